@@ -1,0 +1,72 @@
+"""Trace an array program once, run it on TensorFlow and on every generation of the Theano lineage.
+
+Everything public is here; it is loaded when it is first used, so that ``import xbackend`` imports neither NumPy nor a
+framework.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_FUNCTIONS = (
+    "abs acos acosh add all any arange argmax argmin asarray asin asinh astype atan atan2 atanh broadcast_to ceil clip "
+    "concat cos cosh cumulative_sum divide equal exp expand_dims expm1 eye floor floor_divide full full_like greater "
+    "greater_equal isfinite isinf isnan less less_equal linspace log log10 log1p log2 logical_and logical_not "
+    "logical_or logical_xor matmul matrix_transpose max maximum mean min minimum multiply negative not_equal ones "
+    "ones_like permute_dims positive pow prod remainder reshape round sign sin sinh sqrt square squeeze stack std "
+    "subtract sum tan tanh tensordot to_device trunc var vecdot where zeros zeros_like"
+).split()
+
+# Public name -> the module it lives in. Modules of the same name as their entry are exported whole.
+_HOME = {
+    **dict.fromkeys(_FUNCTIONS, "xbackend.program.functions"),
+    **dict.fromkeys(("trace", "update", "device", "ArraySpec"), "xbackend.program.tracing"),
+    **dict.fromkeys(("shared", "SharedVariable"), "xbackend.program.shared"),
+    "grad": "xbackend.program.gradient",
+    "Array": "xbackend.program.array",
+    "Program": "xbackend.program.program",
+    "DType": "xbackend.program.dtypes",
+    **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
+    "open": "xbackend.workers.opening",
+}
+_DTYPES = ("float32", "float64", "int32", "int64")
+_MODULES = {"linalg": "xbackend.program.linalg", "errors": "xbackend.errors", "workloads": "xbackend.workloads"}
+
+__all__ = [*_HOME, *_DTYPES, *_MODULES, "bool", "__version__"]  # noqa: PLE0604 (names of lazy attributes)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    elif name in _DTYPES or name == "bool":
+        value = import_module("xbackend.program.dtypes").DType[name]
+    elif name in _MODULES:
+        value = import_module(_MODULES[name])
+    else:
+        raise AttributeError(f"module 'xbackend' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
+
+if TYPE_CHECKING:
+    from xbackend import errors, workloads
+    from xbackend.devices import Device, DeviceMap
+    from xbackend.program import linalg
+    from xbackend.program.array import Array
+    from xbackend.program.dtypes import DType
+    from xbackend.program.functions import *  # noqa: F403
+    from xbackend.program.gradient import grad
+    from xbackend.program.program import Program
+    from xbackend.program.shared import SharedVariable, shared
+    from xbackend.program.tracing import ArraySpec, device, trace, update
+    from xbackend.workers.opening import open
+
+    float32, float64, int32, int64 = DType.float32, DType.float64, DType.int32, DType.int64
+    bool = DType.bool

@@ -1,0 +1,355 @@
+"""The contract: what a backend is, and what an adapter of a framework provides.
+
+A user sees `Backend` and `Executable`. An adapter is a subclass of `Backend` in one file that provides the methods of
+the section 'what an adapter provides' and returns a `Built` from `build`. Everything else (tracing, binding, checks,
+state, ledger) is here, once.
+
+A *value* is the framework's own array, resident on a device; only `put` and `get` cross to and from the host.
+"""
+
+from __future__ import annotations
+
+import abc
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xbackend.backends.placement import Executed, Placement, merge
+from xbackend.devices import Device, DeviceMap, default_device
+from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError
+from xbackend.program.binding import Placed, bind
+from xbackend.program.program import Program
+from xbackend.program.structure import unflatten
+from xbackend.program.tracing import trace
+
+if TYPE_CHECKING:
+    from xbackend.program.shared import SharedVariable
+
+Value = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is fixed when a framework starts, and cannot be changed in its process afterwards.
+
+    ``virtual_devices``: how many CPU devices to make of the physical one. ``visible``: the devices to use, `None` for
+    all. ``threads``: how many threads the framework and its BLAS compute with, `None` for their own choice.
+    """
+
+    virtual_devices: int = 1
+    visible: tuple[str, ...] | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("virtual_devices", "threads"):
+            number = getattr(self, name)
+            if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
+                raise ArgumentError(f"{name}={number!r}: a whole number from 1 up is needed")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, read back by ``Settings(**data)``."""
+        data = asdict(self)
+        data["visible"] = None if self.visible is None else tuple(self.visible)
+        return data
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Seconds of each phase that an executable has gone through; `None` where it has not (yet).
+
+    ``trace``: the user's function to a program. ``lower``: devices bound, program to the framework's graph, and what of
+    its compilation happens before the first call. ``first_call``: the first execution, compilation on demand included.
+    """
+
+    trace: float | None = None
+    lower: float | None = None
+    first_call: float | None = None
+
+    def __str__(self) -> str:
+        phases = [f"{k} {v * 1e3:.1f} ms" for k, v in asdict(self).items() if v is not None]
+        return ", ".join(phases) or "nothing yet"
+
+
+@dataclass(slots=True)
+class Built:
+    """A program compiled by an adapter.
+
+    ``execute(*values)`` takes one value for each input of the program, each on the device of its input node, and returns
+    a sequence of values in the order of the outputs, possibly before they are computed; it applies the updates. It is
+    the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an input never
+    changed. ``executed`` says where each node really ran, by node of the placed program, read from the framework (after
+    an execution, if it can only be known then).
+    """
+
+    execute: Callable[..., Sequence[Value]]
+    executed: Callable[[], Mapping[int, Executed]]
+
+
+class Backend(abc.ABC):
+    """One framework in one mode, with its devices and the state that lives on them. Made by `xbackend.open`.
+
+    A context manager: ``with xb.open("pytensor") as backend``.
+    """
+
+    name: str
+    devices: tuple[Device, ...]
+
+    def __init__(self, name: str, settings: Settings | None = None) -> None:
+        self.name = name
+        self.settings = settings or Settings()
+        self._closed = False
+        self._shared: dict[str, tuple[Any, Device]] = {}
+        self._pending: dict[str, np.ndarray] = {}
+        self.devices = tuple(self.start())
+
+    # What an adapter provides.
+
+    @abc.abstractmethod
+    def start(self) -> Iterable[Device]:
+        """Import the framework, apply ``self.settings``, return the visible devices.
+
+        Raises `BackendUnavailable` if it cannot run here, `DeviceUnavailable` for devices that are not there.
+        """
+
+    @abc.abstractmethod
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        """A copy of the array as a value on the device (never a view of the caller's memory)."""
+
+    @abc.abstractmethod
+    def get(self, value: Value) -> np.ndarray:
+        """A copy of the value on the host, waiting for it if need be."""
+
+    @abc.abstractmethod
+    def device_of(self, value: Value) -> Device:
+        """The device that the framework says the value is on."""
+
+    @abc.abstractmethod
+    def synchronize(self, values: Iterable[Value]) -> None:
+        """Return when the values are computed, without copying them to the host."""
+
+    @abc.abstractmethod
+    def build(self, program: Program) -> Built:
+        """Lower and compile a placed program: every node's ``device`` is one of ``self.devices``.
+
+        The storage of its shared variables is there already: ``self.storage(variable)``.
+        Raises `UnsupportedOperation`.
+        """
+
+    @abc.abstractmethod
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        """The framework's own storage for a shared variable, holding a copy of the array, on the device."""
+
+    @abc.abstractmethod
+    def read_storage(self, storage: Any) -> np.ndarray:
+        """A copy of what a storage holds."""
+
+    @abc.abstractmethod
+    def write_storage(self, storage: Any, array: np.ndarray) -> None:
+        """Replace what a storage holds by a copy of the array (same shape and dtype)."""
+
+    @abc.abstractmethod
+    def describe(self) -> dict[str, Any]:
+        """What computes here, as plain data, read back and not repeated from the request.
+
+        ``versions`` (package to version), ``threads`` (of each pool), ``blas`` (name, version, threads, file), and what
+        else decides speed. Sorted, JSON.
+        """
+
+    def shut(self) -> None:
+        """Free what the adapter holds. Called once, by `close`."""
+
+    # What every backend has.
+
+    def __enter__(self) -> Backend:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else ", ".join(map(str, self.devices))
+        return f"<backend {self.name}: {state}>"
+
+    @property
+    def default_device(self) -> Device:
+        """The lowest-numbered accelerator, else cpu:0."""
+        return default_device(self.devices)
+
+    def close(self) -> None:
+        """End the backend; its executables and values are no longer usable. May be called again."""
+        if not self._closed:
+            self._closed = True
+            self._shared.clear()
+            self.shut()
+
+    def check_open(self) -> None:
+        """Raises `BackendClosed`."""
+        if self._closed:
+            raise BackendClosed(f"backend {self.name} was closed; open it again with xb.open({self.name!r})")
+
+    def compile(
+        self,
+        function: Callable[..., Any] | Program,
+        *arguments: Any,
+        devices: Mapping[str, Any] | str | DeviceMap | None = None,
+        placement: str = "strict",
+        **static: Any,
+    ) -> Executable:
+        """Trace the function with the example arguments (or take a `Program`), bind its devices, compile it.
+
+        ``devices`` binds the program's logical names, ``{"dev0": "cpu:0"}``. ``placement`` is ``strict`` (an op that
+        runs elsewhere than asked raises `PlacementError` when that is known, at the latest after the first call) or
+        ``soft`` (it is allowed, and shown). Keyword arguments go to the function as they are.
+        Raises what `xbackend.trace` raises, `DeviceUnavailable`, `UnboundDevice`, `UnsupportedOperation`,
+        `BackendClosed`.
+        """
+        self.check_open()
+        if placement not in ("strict", "soft"):
+            raise ArgumentError(f"placement={placement!r}: it is 'strict' or 'soft'")
+        ledger = Ledger()
+        if isinstance(function, Program):
+            if arguments or static:
+                raise ArgumentError("a program is already traced: compile it without arguments")
+            program = function
+        else:
+            start = time.perf_counter()
+            program = trace(function, *arguments, **static)
+            ledger = replace(ledger, trace=time.perf_counter() - start)
+        start = time.perf_counter()
+        placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
+        for node, variable in placed.program.shared.items():
+            self._ensure(variable, placed.devices[node])
+        built = self.build(placed.program)
+        ledger = replace(ledger, lower=time.perf_counter() - start)
+        return Executable(self, placed, built, ledger, strict=placement == "strict")
+
+    def _ensure(self, variable: SharedVariable, device: Device) -> None:
+        if variable.uid in self._shared:
+            _, home = self._shared[variable.uid]
+            if home != device:
+                raise SharedVariableError(
+                    f"{variable!r} lives on {home} of backend {self.name} and cannot also live on {device}; "
+                    "bind its device in the same way in every program"
+                )
+            return
+        value = self._pending.pop(variable.uid, variable.value)
+        self._shared[variable.uid] = (self.new_storage(variable, value, device), device)
+
+    def storage(self, variable: SharedVariable) -> Any:
+        """The framework's storage of a shared variable that a program on this backend uses."""
+        return self._shared[variable.uid][0]
+
+    def get_value(self, variable: SharedVariable) -> np.ndarray:
+        """A copy of the variable's present value on this backend. Raises `BackendClosed`, `SharedVariableError`."""
+        self.check_open()
+        self._check_shared(variable)
+        if variable.uid in self._shared:
+            return self.read_storage(self.storage(variable))
+        return np.array(self._pending.get(variable.uid, variable.value))
+
+    def set_value(self, variable: SharedVariable, array: Any) -> None:
+        """Give the variable a value on this backend: same shape and dtype.
+
+        Raises `BackendClosed`, `SharedVariableError`.
+        """
+        self.check_open()
+        self._check_shared(variable)
+        new = np.asarray(array)
+        if new.shape != variable.shape or new.dtype != variable.dtype.value:
+            raise SharedVariableError(f"{variable!r} cannot take {new.dtype}{list(new.shape)}")
+        if variable.uid in self._shared:
+            self.write_storage(self.storage(variable), new)
+        else:
+            self._pending[variable.uid] = new.copy()
+
+    @staticmethod
+    def _check_shared(variable: Any) -> None:
+        if not hasattr(variable, "uid"):
+            raise SharedVariableError(f"{variable!r:.80} is not a shared variable; make one with xb.shared")
+
+
+@dataclass(eq=False)
+class Executable:
+    """A program compiled for a backend.
+
+    Called with arrays it takes and returns NumPy arrays, checked. ``execute`` is the framework's innermost callable: it
+    takes device-resident values (from `put`) and returns them, in the order of the outputs, unchecked and possibly
+    before they are computed (``backend.synchronize``).
+    """
+
+    backend: Backend
+    placed: Placed
+    built: Built
+    ledger: Ledger
+    strict: bool = True
+    execute: Callable[..., Sequence[Value]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.execute = self.built.execute
+        self._called = False
+
+    @property
+    def program(self) -> Program:
+        """The program as it was placed: all devices and transfers explicit."""
+        return self.placed.program
+
+    @property
+    def input_devices(self) -> tuple[Device, ...]:
+        """Where each argument is put."""
+        return tuple(self.placed.devices[i] for i in self.program.inputs)
+
+    @property
+    def output_devices(self) -> tuple[Device, ...]:
+        """Where each output is."""
+        return tuple(self.placed.devices[i] for i in self.program.outputs)
+
+    @property
+    def placement(self) -> Placement:
+        """Where each op was asked to run and where it executed, as the framework says."""
+        self.backend.check_open()
+        return merge(self.placed, self.built.executed())
+
+    def put(self, *arrays: Any) -> tuple[Value, ...]:
+        """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""
+        self.backend.check_open()
+        nodes = [self.program.nodes[i] for i in self.program.inputs]
+        if len(arrays) != len(nodes):
+            names = ", ".join(n.params["name"] for n in nodes)
+            raise ArgumentError(f"{self.program.name}({names}) takes {len(nodes)} arrays, {len(arrays)} were given")
+        values = []
+        for array, node, device in zip(arrays, nodes, self.input_devices, strict=True):
+            host = np.asarray(array)
+            if host.shape != node.shape or host.dtype != node.dtype.value:
+                raise ArgumentError(
+                    f"argument {node.params['name']!r} of {self.program.name} is {node.aval}, "
+                    f"was given {host.dtype}[{','.join(map(str, host.shape))}]; shapes and dtypes are fixed when a "
+                    "program is compiled"
+                )
+            values.append(self.backend.put(host, device))
+        return tuple(values)
+
+    def __call__(self, *arrays: Any) -> Any:
+        """Run with NumPy arrays, return NumPy arrays in the form that the function returned.
+
+        Raises `ArgumentError`, `PlacementError`, `BackendClosed`.
+        """
+        values = self.put(*arrays)
+        start = time.perf_counter()
+        results = self.execute(*values)
+        if not self._called:
+            self.backend.synchronize(results)
+            self._called = True
+            self.ledger = replace(self.ledger, first_call=time.perf_counter() - start)
+            if self.strict:
+                self.placement.check()
+        return unflatten(self.program.structure, [self.backend.get(v) for v in results])
+
+    def __repr__(self) -> str:
+        return f"<executable of {self.program!r} on {self.backend.name}>"
+

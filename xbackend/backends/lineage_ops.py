@@ -1,0 +1,195 @@
+"""The op set lowered to a framework of the Theano lineage.
+
+The generations share names and meaning to so great a part that one table serves them all: every function here takes
+the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A generation that differs overrides a row
+(`Lowering.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node, generate
+
+Row = Callable[[Any, Node, Sequence[Any]], Any]
+
+# Array API name -> the lineage's name, where the op of that name means just what the standard says on our dtypes.
+_SAME = {
+    "abs": "abs",
+    "negative": "neg",
+    "square": "square",
+    "exp": "exp",
+    "expm1": "expm1",
+    "log": "log",
+    "log1p": "log1p",
+    "log2": "log2",
+    "log10": "log10",
+    "sqrt": "sqrt",
+    "sin": "sin",
+    "cos": "cos",
+    "tan": "tan",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "tanh": "tanh",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "isnan": "isnan",
+    "isinf": "isinf",
+    "logical_not": "invert",
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "remainder": "mod",
+    "pow": "pow",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "atan2": "arctan2",
+    "equal": "eq",
+    "not_equal": "neq",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "logical_and": "and_",
+    "logical_or": "or_",
+    "logical_xor": "xor",
+    "where": "switch",
+}
+
+
+def _named(name: str, *older: str) -> Row:
+    """The op of that name, or of the first of its older names that this generation has."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        return getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
+
+    return row
+
+
+def _rounding(name: str, **options: Any) -> Row:
+    """Rounding of integers is the identity; the lineage would make floats of them."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        return inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
+
+    return row
+
+
+def _reduction(name: str, typed: bool = False) -> Row:
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if not axes:
+            return inputs[0]
+        # Sums of float32 are accumulated in float64 by default where the framework computes the loop itself; integers
+        # would be widened to int64 without a word.
+        options = {"dtype": node.dtype.value} if typed else {}
+        return getattr(T, name)(inputs[0], axis=axes, **options)
+
+    return row
+
+
+def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    # The lineage's argmin is argmax of the negative, which the smallest integer does not have; ~x = -x - 1 is there
+    # for all integers and turns their order around.
+    x = inputs[0]
+    turned = T.invert(x) if x.dtype.startswith("int") else T.neg(x)
+    return T.argmax(turned, axis=node.params["axis"])
+
+
+def _cumulative_sum(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return T.cumsum(inputs[0], axis=node.params["axis"])
+
+
+def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    a, b = inputs
+    if len(node.shape) == 2:
+        return T.dot(a, b)
+    batch = prod(node.shape[:-2])
+    rows, columns, inner = node.shape[-2], node.shape[-1], a.type.shape[-1]
+    product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
+    return T.reshape(product, node.shape, ndim=len(node.shape))
+
+
+def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return T.reshape(inputs[0], node.shape, ndim=len(node.shape))
+
+
+def _permute(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return inputs[0].dimshuffle(tuple(node.params["axes"]))
+
+
+def _broadcast_to(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return inputs[0] if inputs[0].type.shape == node.shape else T.alloc(inputs[0], *node.shape)
+
+
+def _concat(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return T.concatenate(list(inputs), axis=node.params["axis"])
+
+
+def _slice(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    params = node.params
+    return inputs[0][
+        tuple(
+            slice(start, stop, step)
+            for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
+        )
+    ]
+
+
+def _astype(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    x = inputs[0]
+    if node.dtype is DType.bool and x.dtype != "bool":
+        return T.neq(x, T.zeros((), dtype=x.dtype))
+    return T.cast(x, node.dtype.value)
+
+
+def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    value = T.constant(node.params["fill_value"], dtype=node.dtype.value)
+    return T.alloc(value, *node.shape) if node.shape else value
+
+
+def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    value = generate(node)
+    return T.constant(value, dtype=node.dtype.value)
+
+
+TABLE: Mapping[str, Row] = {
+    **{name: _named(theirs) for name, theirs in _SAME.items()},
+    "sign": _named("sign", "sgn"),
+    "divide": _named("true_divide", "true_div"),
+    "floor_divide": _named("floor_divide", "int_div"),
+    "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "trunc": _rounding("trunc"),
+    "round": _rounding("round", mode="half_to_even"),
+    "sum": _reduction("sum", typed=True),
+    "prod": _reduction("prod", typed=True),
+    "mean": _reduction("mean", typed=True),
+    "max": _reduction("max"),
+    "min": _reduction("min"),
+    "any": _reduction("any"),
+    "all": _reduction("all"),
+    "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
+    "argmin": _argmin,
+    "cumulative_sum": _cumulative_sum,
+    "matmul": _matmul,
+    "reshape": _reshape,
+    "permute_dims": _permute,
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "slice": _slice,
+    "astype": _astype,
+    "full": _full,
+    "constant": _constant,
+    "arange": _constant,
+    "eye": _constant,
+}
+"""One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`xbackend.backends.lineage`)."""

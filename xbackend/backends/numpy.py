@@ -1,0 +1,259 @@
+"""NumPy as a backend: the oracle, on as many pretend devices as asked for.
+
+A pretend device is a tag that every value carries. Each step checks the tags of what it is given, so that a program in
+which a transfer is missing fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xbackend.backends import threads
+from xbackend.backends.base import Backend, Built, Value
+from xbackend.backends.placement import Executed
+from xbackend.devices import Device, choose_visible
+from xbackend.errors import BackendUnavailable, PlacementError
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Node, Program, generate
+
+if TYPE_CHECKING:
+    from xbackend.program.shared import SharedVariable
+
+Function = Callable[..., Any]
+
+
+class DeviceArray(NamedTuple):
+    """An array and the pretend device that it is on."""
+
+    array: np.ndarray
+    device: Device
+
+
+def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
+    return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
+
+
+# Ops whose name in NumPy is another than the standard's.
+_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "atan2": "arctan2",
+    "pow": "power",
+    "round": "rint",
+    "transfer": "array",
+}
+
+
+def _function(xp: Any, node: Node) -> Function:
+    """The function of ``xp`` (numpy or autograd.numpy) that computes a node from its inputs."""
+    p = node.params
+    special: dict[str, Callable[[], Function]] = {
+        "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
+        "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
+        "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
+        "broadcast_to": lambda: lambda x: xp.broadcast_to(x, p["shape"]),
+        "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
+        "slice": lambda: lambda x: x[_slices(p)],
+        "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
+        "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
+        "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
+    }
+    if node.op in special:
+        return special[node.op]()
+    function: Function = getattr(xp, _NAMES.get(node.op, node.op))
+    if "axis" in p:
+        axis = p["axis"]
+        return lambda x: function(x, axis=axis)
+    return function
+
+
+class NumPyBackend(Backend):
+    """NumPy, op by op in the order of the program."""
+
+    def start(self) -> Iterable[Device]:
+        try:
+            import autograd.numpy
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"backend numpy takes its gradients from autograd, which cannot be imported: {error}; "
+                "pip install autograd"
+            ) from error
+        self._xp = autograd.numpy
+        if self.settings.threads is not None:
+            from threadpoolctl import threadpool_limits
+
+            threadpool_limits(self.settings.threads, user_api="blas")
+        every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
+        return choose_visible(every, self.settings.visible)
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        return DeviceArray(np.array(array), device)
+
+    def get(self, value: Value) -> np.ndarray:
+        return np.array(value.array)
+
+    def device_of(self, value: Value) -> Device:
+        device: Device = value.device
+        return device
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        """NumPy has computed before it returns."""
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        return [DeviceArray(np.array(array), device)]
+
+    def read_storage(self, storage: Any) -> np.ndarray:
+        return np.array(storage[0].array)
+
+    def write_storage(self, storage: Any, array: np.ndarray) -> None:
+        storage[0] = DeviceArray(np.array(array), storage[0].device)
+
+    def build(self, program: Program) -> Built:
+        storages = {i: self.storage(v) for i, v in program.shared.items()}
+        return _Interpreter(program, self._xp, storages).built()
+
+    def describe(self) -> dict[str, Any]:
+        from importlib.metadata import version
+
+        return {
+            "blas": threads.pools(),
+            "devices": [str(d) for d in self.devices],
+            "threads": {p["library"]: p["threads"] for p in threads.pools()},
+            "versions": {"python": platform.python_version(), "numpy": np.__version__, "autograd": version("autograd")},
+        }
+
+
+class _Interpreter:
+    """A program as a list of steps, each one Python function and the positions of its inputs."""
+
+    def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
+        self.program = program
+        self.xp = xp
+        self.storages = storages
+        self.devices = [Device.parse(n.device or "") for n in program.nodes]
+        self.ran: dict[int, Executed] = {}
+        self.constants: dict[int, DeviceArray] = {}
+        self.steps: list[tuple[int, Function, tuple[int, ...], Device]] = []
+        gradients = self._gradients()
+        for i, node in enumerate(program.nodes):
+            if node.op in GENERATORS:
+                self.constants[i] = DeviceArray(generate(node), self.devices[i])
+            elif node.op not in ("input", "shared", "grad"):
+                self.steps.append((i, _function(np, node), node.inputs, self.devices[i]))
+        self.gradients = gradients
+
+    def _gradients(self) -> dict[int, list[int]]:
+        """The gradient nodes of each loss."""
+        groups: dict[int, list[int]] = {}
+        for i, node in enumerate(self.program.nodes):
+            if node.op == "grad":
+                groups.setdefault(node.inputs[0], []).append(i)
+        return groups
+
+    def built(self) -> Built:
+        return Built(self.execute, lambda: dict(self.ran))
+
+    def execute(self, *values: Value) -> Sequence[Value]:
+        program, nodes = self.program, self.program.nodes
+        env: dict[int, DeviceArray] = dict(self.constants)
+        env.update(zip(program.inputs, values, strict=True))
+        env.update((i, storage[0]) for i, storage in self.storages.items())
+        first = {group[0]: loss for loss, group in self.gradients.items()}
+        steps = iter(self.steps)
+        for i, node in enumerate(nodes):
+            if node.op == "grad":
+                if i in first:
+                    self._differentiate(first[i], env)
+            elif node.op not in ("input", "shared") and node.op not in GENERATORS:
+                self._step(*next(steps), env)
+        for target, expression in [(t, env[e]) for t, e in program.updates.items()]:
+            self.storages[target][0] = expression
+        return tuple([env[i] for i in program.outputs])
+
+    def _step(
+        self, i: int, function: Function, inputs: tuple[int, ...], device: Device, env: dict[int, DeviceArray]
+    ) -> None:
+        node = self.program.nodes[i]
+        arrays = []
+        for j in inputs:
+            value = env[j]
+            if value.device != device and node.op != "transfer":
+                raise PlacementError(
+                    f"{node.op} (node {i}) runs on {device} but its input, node {j}, is on {value.device}: "
+                    "a transfer is missing"
+                )
+            arrays.append(value.array)
+        with np.errstate(all="ignore"):
+            result = np.asarray(function(*arrays), dtype=node.dtype.value)
+        env[i] = DeviceArray(result, device)
+        self.ran[i] = Executed(device, f"numpy.{node.op}", "tag of the result")
+
+    def _differentiate(self, loss: int, env: dict[int, DeviceArray]) -> None:
+        """All gradients of one loss, in one backward pass of autograd over the nodes between them."""
+        from autograd import make_vjp
+
+        group = self.gradients[loss]
+        wrt = list(dict.fromkeys(self.program.nodes[i].inputs[1] for i in group))
+        with np.errstate(all="ignore"):
+            pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, env))(
+                tuple(env[i].array for i in wrt)
+            )
+            cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
+        for i in group:
+            node = self.program.nodes[i]
+            result = np.asarray(cotangents[node.inputs[1]], dtype=node.dtype.value)
+            env[i] = DeviceArray(result, self.devices[i])
+            self.ran[i] = Executed(self.devices[i], "autograd.make_vjp", "tag of the result")
+
+    def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Mapping[int, DeviceArray]) -> Any:
+        """The loss as a function of ``wrt``, with everything that does not depend on them as it is."""
+        nodes, values = self.program.nodes, dict(zip(wrt, leaves, strict=True))
+        if loss in values:
+            return values[loss]
+        needed = self._between(loss, set(wrt))
+        first: dict[tuple[int, ...], dict[int, Any]] = {}
+        for i in needed:
+            node = nodes[i]
+            if node.op == "grad":
+                values[i] = self._inner_gradient(i, values, env, first)
+                continue
+            arguments = [values[j] if j in values else env[j].array for j in node.inputs]
+            values[i] = arguments[0] if node.op == "transfer" else _function(self.xp, node)(*arguments)
+        return values[loss]
+
+    def _inner_gradient(
+        self, i: int, values: Mapping[int, Any], env: Mapping[int, DeviceArray], done: dict[Any, Any]
+    ) -> Any:
+        """A gradient inside of a function that is being differentiated."""
+        from autograd import make_vjp
+
+        loss, wrt = self.program.nodes[i].inputs
+        if (loss, wrt) not in done:
+            outer = {**{j: v.array for j, v in env.items()}, **values}
+            mixed = {j: DeviceArray(v, self.devices[j]) for j, v in outer.items()}
+            pullback, value = make_vjp(lambda leaf: self._replay(loss, [wrt], [leaf], mixed))(outer[wrt])
+            done[loss, wrt] = pullback(self.xp.ones_like(value))
+        return done[loss, wrt]
+
+    def _between(self, loss: int, wrt: set[int]) -> list[int]:
+        """The nodes that depend on ``wrt`` and that the loss depends on, in order."""
+        nodes = self.program.nodes
+        depends = set(wrt)
+        for i in range(min(wrt) + 1, loss + 1):
+            if i not in wrt and any(j in depends for j in nodes[i].inputs):
+                depends.add(i)
+        needed, todo = set(), [loss]
+        while todo:
+            i = todo.pop()
+            if i in depends and i not in wrt and i not in needed:
+                needed.add(i)
+                todo.extend(nodes[i].inputs)
+        return sorted(needed)

@@ -1,0 +1,73 @@
+"""The one list of backends. Everything that needs one (tests, documents, commands, reports) reads it here.
+
+Nothing is imported until it is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from xbackend.errors import UnknownBackend
+
+if TYPE_CHECKING:
+    from xbackend.backends.base import Backend, Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A registered backend.
+
+    ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
+    what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
+    """
+
+    name: str
+    adapter: str
+    environment: str
+    packages: tuple[str, ...]
+    summary: str
+
+    def load(self, settings: Settings | None = None) -> Backend:
+        """Start the backend in this interpreter. Raises what its framework's adapter raises."""
+        module, _, name = self.adapter.partition(":")
+        backend: Backend = getattr(import_module(module), name)(self.name, settings)
+        return backend
+
+
+def _entry(name: str, adapter: str, environment: str, packages: str, summary: str) -> Entry:
+    return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary)
+
+
+_ENTRIES = (
+    _entry("numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices"),
+    _entry("tensorflow", "tensorflow:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
+    _entry("tensorflow-xla", "tensorflow:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"),
+    _entry("tensorflow-eager", "tensorflow:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
+    _entry("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
+    _entry("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker"),
+    _entry("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
+    _entry("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default"),
+    _entry("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
+    _entry("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
+)
+REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
+
+
+def names() -> tuple[str, ...]:
+    """The names of all backends, in their order."""
+    return tuple(REGISTRY)
+
+
+def get(name: str) -> Entry:
+    """The entry of a backend. Raises `UnknownBackend`, which lists those that there are."""
+    if name not in REGISTRY:
+        raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}")
+    return REGISTRY[name]
+
+
+def entries() -> Iterator[Entry]:
+    """All entries, in their order."""
+    return iter(REGISTRY.values())

@@ -1,0 +1,201 @@
+"""Devices, their spellings in all worlds, and the binding of logical names to them.
+
+This module knows no framework and imports neither NumPy nor one of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from xbackend.errors import DeviceSpellingError, DeviceUnavailable, UnboundDevice
+
+_KINDS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "hip": "gpu", "tpu": "tpu"}
+_DEVICE = re.compile(
+    r"""(?:/?job:(?P<job>[a-z][a-z0-9_]*))?      # TensorFlow's job
+        (?:/replica:(?P<replica>\d+))?
+        (?:/task:(?P<task>\d+))?
+        (?:^|/)(?:device:)?(?P<kind>[a-z]+):?(?P<index>\d+)?$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_LOGICAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*$")
+
+SPELLINGS = "cpu:0, /gpu:1, GPU:1, gpu1, cuda1, cuda:1, /job:worker/replica:0/task:1/device:GPU:1"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One device: its kind (``cpu``, ``gpu``, ``tpu``), its number, and the job and task it belongs to, if any.
+
+    ``str(device)`` is the one spelling that xbackend prints, and ``Device.parse`` reads it back.
+    """
+
+    kind: str
+    index: int = 0
+    job: str | None = None
+    task: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in _KINDS.values():
+            kinds = ", ".join(sorted(set(_KINDS.values())))
+            raise DeviceSpellingError(f"unknown kind of device {self.kind!r}; the kinds are {kinds}")
+        if self.index < 0:
+            raise DeviceSpellingError(f"device number {self.index} is negative; devices are numbered from 0")
+        if self.job is None and self.task is not None:
+            raise DeviceSpellingError(f"task {self.task} has no job; write /job:worker/task:{self.task}/{self.kind}:0")
+
+    @classmethod
+    def parse(cls, spelling: str | Device) -> Device:
+        """Read any spelling of a device.
+
+        Case, a leading slash, ``device:`` and the colon before the number do not matter; ``cuda``, ``rocm`` and
+        ``hip`` are ``gpu``; a missing number is 0. Raises `DeviceSpellingError` for anything else.
+        """
+        if isinstance(spelling, Device):
+            return spelling
+        match = _DEVICE.match(spelling.strip()) if isinstance(spelling, str) else None
+        kind = _KINDS.get(match["kind"].lower()) if match else None
+        if match is None or kind is None:
+            raise DeviceSpellingError(f"{spelling!r} names no device; write for example {SPELLINGS}")
+        if match["replica"] not in (None, "0"):
+            raise DeviceSpellingError(f"{spelling!r} names replica {match['replica']}; only replica 0 exists")
+        index = int(match["index"] or 0)
+        task = int(match["task"]) if match["task"] is not None else None
+        return cls(kind, index, match["job"].lower() if match["job"] else None, task)
+
+    def __str__(self) -> str:
+        job = f"/job:{self.job}" if self.job is not None else ""
+        task = f"/task:{self.task}" if self.task is not None else ""
+        return f"{job}{task}{'/' if job else ''}{self.kind}:{self.index}"
+
+    @property
+    def is_accelerator(self) -> bool:
+        return self.kind != "cpu"
+
+
+def is_device(spelling: str) -> bool:
+    """Whether the text names a device (and so is no logical name)."""
+    try:
+        Device.parse(spelling)
+    except DeviceSpellingError:
+        return False
+    return True
+
+
+def canonical(spelling: str | Device) -> str:
+    """The one way to print a device or a logical name. Raises `DeviceSpellingError` for what is neither."""
+    if isinstance(spelling, Device) or is_device(spelling):
+        return str(Device.parse(spelling))
+    if isinstance(spelling, str) and _LOGICAL.match(spelling.strip()):
+        return spelling.strip()
+    raise DeviceSpellingError(
+        f"{spelling!r} names neither a device ({SPELLINGS}) nor a logical device (a word such as dev0)"
+    )
+
+
+def default_device(devices: Iterable[Device]) -> Device:
+    """The lowest-numbered accelerator, else the lowest-numbered CPU."""
+    found = sorted(devices, key=lambda d: (not d.is_accelerator, d.kind, d.index))
+    if not found:
+        raise DeviceUnavailable("there is no device at all: none is visible")
+    return found[0]
+
+
+def choose_visible(devices: Iterable[Device], visible: Iterable[str | Device] | None) -> tuple[Device, ...]:
+    """Those of the devices that are visible, in their own order; `None` means all.
+
+    Raises `DeviceUnavailable` when a visible device does not exist.
+    """
+    there = tuple(devices)
+    if visible is None:
+        return there
+    wanted = [Device.parse(v) for v in visible]
+    for device in wanted:
+        if device not in there:
+            raise DeviceUnavailable(f"visible device {device} is not there; there is {_listing(there)}")
+    return tuple(d for d in there if d in wanted)
+
+
+def _listing(devices: Iterable[Device]) -> str:
+    return ", ".join(map(str, devices)) or "none"
+
+
+class DeviceMap(Mapping[str, Device]):
+    """Logical device names bound to devices, as Theano's contexts: ``{"dev0": "cpu:0", "dev1": "cpu:1"}``.
+
+    Also read from text, ``dev0=cpu:0,dev1=cpu:1`` or Theano's own ``dev0->cuda0;dev1->cuda1``.
+    """
+
+    def __init__(self, bindings: Mapping[str, str | Device] | None = None) -> None:
+        self._bound: dict[str, Device] = {}
+        for name, device in (bindings or {}).items():
+            logical = canonical(name)
+            if is_device(logical):
+                raise DeviceSpellingError(f"{name!r} is a device itself and cannot be bound; bind a word such as dev0")
+            self._bound[logical] = Device.parse(device)
+
+    @classmethod
+    def parse(cls, bindings: str | Mapping[str, str | Device] | DeviceMap | None) -> DeviceMap:
+        """Read bindings in any form. Raises `DeviceSpellingError`."""
+        if isinstance(bindings, DeviceMap):
+            return bindings
+        if not isinstance(bindings, str):
+            return cls(bindings)
+        bound: dict[str, str] = {}
+        for part in filter(None, re.split(r"[;,\s]+", bindings.strip())):
+            name, separator, device = re.sub(r"->", "=", part, count=1).partition("=")
+            if not separator:
+                raise DeviceSpellingError(f"{part!r} binds nothing; write dev0=cpu:0,dev1=cpu:1")
+            if name in bound:
+                raise DeviceSpellingError(f"{name!r} is bound twice in {bindings!r}")
+            bound[name] = device
+        return cls(bound)
+
+    @classmethod
+    def spread(cls, names: Iterable[str], devices: Iterable[Device]) -> DeviceMap:
+        """Bind the names to the devices in turn: with one device all go there, with two every other one."""
+        pool = tuple(devices)
+        if not pool:
+            raise DeviceUnavailable("there is no device to bind logical names to")
+        return cls({name: pool[i % len(pool)] for i, name in enumerate(names)})
+
+    def __getitem__(self, name: str) -> Device:
+        return self._bound[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._bound)
+
+    def __len__(self) -> int:
+        return len(self._bound)
+
+    def __str__(self) -> str:
+        return ",".join(f"{name}={device}" for name, device in self._bound.items())
+
+    def __repr__(self) -> str:
+        return f"DeviceMap({str(self)!r})"
+
+    def resolve(self, name: str, available: Iterable[Device], where: str = "") -> Device:
+        """The device meant by a device's own name or by a logical one.
+
+        Raises `UnboundDevice` for a logical name without a binding and `DeviceUnavailable` for a device that is not
+        among ``available``; ``where`` (``file:line``) goes into the message.
+        """
+        there = tuple(available)
+        place = f" (asked for at {where})" if where else ""
+        if is_device(name):
+            device, said = Device.parse(name), name
+        elif name in self._bound:
+            device, said = self._bound[name], f"{name}={self._bound[name]}"
+        else:
+            bound = str(self) or "nothing is bound"
+            raise UnboundDevice(
+                f"logical device {name!r} is not bound{place}; {bound}; compile with "
+                f'devices={{"{name}": "{there[0] if there else "cpu:0"}"}}'
+            )
+        if device not in there:
+            hint = ""
+            if device.kind == "cpu":
+                hint = f"; open the backend with virtual_devices={device.index + 1} to have {device}"
+            raise DeviceUnavailable(f"there is no device {said}{place}; there is {_listing(there)}{hint}")
+        return device

@@ -1,0 +1,119 @@
+"""Every error that xbackend raises on purpose.
+
+A message says what happened, where (the user's file and line when a program is being traced, the backend when one is
+running), and what to type next. Anything else that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+
+class XBackendError(Exception):
+    """Base of all errors of xbackend."""
+
+
+class DeviceError(XBackendError):
+    """Something about a device."""
+
+
+class DeviceSpellingError(DeviceError, ValueError):
+    """Text that names no device, in any spelling that is understood."""
+
+
+class DeviceUnavailable(DeviceError):
+    """A device was asked for that the backend does not have; the message names those it has."""
+
+
+class UnboundDevice(DeviceError):
+    """A program uses a logical device name that was not bound to a device when it was compiled."""
+
+
+class PlacementError(DeviceError):
+    """An op did not or cannot run where the program asked for it."""
+
+
+class TraceError(XBackendError):
+    """The user's function cannot be traced; the message ends with the user's file and line."""
+
+
+class ShapeError(TraceError, ValueError):
+    """Shapes that do not fit the operation."""
+
+
+class DTypeError(TraceError, TypeError):
+    """A dtype that is not supported, or a mix of dtypes that the Array API standard leaves undefined."""
+
+
+class GradientError(TraceError):
+    """A gradient that does not exist."""
+
+
+class ProgramError(XBackendError):
+    """Something about a stored program."""
+
+
+class ProgramFormatError(ProgramError):
+    """A program file that is damaged, or is none."""
+
+
+class ProgramVersionError(ProgramError):
+    """A program file written by a newer version of xbackend."""
+
+
+class ArgumentError(XBackendError, TypeError):
+    """An executable was called with the wrong number, shapes or dtypes of arguments."""
+
+
+class SharedVariableError(XBackendError):
+    """A shared variable was used in a way that is not possible."""
+
+
+class BackendError(XBackendError):
+    """Something about a backend."""
+
+
+class UnknownBackend(BackendError, LookupError):
+    """No backend of that name is registered; the message lists those that are."""
+
+
+class BackendUnavailable(BackendError):
+    """A backend that cannot run here; the message says why and what to type."""
+
+
+class BackendClosed(BackendError):
+    """A backend, or something that lives on it, was used after it was closed."""
+
+
+class UnsupportedOperation(BackendError):
+    """A framework cannot do an operation of the program in this mode; the message names both and gives the reason."""
+
+
+class EnvironmentFailed(XBackendError):
+    """A framework's environment could not be created, read or removed."""
+
+
+class WorkerError(XBackendError):
+    """A worker process did not do its job."""
+
+
+class WorkerDied(WorkerError):
+    """A worker process ended by itself or by a signal; the message names the backend and the signal."""
+
+
+class WorkerTimeout(WorkerError):
+    """A worker process did not answer within its limit and was ended."""
+
+
+class ParityError(XBackendError):
+    """A result is not equal to the oracle's within the tolerance of its workload."""
+
+
+class WorkloadError(XBackendError):
+    """A workload that does not exist, or parameters that it does not take."""
+
+
+class StoreError(XBackendError):
+    """Stored results that cannot be read or written."""
+
+
+class UsageError(XBackendError):
+    """A command line that asks for something that is not there; the message says what would be right."""

@@ -1,0 +1,1 @@
+"""Tracing and the traced program: no framework here."""

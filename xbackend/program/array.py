@@ -1,0 +1,191 @@
+"""The traced array: what a user's function sees in place of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from xbackend.errors import ShapeError, TraceError
+from xbackend.program.dtypes import DType
+
+if TYPE_CHECKING:
+    from xbackend.program.tracing import Tracer
+
+
+def _function(name: str) -> Callable[..., Any]:
+    from xbackend.program import functions
+
+    function: Callable[..., Any] = getattr(functions, name)
+    return function
+
+
+def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    def forward(self: Any, other: Any) -> Any:
+        return _function(name)(self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        return _function(name)(other, self)
+
+    forward.__doc__ = reflected.__doc__ = f"The standard's ``{name}``."
+    return forward, reflected
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    def operator(self: Any) -> Any:
+        return _function(name)(self)
+
+    operator.__doc__ = f"The standard's ``{name}``."
+    return operator
+
+
+# NumPy's ufuncs whose names are not the standard's.
+_UFUNCS = {
+    "absolute": "abs",
+    "true_divide": "divide",
+    "power": "pow",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "rint": "round",
+    "bitwise_and": "logical_and",
+    "bitwise_or": "logical_or",
+    "bitwise_xor": "logical_xor",
+    "invert": "logical_not",
+}
+
+
+class Operators:
+    """The operators of the Array API standard, for traced arrays and shared variables alike."""
+
+    # `==` makes a node, so equality cannot hash; identity can.
+    __hash__ = object.__hash__
+
+    shape: tuple[int, ...]
+
+    __add__, __radd__ = _binary("add")
+    __sub__, __rsub__ = _binary("subtract")
+    __mul__, __rmul__ = _binary("multiply")
+    __truediv__, __rtruediv__ = _binary("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide")
+    __mod__, __rmod__ = _binary("remainder")
+    __pow__, __rpow__ = _binary("pow")
+    __matmul__, __rmatmul__ = _binary("matmul")
+    __and__, __rand__ = _binary("logical_and")
+    __or__, __ror__ = _binary("logical_or")
+    __xor__, __rxor__ = _binary("logical_xor")
+    __lt__, _ = _binary("less")
+    __le__, _ = _binary("less_equal")
+    __gt__, _ = _binary("greater")
+    __ge__, _ = _binary("greater_equal")
+    __eq__, _ = _binary("equal")  # type: ignore[assignment]
+    __ne__, _ = _binary("not_equal")  # type: ignore[assignment]
+    del _
+    __neg__ = _unary("negative")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("abs")
+    __invert__ = _unary("logical_not")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same name."""
+        from xbackend.program import functions
+
+        name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
+        function = getattr(functions, name, None)
+        if method != "__call__" or kwargs or function is None or name.startswith("_"):
+            called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
+            raise TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
+        return function(*inputs)
+
+    def __getitem__(self, key: Any) -> Array:
+        """Basic slicing: integers, slices, ``...`` and ``None``."""
+        from xbackend.program.indexing import getitem
+
+        return getitem(self, key)
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise ShapeError("a 0-dimensional array cannot be iterated over")
+        return (self[i] for i in range(self.shape[0]))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise ShapeError("a 0-dimensional array has no length")
+        return self.shape[0]
+
+    @property
+    def T(self) -> Array:
+        """The transpose of a matrix."""
+        if len(self.shape) != 2:
+            raise ShapeError(f".T is for matrices, this has shape {self.shape}; use xb.permute_dims")
+        return self.mT
+
+    @property
+    def mT(self) -> Array:
+        """The array with its last two axes exchanged."""
+        result: Array = _function("matrix_transpose")(self)
+        return result
+
+
+class Array(Operators):
+    """A value of the program being traced: shape, dtype and device are known, its elements are not.
+
+    Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
+    """
+
+    __slots__ = ("_tracer", "node", "shape", "dtype")
+
+    def __init__(self, tracer: Tracer, node: int, shape: tuple[int, ...], dtype: DType) -> None:
+        self._tracer = tracer
+        self.node = node
+        self.shape = shape
+        self.dtype = dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for length in self.shape:
+            size *= length
+        return size
+
+    @property
+    def device(self) -> str | None:
+        """The device or logical name that the program asks for, or `None`."""
+        return self._tracer.nodes[self.node].device
+
+    def to_device(self, device: Any, /) -> Array:
+        """The same values on another device: `xbackend.to_device`."""
+        result: Array = _function("to_device")(self, device)
+        return result
+
+    def __repr__(self) -> str:
+        return f"<traced {self.dtype}{list(self.shape)}{f' on {self.device}' if self.device else ''}>"
+
+    def _no_value(self, wanted: str) -> TraceError:
+        return TraceError(
+            f"{wanted} needs the elements of {self!r}, which do not exist while a program is traced; "
+            "use xb.where for a choice by value, or return the array and look at the result"
+        )
+
+    def __bool__(self) -> bool:
+        raise self._no_value("if, while, and, or, not or bool()")
+
+    def __int__(self) -> int:
+        raise self._no_value("int()")
+
+    def __float__(self) -> float:
+        raise self._no_value("float()")
+
+    def __index__(self) -> int:
+        raise self._no_value("an index")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._no_value("a NumPy function")

@@ -1,0 +1,152 @@
+"""Binding: a program and the devices there are become a program in which every node has its device.
+
+The rules, in this order:
+
+* an op runs where the innermost `xbackend.device` scope said; outside of every scope where its inputs are, if they are
+  all in one place; else on the default device;
+* an argument without a scope of its own is put where it is used first, a shared variable on its own device or the
+  default one;
+* constants and other arrays made of nothing exist wherever they are used: they are never transferred;
+* a gradient lives where the array lives that it belongs to;
+* where a value is used on another device than it lives on, a `transfer` op is inserted, once for each target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xbackend.devices import Device, DeviceMap
+from xbackend.errors import SharedVariableError
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Node, Program
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A program whose nodes all name a device of the backend, with all transfers as nodes of their own.
+
+    ``devices[i]`` is the device of node ``i`` (``program.nodes[i].device`` is its text). ``origin[i]`` is the node of
+    the program as traced that it stands for, `None` for an inserted transfer. ``asked[i]`` is what the user wrote.
+    """
+
+    program: Program
+    devices: tuple[Device, ...]
+    origin: tuple[int | None, ...]
+    asked: tuple[str | None, ...]
+
+
+@dataclass
+class _Binding:
+    program: Program
+    bindings: DeviceMap
+    available: tuple[Device, ...]
+    default: Device
+    where: list[Device | None] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    devices: list[Device] = field(default_factory=list)
+    origin: list[int | None] = field(default_factory=list)
+    asked: list[str | None] = field(default_factory=list)
+    copies: dict[tuple[int, Device], int] = field(default_factory=dict)
+
+    def resolve(self, node: Node) -> Device | None:
+        if node.device is None:
+            return None
+        return self.bindings.resolve(node.device, self.available, node.source)
+
+    def locate(self) -> None:
+        """Fill ``where``: the device of each node of the traced program, `None` for generators."""
+        nodes, where = self.program.nodes, self.where
+        for node in nodes:
+            if node.op == "grad":
+                where.append(where[node.inputs[1]])
+                continue
+            device = self.resolve(node)
+            if node.op in GENERATORS:
+                device = None
+            elif node.op == "shared":
+                device = device or self.default
+            elif node.op != "input" and device is None:
+                found = {where[i] for i in node.inputs} - {None}
+                device = found.pop() if len(found) == 1 else self.default
+            where.append(device)
+            for i in node.inputs:
+                if where[i] is None and nodes[i].op == "input":
+                    where[i] = device
+        for i in self.program.inputs:
+            where[i] = where[i] or self.default
+
+    def append(self, node: Node, inputs: Sequence[int], device: Device, origin: int | None, asked: str | None) -> int:
+        self.nodes.append(Node(node.op, tuple(inputs), node.params, node.shape, node.dtype, str(device), node.source))
+        self.devices.append(device)
+        self.origin.append(origin)
+        self.asked.append(asked)
+        return len(self.nodes) - 1
+
+    def on(self, original: int, device: Device, user: Node) -> int:
+        """The position of an original node's value on a device, a copy or a transfer made when there is none."""
+        position = self.copies.get((original, device))
+        if position is not None:
+            return position
+        node = self.program.nodes[original]
+        if node.op in GENERATORS:
+            position = self.append(node, (), device, original, node.device)
+        else:
+            home = self.where[original]
+            assert home is not None  # only generators are everywhere
+            value = self.copies[original, home]
+            transfer = Node("transfer", (), {}, node.shape, node.dtype, None, user.source)
+            position = self.append(transfer, (value,), device, None, None)
+        self.copies[original, device] = position
+        return position
+
+    def place(self) -> None:
+        for i, node in enumerate(self.program.nodes):
+            home = self.where[i]
+            if home is None:  # a generator: made where it is used
+                continue
+            if node.op == "grad":
+                # No data flows along these edges: the framework derives the backward ops and their transfers.
+                loss, wrt = node.inputs
+                inputs = [self.copies[loss, self.home(loss)], self.copies[wrt, home]]
+            elif node.op == "transfer":
+                (source,) = node.inputs
+                if (source, home) in self.copies or self.where[source] is None:
+                    self.copies[i, home] = self.on(source, home, node)  # it is there already
+                    continue
+                inputs = [self.copies[source, self.home(source)]]
+            else:
+                inputs = [self.on(j, home, node) for j in node.inputs]
+            self.copies[i, home] = self.append(node, inputs, home, i, node.device)
+            if node.op == "transfer":
+                self.copies.setdefault((node.inputs[0], home), self.copies[i, home])
+
+    def home(self, original: int) -> Device:
+        return self.where[original] or self.resolve(self.program.nodes[original]) or self.default
+
+    def result(self, original: int, device: Device | None = None) -> int:
+        return self.on(original, device or self.home(original), self.program.nodes[original])
+
+
+def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], default: Device) -> Placed:
+    """Give every node of the program a device, and every crossing a `transfer`.
+
+    Raises `UnboundDevice` for a logical name without a binding, `DeviceUnavailable` for a device that is not there, both
+    with the user's line, and `SharedVariableError` for a shared variable on two devices.
+    """
+    binding = _Binding(program, bindings, tuple(available), default)
+    binding.locate()
+    binding.place()
+    shared, homes = {}, dict[str, Device]()
+    for i, variable in program.shared.items():
+        device = binding.home(i)
+        if homes.setdefault(variable.uid, device) != device:
+            raise SharedVariableError(f"{variable!r} is asked for on {homes[variable.uid]} and on {device}")
+        shared[binding.copies[i, device]] = variable
+    outputs = tuple(binding.result(i) for i in program.outputs)
+    updates = {
+        binding.copies[t, binding.home(t)]: binding.result(e, binding.home(t)) for t, e in program.updates.items()
+    }
+    inputs = tuple(binding.copies[i, binding.home(i)] for i in program.inputs)
+    placed = Program(program.name, tuple(binding.nodes), inputs, outputs, program.structure, shared, updates)
+    return Placed(placed, tuple(binding.devices), tuple(binding.origin), tuple(binding.asked))

@@ -1,0 +1,55 @@
+"""``xbackend.grad``: gradients as nodes of the program, lowered to each framework's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xbackend.errors import DTypeError, GradientError, ShapeError
+from xbackend.program.array import Array
+from xbackend.program.tracing import Tracer, current
+
+
+def grad(loss: Any, wrt: Any) -> Any:
+    """The gradient of ``loss``, a floating-point scalar (shape ()), with respect to an array or to several.
+
+    ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form, each
+    gradient the shape and dtype of what it belongs to. It is computed where that lives. Gradients of gradients work.
+    Raises `GradientError` where the loss does not depend on it through floating-point numbers.
+    """
+    tracer = current("xb.grad")
+    several = isinstance(wrt, list | tuple)
+    targets = [tracer.array(w) for w in (wrt if several else [wrt])]
+    scalar = tracer.array(loss)
+    if scalar.shape != () or not scalar.dtype.is_floating:
+        raise ShapeError(
+            f"xb.grad takes the gradient of a floating-point scalar, not of {scalar!r}; reduce it with xb.sum or xb.mean"
+        )
+    reached = _differentiable(tracer, scalar.node)
+    results = []
+    for number, target in enumerate(targets):
+        if not target.dtype.is_floating:
+            raise DTypeError(f"xb.grad with respect to {target!r}: only floating-point arrays have a gradient")
+        if target.node not in reached:
+            raise GradientError(
+                f"the loss does not depend on number {number} of the arrays that xb.grad was given ({target!r}) through "
+                "floating-point numbers; leave it out, or use xb.zeros_like"
+            )
+        results.append(_gradient(tracer, scalar, target))
+    if not several:
+        return results[0]
+    return tuple(results) if isinstance(wrt, tuple) else results
+
+
+def _gradient(tracer: Tracer, loss: Array, target: Array) -> Array:
+    return tracer.emit("grad", (loss, target), {})
+
+
+def _differentiable(tracer: Tracer, loss: int) -> set[int]:
+    """The nodes from which the loss is reached through floating-point values only."""
+    reached, todo = {loss}, [loss]
+    while todo:
+        for i in tracer.nodes[todo.pop()].inputs:
+            if i not in reached and tracer.nodes[i].dtype.is_floating:
+                reached.add(i)
+                todo.append(i)
+    return reached

@@ -1,0 +1,319 @@
+"""The op set: one table with the name, the shape and dtype rule and the operation count of every op.
+
+Names and meaning are the Array API standard's. The table holds primitives only: what can be composed of them is
+composed while tracing (`xbackend.program.functions`), so that an adapter has little to lower and a program is explicit.
+In particular, by the time an op is in a program
+
+* all arrays of an elementwise op have the same dtype (`astype` ops were inserted), their shapes broadcast;
+* reductions have a sorted tuple of non-negative axes, drop them, and keep the dtype (sums of int32 are cast before);
+* `argmax` and `argmin` have one non-negative axis, drop it, and give int64;
+* `matmul` has two arrays of the same rank (at least 2) with equal leading axes;
+* `slice` has explicit starts, stops and steps for every axis (a stop is None where a negative step runs off the front).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any, NamedTuple
+
+from xbackend.errors import DTypeError, ShapeError
+from xbackend.program.dtypes import DType
+
+
+class Aval(NamedTuple):
+    """What is known of a value before it exists: its static shape and its dtype."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]"
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Number of bytes of the elements."""
+        return self.size * self.dtype.itemsize
+
+
+Params = Mapping[str, Any]
+Infer = Callable[[Sequence[Aval], Params], Aval]
+Count = Callable[[Sequence[Aval], Aval, Params], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """One row of the table.
+
+    ``arity`` is the number of inputs (-1: one or more), ``infer`` the shape and dtype rule, ``count`` the number of
+    arithmetic operations (`None`: not counted, and said so), ``params`` the names of its parameters.
+    """
+
+    name: str
+    arity: int
+    infer: Infer
+    count: Count | None
+    params: tuple[str, ...] = ()
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape to which the shapes broadcast. Raises `ShapeError`.
+
+    https://data-apis.org/array-api/2024.12/API_specification/broadcasting.html
+    """
+    rank = max(map(len, shapes), default=0)
+    result = [1] * rank
+    for shape in shapes:
+        offset = rank - len(shape)
+        for axis, length in enumerate(shape, offset):
+            if length != 1:
+                if result[axis] not in (1, length):
+                    raise ShapeError(f"shapes {' and '.join(map(str, shapes))} do not broadcast")
+                result[axis] = length
+    return tuple(result)
+
+
+def _require(name: str, avals: Sequence[Aval], allowed: Callable[[DType], bool], kinds: str) -> None:
+    for aval in avals:
+        if not allowed(aval.dtype):
+            raise DTypeError(f"{name} takes {kinds} arrays, not {aval.dtype}; convert with xb.astype")
+    if len({a.dtype for a in avals}) > 1:
+        raise DTypeError(f"{name} has inputs of different dtypes {', '.join(a.dtype for a in avals)}")
+
+
+def _any(_: DType) -> bool:
+    return True
+
+
+_ALLOWED: dict[str, Callable[[DType], bool]] = {
+    "numeric": lambda d: d.is_numeric,
+    "floating-point": lambda d: d.is_floating,
+    "bool": lambda d: d is DType.bool,
+    "any": _any,
+}
+
+
+def _elementwise(name: str, kinds: str, out: DType | None = None) -> Infer:
+    allowed = _ALLOWED[kinds]
+
+    def infer(avals: Sequence[Aval], params: Params) -> Aval:
+        _require(name, avals, allowed, kinds)
+        return Aval(broadcast_shapes(*(a.shape for a in avals)), out or avals[0].dtype)
+
+    return infer
+
+
+def _out_size(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return out.size
+
+
+def _in_size(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return avals[0].size
+
+
+def _free(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return 0
+
+
+def _reduction(name: str, kinds: str, nonempty: bool = False) -> Infer:
+    allowed = _ALLOWED[kinds]
+
+    def infer(avals: Sequence[Aval], params: Params) -> Aval:
+        _require(name, avals, allowed, kinds)
+        shape, axes = avals[0].shape, params["axis"]
+        if nonempty and any(shape[a] == 0 for a in axes):
+            raise ShapeError(f"{name} of no elements: shape {shape} has length 0 along axis {axes}")
+        return Aval(tuple(n for a, n in enumerate(shape) if a not in axes), avals[0].dtype)
+
+    return infer
+
+
+def _arg_reduction(name: str) -> Infer:
+    def infer(avals: Sequence[Aval], params: Params) -> Aval:
+        _require(name, avals, _ALLOWED["numeric"], "numeric")
+        shape, axis = avals[0].shape, params["axis"]
+        if shape[axis] == 0:
+            raise ShapeError(f"{name} of no elements: shape {shape} has length 0 along axis {axis}")
+        return Aval(shape[:axis] + shape[axis + 1 :], DType.int64)
+
+    return infer
+
+
+def _where(avals: Sequence[Aval], params: Params) -> Aval:
+    condition, x, y = avals
+    _require("where", avals[:1], _ALLOWED["bool"], "bool")
+    _require("where", avals[1:], _any, "any")
+    return Aval(broadcast_shapes(condition.shape, x.shape, y.shape), x.dtype)
+
+
+def _matmul(avals: Sequence[Aval], params: Params) -> Aval:
+    a, b = avals
+    _require("matmul", avals, _ALLOWED["numeric"], "numeric")
+    if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2]:
+        raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: ranks and leading axes must be equal")
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(
+            f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns on the left, {b.shape[-2]} rows on the right"
+        )
+    return Aval((*a.shape[:-1], b.shape[-1]), a.dtype)
+
+
+def _matmul_count(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    # One multiplication and one addition per term of each inner product.
+    return 2 * out.size * avals[0].shape[-1]
+
+
+def _reshape(avals: Sequence[Aval], params: Params) -> Aval:
+    shape = tuple(params["shape"])
+    if prod(shape) != avals[0].size:
+        raise ShapeError(f"cannot reshape {avals[0].shape} ({avals[0].size} elements) to {shape} ({prod(shape)})")
+    return Aval(shape, avals[0].dtype)
+
+
+def _permute(avals: Sequence[Aval], params: Params) -> Aval:
+    shape, axes = avals[0].shape, tuple(params["axes"])
+    if sorted(axes) != list(range(len(shape))):
+        raise ShapeError(f"axes {axes} are no permutation of the {len(shape)} axes of shape {shape}")
+    return Aval(tuple(shape[a] for a in axes), avals[0].dtype)
+
+
+def _broadcast_to(avals: Sequence[Aval], params: Params) -> Aval:
+    shape = tuple(params["shape"])
+    try:
+        fits = broadcast_shapes(avals[0].shape, shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"shape {avals[0].shape} does not broadcast to {shape}")
+    return Aval(shape, avals[0].dtype)
+
+
+def _concat(avals: Sequence[Aval], params: Params) -> Aval:
+    axis, first = params["axis"], avals[0]
+    _require("concat", avals, _any, "any")
+    for other in avals[1:]:
+        if len(other.shape) != len(first.shape) or any(
+            n != m for a, (n, m) in enumerate(zip(first.shape, other.shape, strict=True)) if a != axis
+        ):
+            raise ShapeError(f"concat of shapes {first.shape} and {other.shape}: they differ beside axis {axis}")
+    length = sum(a.shape[axis] for a in avals)
+    return Aval((*first.shape[:axis], length, *first.shape[axis + 1 :]), first.dtype)
+
+
+def slice_lengths(params: Params) -> tuple[int, ...]:
+    """Length of every axis after a `slice` op."""
+    return tuple(
+        len(range(start, stop if stop is not None else -1, step))
+        for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
+    )
+
+
+def _slice(avals: Sequence[Aval], params: Params) -> Aval:
+    shape = avals[0].shape
+    if not len(params["starts"]) == len(params["stops"]) == len(params["steps"]) == len(shape):
+        raise ShapeError(f"slice of shape {shape} needs {len(shape)} starts, stops and steps")
+    lengths = slice_lengths(params)
+    for n, start, step, length in zip(shape, params["starts"], params["steps"], lengths, strict=True):
+        if length and not (0 <= start < n and 0 <= start + (length - 1) * step < n):
+            raise ShapeError(f"slice reaches outside of shape {shape}")
+    return Aval(lengths, avals[0].dtype)
+
+
+def _astype(avals: Sequence[Aval], params: Params) -> Aval:
+    return Aval(avals[0].shape, DType(params["dtype"]))
+
+
+def _cumulative(avals: Sequence[Aval], params: Params) -> Aval:
+    _require("cumulative_sum", avals, _ALLOWED["numeric"], "numeric")
+    if not 0 <= params["axis"] < len(avals[0].shape):
+        raise ShapeError(f"cumulative_sum along axis {params['axis']} of shape {avals[0].shape}")
+    return avals[0]
+
+
+def _same(avals: Sequence[Aval], params: Params) -> Aval:
+    return avals[0]
+
+
+def _declared(avals: Sequence[Aval], params: Params) -> Aval:
+    return Aval(tuple(params["shape"]), DType(params["dtype"]))
+
+
+def _constant(avals: Sequence[Aval], params: Params) -> Aval:
+    return Aval(tuple(params["value"].shape), DType(params["value"].dtype.name))
+
+
+def _gradient(avals: Sequence[Aval], params: Params) -> Aval:
+    loss, wrt = avals
+    if loss.shape != () or not loss.dtype.is_floating:
+        raise ShapeError(f"the gradient is taken of a floating-point scalar, not of {loss}")
+    if not wrt.dtype.is_floating:
+        raise DTypeError(f"no gradient with respect to {wrt}: only floating-point arrays have one")
+    return wrt
+
+
+def _table() -> dict[str, Op]:
+    rows: list[Op] = []
+
+    def add(names: str, arity: int, make: Callable[[str], Infer], count: Count | None, *params: str) -> None:
+        rows.extend(Op(name, arity, make(name), count, params) for name in names.split())
+
+    def plain(infer: Infer) -> Callable[[str], Infer]:
+        return lambda name: infer
+
+    add("abs negative sign square floor ceil trunc round", 1, lambda n: _elementwise(n, "numeric"), _out_size)
+    add(
+        "exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh",
+        1,
+        lambda n: _elementwise(n, "floating-point"),
+        _out_size,
+    )
+    add("isnan isinf isfinite", 1, lambda n: _elementwise(n, "floating-point", DType.bool), _out_size)
+    add("logical_not", 1, lambda n: _elementwise(n, "bool"), _out_size)
+    add(
+        "add subtract multiply floor_divide remainder pow maximum minimum",
+        2,
+        lambda n: _elementwise(n, "numeric"),
+        _out_size,
+    )
+    add("divide atan2", 2, lambda n: _elementwise(n, "floating-point"), _out_size)
+    add("equal not_equal", 2, lambda n: _elementwise(n, "any", DType.bool), _out_size)
+    add("less less_equal greater greater_equal", 2, lambda n: _elementwise(n, "numeric", DType.bool), _out_size)
+    add("logical_and logical_or logical_xor", 2, lambda n: _elementwise(n, "bool"), _out_size)
+    add("where", 3, plain(_where), _out_size)
+    add("sum prod", 1, lambda n: _reduction(n, "numeric"), _in_size, "axis")
+    add("max min", 1, lambda n: _reduction(n, "numeric", nonempty=True), _in_size, "axis")
+    add("mean", 1, lambda n: _reduction(n, "floating-point"), _in_size, "axis")
+    add("any all", 1, lambda n: _reduction(n, "bool"), _in_size, "axis")
+    add("argmax argmin", 1, _arg_reduction, _in_size, "axis")
+    add("cumulative_sum", 1, plain(_cumulative), _in_size, "axis")
+    add("matmul", 2, plain(_matmul), _matmul_count)
+    add("reshape", 1, plain(_reshape), _free, "shape")
+    add("permute_dims", 1, plain(_permute), _free, "axes")
+    add("broadcast_to", 1, plain(_broadcast_to), _free, "shape")
+    add("concat", -1, plain(_concat), _free, "axis")
+    add("slice", 1, plain(_slice), _free, "starts", "stops", "steps")
+    add("astype", 1, plain(_astype), _free, "dtype")
+    # Sources: no inputs. `input` and `shared` get their values from outside, the others from their parameters.
+    add("input", 0, plain(_declared), _free, "name", "shape", "dtype")
+    add("shared", 0, plain(_declared), _free, "name", "shape", "dtype")
+    add("constant", 0, plain(_constant), _free, "value")
+    add("full", 0, plain(_declared), _free, "shape", "dtype", "fill_value")
+    add("arange", 0, plain(_declared), _free, "start", "step", "shape", "dtype")
+    add("eye", 0, plain(_declared), _free, "k", "shape", "dtype")
+    # Moves its input to the device of its own node.
+    add("transfer", 1, plain(_same), _free)
+    # The gradient of its first input (a scalar) with respect to its second. How many operations a framework's own
+    # gradient takes is its own affair, so it is not counted, and the count says so.
+    add("grad", 2, plain(_gradient), None)
+    return {row.name: row for row in rows}
+
+
+OPS = _table()
+SOURCES = frozenset(name for name, op in OPS.items() if op.arity == 0)
+GENERATORS = frozenset({"constant", "full", "arange", "eye"})

@@ -1,0 +1,157 @@
+"""A traced program as plain data: nodes, shared variables, updates, outputs; its fingerprint and operation count."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from xbackend.devices import is_device
+from xbackend.program.dtypes import DType
+from xbackend.program.ops import OPS, Aval
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from xbackend.program.shared import SharedVariable
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One op of a program and its one result.
+
+    ``inputs`` are positions of earlier nodes. ``device`` is what the program asks for: a device, a logical name, or
+    `None`. ``source`` is the user's ``file:line``; it is no part of the fingerprint.
+    """
+
+    op: str
+    inputs: tuple[int, ...]
+    params: Mapping[str, Any]
+    shape: tuple[int, ...]
+    dtype: DType
+    device: str | None = None
+    source: str = ""
+
+    @property
+    def aval(self) -> Aval:
+        return Aval(self.shape, self.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class OperationCount:
+    """Arithmetic operations of one execution: ``total``, per op, and the ops that are not counted."""
+
+    total: int
+    by_op: Mapping[str, int]
+    uncounted: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Program:
+    """An array program without a framework: plain data that every backend lowers.
+
+    ``inputs`` are the nodes that take the arguments, ``outputs`` the nodes returned, in the order in which
+    ``structure`` lists them (`xbackend.program.structure`); ``shared`` maps nodes to shared variables, ``updates`` shared
+    nodes to the nodes whose values they take after the outputs. Programs are equal if their fingerprints are.
+    """
+
+    name: str
+    nodes: tuple[Node, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    structure: Any = field(default="*")
+    shared: Mapping[int, SharedVariable] = field(default_factory=dict)
+    updates: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hexadecimal) of all that decides what the program computes and where.
+
+        Source lines and the values of shared variables are left out.
+        """
+        digest = hashlib.sha256()
+        for node in self.nodes:
+            params = {k: v for k, v in node.params.items() if k != "value"}
+            row = [node.op, node.inputs, params, node.shape, node.dtype, node.device]
+            digest.update(json.dumps(row, sort_keys=True, default=list).encode())
+            if "value" in node.params:
+                digest.update(node.params["value"].tobytes())
+        shared = {str(i): v.name for i, v in self.shared.items()}
+        updates = sorted(self.updates.items())
+        rest = [self.inputs, self.outputs, self.structure, shared, updates]
+        digest.update(json.dumps(rest, sort_keys=True).encode())
+        return digest.hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Program) and self.fingerprint == other.fingerprint
+
+    def __hash__(self) -> int:
+        return hash(self.fingerprint)
+
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{self.nodes[i].params['name']}: {self.nodes[i].aval}" for i in self.inputs)
+        results = ", ".join(str(self.nodes[i].aval) for i in self.outputs)
+        return f"<program {self.name}({arguments}) -> ({results}), {len(self.nodes)} nodes, {self.fingerprint[:12]}>"
+
+    @cached_property
+    def logical_devices(self) -> tuple[str, ...]:
+        """Logical device names in the order in which the program first uses them."""
+        names = [n.device for n in self.nodes if n.device is not None and not is_device(n.device)]
+        return tuple(dict.fromkeys(names))
+
+    @cached_property
+    def operations(self) -> OperationCount:
+        """Arithmetic operations of one execution: a sum or a product of two numbers is one, as is one `exp`.
+
+        A matmul of (m, k) by (k, n) is 2*m*k*n. Gradients are listed as uncounted.
+        """
+        counted: Counter[str] = Counter()
+        uncounted = set()
+        for node in self.nodes:
+            count = OPS[node.op].count
+            if count is None:
+                uncounted.add(node.op)
+            else:
+                counted[node.op] += count([self.nodes[i].aval for i in node.inputs], node.aval, node.params)
+        by_op = {op: n for op, n in sorted(counted.items()) if n}
+        return OperationCount(sum(by_op.values()), by_op, tuple(sorted(uncounted)))
+
+    def to_json(self) -> str:
+        """The program as JSON text, shared variables' initial values included."""
+        from xbackend.program.serialization import to_json
+
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> Program:
+        """Read a program back. Raises `ProgramFormatError`, `ProgramVersionError`."""
+        from xbackend.program.serialization import from_json
+
+        return from_json(text)
+
+    def draw(self, form: str = "mermaid") -> str:
+        """The program drawn by device: ``form`` is ``mermaid`` or ``dot``."""
+        from xbackend.program.drawing import draw
+
+        return draw(self, form)
+
+
+def generate(node: Node) -> np.ndarray:
+    """The value of a source op that needs none from outside: `constant`, `full`, `arange`, `eye`."""
+    import numpy as np
+
+    params, dtype = node.params, np.dtype(node.dtype.value)
+    if node.op == "constant":
+        value: np.ndarray = params["value"]
+        return value
+    if node.op == "full":
+        return np.full(node.shape, params["fill_value"], dtype)
+    if node.op == "arange":
+        # start + i * step, as the standard says for floating point; no rounding is accumulated.
+        steps = np.arange(node.shape[0])
+        return np.asarray(params["start"] + steps * params["step"]).astype(dtype)
+    return np.eye(*node.shape, k=params["k"], dtype=dtype)

@@ -1,0 +1,71 @@
+"""Shared variables: state that lives on a device between calls (Theano's word)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from typing import Any
+
+import numpy as np
+
+from xbackend.devices import Device, canonical
+from xbackend.errors import DTypeError, SharedVariableError
+from xbackend.program.array import Operators
+from xbackend.program.dtypes import DType, as_dtype
+
+_numbers = itertools.count()
+
+
+class SharedVariable(Operators):
+    """A named value that programs read and update; made by `xbackend.shared`.
+
+    The object itself holds the initial value only. Each backend has its own storage of it, read with
+    ``backend.get_value(w)`` and written with ``backend.set_value(w, array)``. Inside of a traced function it is used
+    like an array.
+    """
+
+    def __init__(self, value: Any, name: str | None = None, device: str | Device | None = None, *, uid: str = "") -> None:
+        array = np.asarray(value)
+        if name is not None and (not isinstance(name, str) or not name):
+            raise SharedVariableError(f"the name of a shared variable is text, not {name!r}")
+        number = next(_numbers)
+        self.name = name or f"shared_{number}"
+        try:
+            self._dtype = as_dtype(array.dtype)
+        except DTypeError as error:
+            raise DTypeError(f"shared variable {self.name!r}: {error}") from None
+        self._value = array.copy()
+        self._value.flags.writeable = False
+        self.device = canonical(device) if device is not None else None
+        # Names need not be unique in a script; what identifies the storage on a backend is this.
+        self.uid = uid or f"{self.name}/{os.getpid():x}.{number}"
+
+    @property
+    def value(self) -> np.ndarray:
+        """The initial value (read-only). A backend's current one is ``backend.get_value(w)``."""
+        return self._value
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._value.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._value.ndim
+
+    def __repr__(self) -> str:
+        where = f" on {self.device}" if self.device else ""
+        return f"<shared {self.name}: {self.dtype}{list(self.shape)}{where}>"
+
+
+def shared(value: Any, name: str | None = None, device: str | Device | None = None) -> SharedVariable:
+    """A shared variable with the initial value ``value`` (any shape; bool, int32, int64, float32 or float64).
+
+    ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
+    for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.
+    """
+    return SharedVariable(value, name, device)

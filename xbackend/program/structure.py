@@ -1,0 +1,65 @@
+"""The shape of what a traced function returns: an array, or tuples, lists and dictionaries of arrays, nested.
+
+A structure is JSON data: ``"*"`` is an array, ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": [[key, ...], ...]}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from xbackend.errors import TraceError
+
+LEAF = "*"
+
+
+def flatten(value: Any, leaf: Callable[[Any], Any]) -> tuple[list[Any], Any]:
+    """The leaves of a nested value, each passed through ``leaf``, and its structure.
+
+    Raises `TraceError` for dictionaries whose keys are not text.
+    """
+    if isinstance(value, tuple | list):
+        leaves, parts = [], []
+        for item in value:
+            found, part = flatten(item, leaf)
+            leaves += found
+            parts.append(part)
+        return leaves, {"tuple" if isinstance(value, tuple) else "list": parts}
+    if isinstance(value, dict):
+        leaves, pairs = [], []
+        for key, item in value.items():
+            if not isinstance(key, str):
+                raise TraceError(f"the function returns a dictionary with the key {key!r}; keys must be text")
+            found, part = flatten(item, leaf)
+            leaves += found
+            pairs.append([key, part])
+        return leaves, {"dict": pairs}
+    return [leaf(value)], LEAF
+
+
+def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
+    """Put the leaves back into the structure."""
+    return _build(structure, iter(leaves))
+
+
+def count_leaves(structure: Any) -> int:
+    """Number of arrays in a structure. Raises `ValueError` for what is no structure."""
+    if structure == LEAF:
+        return 1
+    if isinstance(structure, dict) and len(structure) == 1:
+        kind, parts = next(iter(structure.items()))
+        if kind in ("tuple", "list"):
+            return sum(map(count_leaves, parts))
+        if kind == "dict" and all(isinstance(key, str) for key, _ in parts):
+            return sum(count_leaves(part) for _, part in parts)
+    raise ValueError(f"not a structure: {structure!r}")
+
+
+def _build(structure: Any, leaves: Iterator[Any]) -> Any:
+    if structure == LEAF:
+        return next(leaves)
+    kind, parts = next(iter(structure.items()))
+    if kind == "dict":
+        return {key: _build(part, leaves) for key, part in parts}
+    items = [_build(part, leaves) for part in parts]
+    return tuple(items) if kind == "tuple" else items

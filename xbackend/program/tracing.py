@@ -1,0 +1,280 @@
+"""Tracing: the user's function is called once with traced arrays, and what it does to them is written down."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, TracebackType
+from typing import Any
+
+import numpy as np
+
+from xbackend.devices import Device, canonical
+from xbackend.errors import ArgumentError, DTypeError, SharedVariableError, ShapeError, TraceError, XBackendError
+from xbackend.program import structure
+from xbackend.program.array import Array
+from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.ops import OPS, Aval
+from xbackend.program.program import Node, Program
+from xbackend.program.shared import SharedVariable
+
+_HERE = str(Path(__file__).parent)
+_own_code: dict[CodeType, bool] = {}
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.tracers: list[Tracer] = []
+        self.scopes: list[str] = []
+
+
+_state = _State()
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of an argument, for tracing without data."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __init__(self, shape: int | Sequence[int], dtype: Any = DType.float64) -> None:
+        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(not isinstance(n, int) or n < 0 for n in lengths):
+            raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
+        object.__setattr__(self, "shape", lengths)
+        object.__setattr__(self, "dtype", as_dtype(dtype))
+
+
+def _is_own(code: CodeType) -> bool:
+    own = _own_code.get(code)
+    if own is None:
+        own = _own_code[code] = code.co_filename.startswith(_HERE)
+    return own
+
+
+def _caller() -> str:
+    """``file:line`` of the innermost frame outside of this package: the user's line."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _is_own(frame.f_code):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _raised_at(traceback: TracebackType | None, function: Callable[..., Any]) -> str:
+    """``file:line`` of the user's innermost line that an error passed through, else of the function itself."""
+    where = ""
+    while traceback is not None:
+        if not _is_own(traceback.tb_frame.f_code):
+            where = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
+        traceback = traceback.tb_next
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return where or (f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function))
+
+
+class Tracer:
+    """The program under construction."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.shared_nodes: dict[str, tuple[int, SharedVariable]] = {}
+        self.updates: dict[int, int] = {}
+        self.open = True
+
+    def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
+        """Add a node, its shape and dtype inferred by the op's own rule."""
+        if not self.open:
+            raise TraceError("an array of a program that is already traced was used again; arrays do not outlive it")
+        nodes = self.nodes
+        positions = []
+        for array in inputs:
+            if array._tracer is not self:
+                raise TraceError("an array of another program was used; pass it as an argument instead")
+            positions.append(array.node)
+        shape, dtype = OPS[op].infer([nodes[i].aval for i in positions], params)
+        if device is None and _state.scopes:
+            device = _state.scopes[-1]
+        nodes.append(Node(op, tuple(positions), params, shape, dtype, device, _caller()))
+        return Array(self, len(nodes) - 1, shape, dtype)
+
+    def array(self, value: Any, dtype: DType | None = None) -> Array:
+        """Anything that a user may write for an array, as one of this program.
+
+        Raises `TraceError` for arrays of other programs, `DTypeError` for what has no supported dtype.
+        """
+        if isinstance(value, Array):
+            return value
+        if isinstance(value, SharedVariable):
+            return self.shared(value)
+        found = np.asarray(value, dtype.value if dtype is not None else None)
+        as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
+        if dtype is not None and isinstance(value, int) and int(found) != value:
+            raise DTypeError(f"{value} does not fit into {dtype}")
+        constant = found.copy()
+        constant.flags.writeable = False
+        return self.emit("constant", (), {"value": constant})
+
+    def shared(self, variable: SharedVariable) -> Array:
+        if variable.uid not in self.shared_nodes:
+            params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
+            position = len(self.nodes)
+            # Its place is its own, whatever scope happens to use it first.
+            self.nodes.append(
+                Node("shared", (), params, variable.shape, variable.dtype, variable.device, _caller())
+            )
+            self.shared_nodes[variable.uid] = (position, variable)
+        position, _ = self.shared_nodes[variable.uid]
+        return Array(self, position, variable.shape, variable.dtype)
+
+
+def current(wanted: str = "this function") -> Tracer:
+    """The tracer at work in this thread. Raises `TraceError` when there is none."""
+    if not _state.tracers:
+        raise TraceError(
+            f"{wanted} works on traced arrays: call it inside of a function that is given to xb.trace or to "
+            "backend.compile"
+        )
+    return _state.tracers[-1]
+
+
+@contextmanager
+def device(name: str | Device) -> Iterator[None]:
+    """Ops made inside of the scope are to run on this device (``gpu:1``) or logical device (``dev1``).
+
+    Scopes nest, the innermost counts. Raises `DeviceSpellingError` for text that is neither.
+    """
+    _state.scopes.append(canonical(name))
+    try:
+        yield
+    finally:
+        _state.scopes.pop()
+
+
+def update(variable: SharedVariable, expression: Any) -> None:
+    """The shared variable takes the value of ``expression``, once per execution, after the outputs.
+
+    Shapes and dtypes are equal; a Python number is spread over the variable. Outputs and all updates read the old
+    values, as in Theano. Raises `SharedVariableError`, `ShapeError`, `DTypeError`.
+    """
+    tracer = current("xb.update")
+    if not isinstance(variable, SharedVariable):
+        raise SharedVariableError(
+            f"xb.update was given {variable!r:.80}, which is not a shared variable; make one with xb.shared"
+        )
+    target = tracer.shared(variable)
+    if target.node in tracer.updates:
+        raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")
+    if isinstance(expression, bool | int | float):
+        from xbackend.program.functions import full
+
+        expression = full(variable.shape, expression, dtype=variable.dtype)
+    value = tracer.array(expression)
+    if value.shape != variable.shape:
+        raise ShapeError(f"{variable!r} cannot take a value of shape {value.shape}")
+    if value.dtype != variable.dtype:
+        raise DTypeError(f"{variable!r} cannot take a value of dtype {value.dtype}; convert it with xb.astype")
+    tracer.updates[target.node] = value.node
+
+
+def _spec(value: Any, name: str) -> Aval:
+    if isinstance(value, ArraySpec):
+        return Aval(value.shape, value.dtype)
+    if isinstance(value, SharedVariable):
+        raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        value = np.asarray(value)
+    return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
+
+
+def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], static: Mapping[str, Any]) -> list[str]:
+    if not callable(function):
+        raise ArgumentError(f"{function!r} is not a function; give xb.trace a function and example arguments")
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some callables written in C have none; their arguments are numbered
+        return [f"x{i}" for i in range(len(arguments))]
+    try:
+        signature.bind(*arguments, **static)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise ArgumentError(f"{name}{signature} was given {len(arguments)} arrays and {dict(static)}: {error}") from None
+    names = [
+        p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    return [names[i] if i < len(names) else f"x{i}" for i in range(len(arguments))]
+
+
+def trace(function: Callable[..., Any], *arguments: Any, **static: Any) -> Program:
+    """Call the function once with traced arrays and return the program that it describes.
+
+    Each positional argument is an array, a number or an `ArraySpec`, of which only shape and dtype count; keyword
+    arguments are passed to the function as they are. The function returns an array or nested tuples, lists and
+    dictionaries of arrays, or nothing if it updates shared variables.
+
+    Raises `ArgumentError`, `ShapeError`, `DTypeError`, `DeviceError`, `TraceError`, with the user's file and line.
+    """
+    names = _argument_names(function, arguments, static)
+    tracer = Tracer()
+    scopes, _state.scopes = _state.scopes, []
+    _state.tracers.append(tracer)
+    try:
+        inputs = []
+        for value, name in zip(arguments, names, strict=True):
+            shape, dtype = _spec(value, name)
+            inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
+        result = function(*inputs, **static)
+        outputs, form = _outputs(tracer, result)
+    except XBackendError as error:
+        where = _raised_at(error.__traceback__, function)
+        if where in str(error):
+            raise
+        raise type(error)(f"{error} (at {where})") from error
+    finally:
+        _state.tracers.pop()
+        _state.scopes = scopes
+        tracer.open = False
+    return _pruned(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
+
+
+def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
+    if result is None:
+        if not tracer.updates:
+            raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
+        return [], {"tuple": []}
+
+    def leaf(value: Any) -> int:
+        if value is None:
+            raise TraceError("the function returns None in place of an array")
+        return tracer.array(value).node
+
+    return structure.flatten(result, leaf)
+
+
+def _pruned(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> Program:
+    """The program without the nodes that nothing needs; its inputs stay."""
+    nodes = tracer.nodes
+    needed = bytearray(len(nodes))
+    for i in (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values()):
+        needed[i] = 1
+    for i in range(len(nodes) - 1, -1, -1):
+        if needed[i]:
+            for j in nodes[i].inputs:
+                needed[j] = 1
+    position, kept = {}, []
+    for i, node in enumerate(nodes):
+        if needed[i]:
+            position[i] = len(kept)
+            moved = tuple([position[j] for j in node.inputs])
+            if moved != node.inputs:
+                node = Node(node.op, moved, node.params, node.shape, node.dtype, node.device, node.source)
+            kept.append(node)
+    shared = {position[i]: v for i, v in tracer.shared_nodes.values() if needed[i]}
+    updates = {position[t]: position[e] for t, e in tracer.updates.items()}
+    return Program(
+        name, tuple(kept), tuple(range(inputs)), tuple(position[o] for o in outputs), form, shared, updates
+    )
