@@ -1,0 +1,78 @@
+"""What is compared: each workload is a program builder with seeded inputs, an oracle, a tolerance and an operation count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xbackend.errors import WorkloadError
+
+_MODULES = ("matpow",)
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One thing to compare.
+
+    ``program(**parameters)`` gives the function to trace, ``inputs(seed=..., **parameters)`` its arguments,
+    ``oracle(arguments, **parameters)`` what it returns, in float64, by NumPy alone, and ``tolerance(**parameters)`` the
+    largest relative error that passes. ``parameters`` are the defaults.
+    """
+
+    name: str
+    summary: str
+    parameters: Mapping[str, Any]
+    program: Callable[..., Callable[..., Any]]
+    inputs: Callable[..., tuple[np.ndarray, ...]]
+    oracle: Callable[..., Any]
+    tolerance: Callable[..., float]
+
+    def resolve(self, **given: Any) -> dict[str, Any]:
+        """The parameters with the defaults filled in. Raises `WorkloadError` for one that it does not take."""
+        unknown = sorted(set(given) - set(self.parameters))
+        if unknown:
+            raise WorkloadError(
+                f"workload {self.name} has no parameter {', '.join(unknown)}; it takes {', '.join(self.parameters)}"
+            )
+        return {**self.parameters, **given}
+
+
+def names() -> tuple[str, ...]:
+    """The names of all workloads."""
+    return _MODULES
+
+
+def get(name: str) -> Workload:
+    """A workload by its name. Raises `WorkloadError`, which lists those that there are."""
+    if name not in _MODULES:
+        raise WorkloadError(f"there is no workload {name!r}; there is {', '.join(_MODULES)}")
+    workload: Workload = import_module(f"xbackend.workloads.{name}").WORKLOAD
+    return workload
+
+
+def relative_error(result: Any, oracle: Any) -> float:
+    """The largest deviation from the oracle divided by the oracle's largest magnitude, over all arrays.
+
+    0 for empty arrays; infinite where one is NaN or infinite and the other is not, or where shapes differ.
+    """
+    if isinstance(oracle, list | tuple):
+        pairs: Sequence[tuple[Any, Any]] = list(zip(result, oracle, strict=True))
+        return max((relative_error(r, o) for r, o in pairs), default=0.0)
+    got, want = np.asarray(result, np.float64), np.asarray(oracle, np.float64)
+    if got.shape != want.shape:
+        return float("inf")
+    if want.size == 0:
+        return 0.0
+    with np.errstate(invalid="ignore"):
+        same = (got == want) | (np.isnan(got) & np.isnan(want))
+        difference = np.where(same, 0.0, np.abs(got - want))
+    if not np.isfinite(difference).all():
+        return float("inf")
+    finite = np.abs(want[np.isfinite(want)])
+    scale = float(finite.max()) if finite.size else 0.0
+    largest = float(difference.max())
+    return largest / scale if scale else largest

@@ -1,0 +1,71 @@
+"""A^n + B^n: the 'hello world' of programs on two devices.
+
+Source: TensorFlow-Examples, multigpu_basics (2016), which raises two 10000 x 10000 uniform matrices to the 10th power. The
+recursion printed there stops one step late and computes the 11th power; its matrices are not scaled, so that an entry of
+the result is about 5e36, one product short of overflowing float32. Here the power is what it says, and a uniform matrix is
+scaled by 2/size, which brings its largest eigenvalue to about 1: powers neither overflow nor vanish.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import xbackend as xb
+from xbackend.workloads import Workload
+
+
+def inputs(size: int = 1024, seed: int = 0, dtype: str = "float32", **_: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Two matrices of shape (size, size), uniform in [0, 2/size), the same for a seed on every machine."""
+    generator = np.random.default_rng(seed)
+    scale = 2.0 / max(size, 1)
+    a, b = (generator.random((size, size)) * scale for _ in range(2))
+    return a.astype(dtype), b.astype(dtype)
+
+
+def sum_of_powers(a: Any, b: Any, n: int = 10, method: str = "chain") -> Any:
+    """A^n on dev0, B^n on dev1, their sum on the CPU: arrays of shape (m, m)."""
+    with xb.device("dev0"):
+        an = xb.linalg.matrix_power(a, n, method=method)
+    with xb.device("dev1"):
+        bn = xb.linalg.matrix_power(b, n, method=method)
+    with xb.device("cpu:0"):
+        return an + bn
+
+
+def program(n: int = 10, method: str = "chain", **_: Any) -> Callable[..., Any]:
+    """The function to trace."""
+
+    def matpow(a: Any, b: Any) -> Any:
+        return sum_of_powers(a, b, n=n, method=method)
+
+    return matpow
+
+
+def oracle(arguments: tuple[np.ndarray, ...], n: int = 10, **_: Any) -> np.ndarray:
+    """A^n + B^n in float64."""
+    a, b = (x.astype(np.float64) for x in arguments)
+    result: np.ndarray = np.linalg.matrix_power(a, n) + np.linalg.matrix_power(b, n)
+    return result
+
+
+def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32", **_: Any) -> float:
+    """The largest relative error that passes: each product may lose sqrt(size) roundings, twice over for safety.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, section 3.5 (error of matrix products), with the
+    probabilistic bound sqrt(m) in place of m.
+    """
+    return 2.0 * max(n, 1) * float(np.sqrt(max(size, 1))) * float(np.finfo(dtype).eps)
+
+
+WORKLOAD = Workload(
+    name="matpow",
+    summary="A^n + B^n, the powers on two logical devices, the sum on the CPU",
+    parameters={"size": 1024, "n": 10, "dtype": "float32", "method": "chain"},
+    program=program,
+    inputs=inputs,
+    oracle=oracle,
+    tolerance=tolerance,
+)
