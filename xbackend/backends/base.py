@@ -77,9 +77,11 @@ class Ledger:
 class Built:
     """A program compiled by an adapter.
 
-    ``execute(*values)`` takes one value for each input of the program, each on the device of its input node, and returns
+    ``execute(*values)`` takes one value for each input of the program, each on the device of its input node, and
+    returns
     a sequence of values in the order of the outputs, possibly before they are computed; it applies the updates. It is
-    the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an input never
+    the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an input
+    never
     changed. ``executed`` says where each node really ran, by node of the placed program, read from the framework (after
     an execution, if it can only be known then).
     """
@@ -352,4 +354,3 @@ class Executable:
 
     def __repr__(self) -> str:
         return f"<executable of {self.program!r} on {self.backend.name}>"
-

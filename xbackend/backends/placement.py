@@ -79,7 +79,8 @@ class Placement:
 
     def __str__(self) -> str:
         lines = [
-            f"{r.op} (node {r.node}): asked {r.asked or 'default'} = {r.bound}, executed {r.executed or '?'}, {r.status}"
+            f"{r.op} (node {r.node}): asked {r.asked or 'default'} = {r.bound}, executed {r.executed or '?'}, "
+            f"{r.status}"
             for r in self.ops
         ]
         lines += [f"transfer {t.source} -> {t.target}: {t.bytes} bytes" for t in self.transfers]
@@ -102,9 +103,7 @@ def merge(placed: Placed, executed: Mapping[int, Executed]) -> Placement:
         elif found.device is not None and found.device != device:
             status = "moved"
         ran = str(found.device) if found.device is not None else None
-        ops.append(
-            OpRecord(i, node.op, placed.asked[i], str(device), ran, found.framework_op, found.evidence, status)
-        )
+        ops.append(OpRecord(i, node.op, placed.asked[i], str(device), ran, found.framework_op, found.evidence, status))
         if node.op == "transfer":
             source = str(placed.devices[node.inputs[0]])
             inserted = placed.origin[i] is None

@@ -1,4 +1,5 @@
-"""How many threads a process computes with: what is set before NumPy or a framework is imported, and what is read back."""
+"""How many threads a process computes with: what is set before NumPy or a framework is imported, and what is read
+back."""
 
 from __future__ import annotations
 

@@ -63,7 +63,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate: a workload with parameters on a backend with devices.
 
     ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement);
-    ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical device
+    ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical
+    device
     was bound to. ``placement`` and ``description`` are those of the executable and the backend.
     """
 
@@ -96,8 +97,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure that the project sets itself, as measured: a ratio, a duration or a rate.
 
-    ``group`` names the section (``framework tax``, ``blas``, ``tracing``, ...), ``subject`` the backend or what else was
-    measured, ``limit`` the figure to reach, ``relation`` ``at most`` or ``at least``; ``detail`` holds the numbers behind it.
+    ``group`` names the section (``framework tax``, ``blas``, ``tracing``, ...), ``subject`` the backend or what
+    else was
+    measured, ``limit`` the figure to reach, ``relation`` ``at most`` or ``at least``; ``detail`` holds the numbers
+    behind it.
     """
 
     group: str

@@ -64,7 +64,10 @@ class Operators:
     # `==` makes a node, so equality cannot hash; identity can.
     __hash__ = object.__hash__
 
-    shape: tuple[int, ...]
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Lengths of the axes."""
+        raise NotImplementedError(f"{type(self).__name__} has no shape")
 
     __add__, __radd__ = _binary("add")
     __sub__, __rsub__ = _binary("subtract")
@@ -81,8 +84,8 @@ class Operators:
     __le__, _ = _binary("less_equal")
     __gt__, _ = _binary("greater")
     __ge__, _ = _binary("greater_equal")
-    __eq__, _ = _binary("equal")  # type: ignore[assignment]
-    __ne__, _ = _binary("not_equal")  # type: ignore[assignment]
+    __eq__, _ = _binary("equal")
+    __ne__, _ = _binary("not_equal")
     del _
     __neg__ = _unary("negative")
     __pos__ = _unary("positive")
@@ -90,7 +93,8 @@ class Operators:
     __invert__ = _unary("logical_not")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same name."""
+        """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same
+        name."""
         from xbackend.program import functions
 
         name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
@@ -136,17 +140,21 @@ class Array(Operators):
     Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
     """
 
-    __slots__ = ("_tracer", "node", "shape", "dtype")
+    __slots__ = ("_shape", "_tracer", "dtype", "node")
 
     def __init__(self, tracer: Tracer, node: int, shape: tuple[int, ...], dtype: DType) -> None:
         self._tracer = tracer
         self.node = node
-        self.shape = shape
+        self._shape = shape
         self.dtype = dtype
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
     def ndim(self) -> int:
-        return len(self.shape)
+        return len(self._shape)
 
     @property
     def size(self) -> int:

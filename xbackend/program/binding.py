@@ -131,7 +131,8 @@ class _Binding:
 def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], default: Device) -> Placed:
     """Give every node of the program a device, and every crossing a `transfer`.
 
-    Raises `UnboundDevice` for a logical name without a binding, `DeviceUnavailable` for a device that is not there, both
+    Raises `UnboundDevice` for a logical name without a binding, `DeviceUnavailable` for a device that is not there,
+    both
     with the user's line, and `SharedVariableError` for a shared variable on two devices.
     """
     binding = _Binding(program, bindings, tuple(available), default)

@@ -5,6 +5,7 @@ https://data-apis.org/array-api/2024.12/API_specification/type_promotion.html
 
 from __future__ import annotations
 
+import builtins
 from enum import StrEnum
 from typing import Any
 
@@ -26,15 +27,15 @@ class DType(StrEnum):
         return _ITEMSIZE[self]
 
     @property
-    def is_floating(self) -> bool:
+    def is_floating(self) -> builtins.bool:
         return self is DType.float32 or self is DType.float64
 
     @property
-    def is_integer(self) -> bool:
+    def is_integer(self) -> builtins.bool:
         return self is DType.int32 or self is DType.int64
 
     @property
-    def is_numeric(self) -> bool:
+    def is_numeric(self) -> builtins.bool:
         return self is not DType.bool
 
 
@@ -53,9 +54,9 @@ def as_dtype(value: Any, what: str = "dtype") -> DType:
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     name = value if isinstance(value, str) else getattr(value, "name", None) or getattr(value, "__name__", None)
-    name = {"bool_": "bool"}.get(name, name) if isinstance(name, str) else None
+    text = {"bool_": "bool"}.get(name, name) if isinstance(name, str) else ""
     try:
-        return DType(name)
+        return DType(text)
     except ValueError:
         raise DTypeError(f"{what} {value!s} is not supported; the dtypes are {NAMES}") from None
 

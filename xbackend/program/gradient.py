@@ -12,7 +12,8 @@ from xbackend.program.tracing import Tracer, current
 def grad(loss: Any, wrt: Any) -> Any:
     """The gradient of ``loss``, a floating-point scalar (shape ()), with respect to an array or to several.
 
-    ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form, each
+    ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form,
+    each
     gradient the shape and dtype of what it belongs to. It is computed where that lives. Gradients of gradients work.
     Raises `GradientError` where the loss does not depend on it through floating-point numbers.
     """
@@ -22,7 +23,8 @@ def grad(loss: Any, wrt: Any) -> Any:
     scalar = tracer.array(loss)
     if scalar.shape != () or not scalar.dtype.is_floating:
         raise ShapeError(
-            f"xb.grad takes the gradient of a floating-point scalar, not of {scalar!r}; reduce it with xb.sum or xb.mean"
+            f"xb.grad takes the gradient of a floating-point scalar, not of {scalar!r}; reduce it with xb.sum or "
+            f"xb.mean"
         )
     reached = _differentiable(tracer, scalar.node)
     results = []
@@ -31,7 +33,8 @@ def grad(loss: Any, wrt: Any) -> Any:
             raise DTypeError(f"xb.grad with respect to {target!r}: only floating-point arrays have a gradient")
         if target.node not in reached:
             raise GradientError(
-                f"the loss does not depend on number {number} of the arrays that xb.grad was given ({target!r}) through "
+                f"the loss does not depend on number {number} of the arrays that xb.grad was given ({target!r}) "
+                f"through "
                 "floating-point numbers; leave it out, or use xb.zeros_like"
             )
         results.append(_gradient(tracer, scalar, target))

@@ -59,7 +59,8 @@ def getitem(x: Any, key: Any) -> Array:
             stop, step = start + 1, 1
         else:
             raise TraceError(
-                f"an array is indexed with integers, slices, ... and None, not with {item!r:.60}; use xb.where for masks"
+                f"an array is indexed with integers, slices, ... and None, not with {item!r:.60}; use xb.where for "
+                f"masks"
             )
         starts.append(start)
         # Python's own -1 would be read as the last element by frameworks.

@@ -1,17 +1,69 @@
-"""``xbackend.linalg``: products of matrices beyond ``matmul``."""
+"""``xbackend.linalg``: products of matrices."""
 
 from __future__ import annotations
 
+from math import prod as product
 from typing import Any
 
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.array import Array
-from xbackend.program.functions import broadcast_to, eye, matmul, matrix_transpose, tensordot, vecdot
+from xbackend.program.casting import normalize_axis, operands
+from xbackend.program.creation import eye
+from xbackend.program.elementwise import multiply
+from xbackend.program.manipulation import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
+from xbackend.program.ops import broadcast_shapes
+from xbackend.program.reductions import sum
 from xbackend.program.tracing import current
 
 __all__ = ["matmul", "matrix_power", "matrix_transpose", "outer", "tensordot", "vecdot"]
 
 LONGEST_CHAIN = 100_000
+
+
+def matmul(x1: Any, x2: Any, /) -> Array:
+    """The matrix product; leading axes broadcast, a vector counts as a row on the left and a column on the right."""
+    tracer = current("xb.matmul")
+    a, b = operands("matmul", tracer, x1, x2)
+    if a.ndim == 0 or b.ndim == 0:
+        raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: a number is no matrix; use *")
+    left, right = a.ndim == 1, b.ndim == 1
+    a = expand_dims(a, axis=0) if left else a
+    b = expand_dims(b, axis=1) if right else b
+    if a.shape[-1] != b.shape[-2]:
+        raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns, {b.shape[-2]} rows")
+    leading = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    a = broadcast_to(a, (*leading, *a.shape[-2:]))
+    b = broadcast_to(b, (*leading, *b.shape[-2:]))
+    result = tracer.emit("matmul", (a, b), {})
+    if left or right:
+        rows, columns = () if left else (a.shape[-2],), () if right else (b.shape[-1],)
+        result = reshape(result, (*leading, *rows, *columns))
+    return result
+
+
+def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
+    """The sum of products along the axis."""
+    products = multiply(x1, x2)
+    return sum(products, axis=axis, dtype=products.dtype)
+
+
+def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
+    """The sum of products over the axes: a number of them (last of the first, first of the second) or two tuples."""
+    tracer = current("xb.tensordot")
+    a, b = operands("tensordot", tracer, x1, x2)
+    if isinstance(axes, int):
+        axes = (tuple(range(a.ndim - axes, a.ndim)), tuple(range(axes)))
+    over_a = [normalize_axis(i, a.ndim) for i in axes[0]]
+    over_b = [normalize_axis(i, b.ndim) for i in axes[1]]
+    if [a.shape[i] for i in over_a] != [b.shape[i] for i in over_b]:
+        raise ShapeError(f"tensordot of shapes {a.shape} and {b.shape} over axes {axes}: lengths differ")
+    kept_a = [i for i in range(a.ndim) if i not in over_a]
+    kept_b = [i for i in range(b.ndim) if i not in over_b]
+    rows, columns = [a.shape[i] for i in kept_a], [b.shape[i] for i in kept_b]
+    inner = product(a.shape[i] for i in over_a)
+    left = reshape(permute_dims(a, kept_a + over_a), (product(rows), inner))
+    right = reshape(permute_dims(b, over_b + kept_b), (inner, product(columns)))
+    return reshape(matmul(left, right), (*rows, *columns))
 
 
 def outer(x1: Any, x2: Any, /) -> Array:
@@ -20,7 +72,7 @@ def outer(x1: Any, x2: Any, /) -> Array:
     a, b = tracer.array(x1), tracer.array(x2)
     if a.ndim != 1 or b.ndim != 1:
         raise ShapeError(f"outer takes two vectors, not shapes {a.shape} and {b.shape}")
-    return a[:, None] * b[None, :]
+    return multiply(a[:, None], b[None, :])
 
 
 def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:

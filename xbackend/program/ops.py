@@ -159,7 +159,8 @@ def _matmul(avals: Sequence[Aval], params: Params) -> Aval:
         raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: ranks and leading axes must be equal")
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
-            f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns on the left, {b.shape[-2]} rows on the right"
+            f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns on the left, {b.shape[-2]} rows on the "
+            f"right"
         )
     return Aval((*a.shape[:-1], b.shape[-1]), a.dtype)
 

@@ -55,7 +55,8 @@ class Program:
     """An array program without a framework: plain data that every backend lowers.
 
     ``inputs`` are the nodes that take the arguments, ``outputs`` the nodes returned, in the order in which
-    ``structure`` lists them (`xbackend.program.structure`); ``shared`` maps nodes to shared variables, ``updates`` shared
+    ``structure`` lists them (`xbackend.program.structure`); ``shared`` maps nodes to shared variables, ``updates``
+    shared
     nodes to the nodes whose values they take after the outputs. Programs are equal if their fingerprints are.
     """
 
@@ -154,4 +155,5 @@ def generate(node: Node) -> np.ndarray:
         # start + i * step, as the standard says for floating point; no rounding is accumulated.
         steps = np.arange(node.shape[0])
         return np.asarray(params["start"] + steps * params["step"]).astype(dtype)
-    return np.eye(*node.shape, k=params["k"], dtype=dtype)
+    rows, columns = node.shape
+    return np.eye(rows, columns, params["k"], dtype)

@@ -127,9 +127,7 @@ def _read_nodes(rows: list[Any]) -> tuple[Node, ...]:
     for position, (op, inputs, params, shape, dtype, device, source) in enumerate(rows):
         if op not in OPS:
             raise ProgramFormatError(f"node {position} is an op {op!r} that this xbackend does not have")
-        if OPS[op].arity not in (len(inputs), -1) or not all(
-            type(i) is int and 0 <= i < position for i in inputs
-        ):
+        if OPS[op].arity not in (len(inputs), -1) or not all(type(i) is int and 0 <= i < position for i in inputs):
             raise ProgramFormatError(f"node {position} ({op}) has the inputs {inputs}")
         decoded = _decode_params(op, params)
         aval = OPS[op].infer([nodes[i].aval for i in inputs], decoded)

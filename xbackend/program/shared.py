@@ -24,7 +24,9 @@ class SharedVariable(Operators):
     like an array.
     """
 
-    def __init__(self, value: Any, name: str | None = None, device: str | Device | None = None, *, uid: str = "") -> None:
+    def __init__(
+        self, value: Any, name: str | None = None, device: str | Device | None = None, *, uid: str = ""
+    ) -> None:
         array = np.asarray(value)
         if name is not None and (not isinstance(name, str) or not name):
             raise SharedVariableError(f"the name of a shared variable is text, not {name!r}")

@@ -1,6 +1,7 @@
 """The shape of what a traced function returns: an array, or tuples, lists and dictionaries of arrays, nested.
 
-A structure is JSON data: ``"*"`` is an array, ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": [[key, ...], ...]}``.
+A structure is JSON data: ``"*"`` is an array, ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": [[key, ...],
+...]}``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.devices import Device, canonical
-from xbackend.errors import ArgumentError, DTypeError, SharedVariableError, ShapeError, TraceError, XBackendError
+from xbackend.errors import ArgumentError, DTypeError, ShapeError, SharedVariableError, TraceError, XBackendError
 from xbackend.program import structure
 from xbackend.program.array import Array
 from xbackend.program.dtypes import DType, as_dtype
@@ -124,9 +124,7 @@ class Tracer:
             params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
             position = len(self.nodes)
             # Its place is its own, whatever scope happens to use it first.
-            self.nodes.append(
-                Node("shared", (), params, variable.shape, variable.dtype, variable.device, _caller())
-            )
+            self.nodes.append(Node("shared", (), params, variable.shape, variable.dtype, variable.device, _caller()))
             self.shared_nodes[variable.uid] = (position, variable)
         position, _ = self.shared_nodes[variable.uid]
         return Array(self, position, variable.shape, variable.dtype)
@@ -202,10 +200,10 @@ def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], stat
         signature.bind(*arguments, **static)
     except TypeError as error:
         name = getattr(function, "__name__", "the function")
-        raise ArgumentError(f"{name}{signature} was given {len(arguments)} arrays and {dict(static)}: {error}") from None
-    names = [
-        p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+        raise ArgumentError(
+            f"{name}{signature} was given {len(arguments)} arrays and {dict(static)}: {error}"
+        ) from None
+    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [names[i] if i < len(names) else f"x{i}" for i in range(len(arguments))]
 
 
@@ -265,7 +263,8 @@ def _pruned(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: An
         if needed[i]:
             for j in nodes[i].inputs:
                 needed[j] = 1
-    position, kept = {}, []
+    position: dict[int, int] = {}
+    kept: list[Node] = []
     for i, node in enumerate(nodes):
         if needed[i]:
             position[i] = len(kept)
@@ -275,6 +274,4 @@ def _pruned(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: An
             kept.append(node)
     shared = {position[i]: v for i, v in tracer.shared_nodes.values() if needed[i]}
     updates = {position[t]: position[e] for t, e in tracer.updates.items()}
-    return Program(
-        name, tuple(kept), tuple(range(inputs)), tuple(position[o] for o in outputs), form, shared, updates
-    )
+    return Program(name, tuple(kept), tuple(range(inputs)), tuple(position[o] for o in outputs), form, shared, updates)

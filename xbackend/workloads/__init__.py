@@ -1,4 +1,5 @@
-"""What is compared: each workload is a program builder with seeded inputs, an oracle, a tolerance and an operation count."""
+"""What is compared: each workload is a program builder with seeded inputs, an oracle, a tolerance and an operation
+count."""
 
 from __future__ import annotations
 
@@ -76,3 +77,9 @@ def relative_error(result: Any, oracle: Any) -> float:
     scale = float(finite.max()) if finite.size else 0.0
     largest = float(difference.max())
     return largest / scale if scale else largest
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"xbackend.workloads.{name}")
+    raise AttributeError(f"module 'xbackend.workloads' has no attribute {name!r}")

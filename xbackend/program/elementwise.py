@@ -1,0 +1,113 @@
+"""Functions of each element, and of pairs of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xbackend.program.array import Array
+from xbackend.program.casting import cast, operands
+from xbackend.program.dtypes import as_dtype
+from xbackend.program.tracing import current
+
+
+def _unary(name: str, doc: str, integers_unchanged: bool = False) -> Callable[[Any], Array]:
+    def function(x: Any, /) -> Array:
+        tracer = current(f"xb.{name}")
+        array = tracer.array(x)
+        if integers_unchanged and array.dtype.is_integer:
+            return array
+        return tracer.emit(name, (array,), {})
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc}, element by element."
+    return function
+
+
+def _binary(name: str, doc: str) -> Callable[[Any, Any], Array]:
+    def function(x1: Any, x2: Any, /) -> Array:
+        tracer = current(f"xb.{name}")
+        return tracer.emit(name, operands(name, tracer, x1, x2), {})
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc}, element by element; shapes broadcast."
+    return function
+
+
+abs = _unary("abs", "The absolute value")
+negative = _unary("negative", "The number with its sign turned")
+sign = _unary("sign", "-1, 0 or 1 (NaN for NaN)")
+square = _unary("square", "The square")
+floor = _unary("floor", "The largest integer not above", integers_unchanged=True)
+ceil = _unary("ceil", "The smallest integer not below", integers_unchanged=True)
+trunc = _unary("trunc", "The integer nearest to zero between", integers_unchanged=True)
+round = _unary("round", "The nearest integer, halves to the even one", integers_unchanged=True)
+exp = _unary("exp", "e to the power of the number")
+expm1 = _unary("expm1", "exp(x) - 1, accurate near 0")
+log = _unary("log", "The natural logarithm")
+log1p = _unary("log1p", "log(1 + x), accurate near 0")
+log2 = _unary("log2", "The logarithm to base 2")
+log10 = _unary("log10", "The logarithm to base 10")
+sqrt = _unary("sqrt", "The square root")
+sin = _unary("sin", "The sine (radians)")
+cos = _unary("cos", "The cosine (radians)")
+tan = _unary("tan", "The tangent (radians)")
+asin = _unary("asin", "The inverse sine (radians)")
+acos = _unary("acos", "The inverse cosine (radians)")
+atan = _unary("atan", "The inverse tangent (radians)")
+sinh = _unary("sinh", "The hyperbolic sine")
+cosh = _unary("cosh", "The hyperbolic cosine")
+tanh = _unary("tanh", "The hyperbolic tangent")
+asinh = _unary("asinh", "The inverse hyperbolic sine")
+acosh = _unary("acosh", "The inverse hyperbolic cosine")
+atanh = _unary("atanh", "The inverse hyperbolic tangent")
+isnan = _unary("isnan", "Whether it is NaN")
+isinf = _unary("isinf", "Whether it is infinite")
+isfinite = _unary("isfinite", "Whether it is neither infinite nor NaN")
+logical_not = _unary("logical_not", "Not")
+
+add = _binary("add", "The sum")
+subtract = _binary("subtract", "The difference")
+multiply = _binary("multiply", "The product")
+divide = _binary("divide", "The quotient (floating point only)")
+floor_divide = _binary(
+    "floor_divide", "The quotient rounded down (integers: a zero divisor gives an unspecified number)"
+)
+remainder = _binary("remainder", "The remainder of `floor_divide`, with the divisor's sign")
+pow = _binary("pow", "The first to the power of the second (integers: negative exponents are unspecified)")
+atan2 = _binary("atan2", "The angle of the point (x2, x1) (radians)")
+maximum = _binary("maximum", "The larger one (NaN if one is)")
+minimum = _binary("minimum", "The smaller one (NaN if one is)")
+equal = _binary("equal", "Whether equal")
+not_equal = _binary("not_equal", "Whether not equal")
+less = _binary("less", "Whether less")
+less_equal = _binary("less_equal", "Whether less or equal")
+greater = _binary("greater", "Whether greater")
+greater_equal = _binary("greater_equal", "Whether greater or equal")
+logical_and = _binary("logical_and", "And")
+logical_or = _binary("logical_or", "Or")
+logical_xor = _binary("logical_xor", "Either, not both")
+
+
+def positive(x: Any, /) -> Array:
+    """The array itself."""
+    return current("xb.positive").array(x)
+
+
+def where(condition: Any, x1: Any, x2: Any, /) -> Array:
+    """``x1`` where the bool ``condition`` holds, else ``x2``; shapes broadcast, dtypes of ``x1`` and ``x2`` promote."""
+    tracer = current("xb.where")
+    return tracer.emit("where", (tracer.array(condition), *operands("where", tracer, x1, x2)), {})
+
+
+def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
+    """The values limited to the range from ``min`` to ``max``, of which one may be missing."""
+    array = current("xb.clip").array(x)
+    if min is not None:
+        array = maximum(array, min)
+    return minimum(array, max) if max is not None else array
+
+
+def astype(x: Any, dtype: Any, /) -> Array:
+    """The array in another dtype; floating point to integer cuts the fraction off."""
+    return cast(current("xb.astype").array(x), as_dtype(dtype))
