@@ -113,6 +113,7 @@ _HOME = {
     "DType": "xbackend.program.dtypes",
     **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
     "open": "xbackend.workers.opening",
+    "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64")
 _MODULES = {"linalg": "xbackend.program.linalg", "errors": "xbackend.errors", "workloads": "xbackend.workloads"}
@@ -139,6 +140,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from xbackend import errors, workloads
+    from xbackend.backends.registry import backend_names
     from xbackend.devices import Device, DeviceMap
     from xbackend.program import linalg
     from xbackend.program.array import Array

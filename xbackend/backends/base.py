@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 Value = Any
 
 
+def _host(array: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(array)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(f"{what} was given {array!r:.60}, which is no array: {error}") from None
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What is fixed when a framework starts, and cannot be changed in its process afterwards.
@@ -262,7 +269,7 @@ class Backend(abc.ABC):
         """
         self.check_open()
         self._check_shared(variable)
-        new = np.asarray(array)
+        new = _host(array, repr(variable))
         if new.shape != variable.shape or new.dtype != variable.dtype.value:
             raise SharedVariableError(f"{variable!r} cannot take {new.dtype}{list(new.shape)}")
         if variable.uid in self._shared:
@@ -326,7 +333,7 @@ class Executable:
             raise ArgumentError(f"{self.program.name}({names}) takes {len(nodes)} arrays, {len(arrays)} were given")
         values = []
         for array, node, device in zip(arrays, nodes, self.input_devices, strict=True):
-            host = np.asarray(array)
+            host = _host(array, f"argument {node.params['name']!r} of {self.program.name}")
             if host.shape != node.shape or host.dtype != node.dtype.value:
                 raise ArgumentError(
                     f"argument {node.params['name']!r} of {self.program.name} is {node.aval}, "

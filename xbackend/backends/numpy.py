@@ -37,6 +37,11 @@ def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
     return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
 
 
+def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Negative exponents give an unspecified number, as in the standard; NumPy would raise."""
+    return np.power(x, np.maximum(y, 0))
+
+
 # Ops whose name in NumPy is another than the standard's.
 _NAMES = {
     "asin": "arcsin",
@@ -46,7 +51,6 @@ _NAMES = {
     "acosh": "arccosh",
     "atanh": "arctanh",
     "atan2": "arctan2",
-    "pow": "power",
     "round": "rint",
     "transfer": "array",
 }
@@ -65,6 +69,7 @@ def _function(xp: Any, node: Node) -> Function:
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
         "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
         "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
+        "pow": lambda: xp.power if node.dtype.is_floating else _integer_power,
     }
     if node.op in special:
         return special[node.op]()

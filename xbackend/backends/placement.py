@@ -79,7 +79,7 @@ class Placement:
 
     def __str__(self) -> str:
         lines = [
-            f"{r.op} (node {r.node}): asked {r.asked or 'default'} = {r.bound}, executed {r.executed or '?'}, "
+            f"{r.op} (node {r.node}): asked {r.asked or 'nothing'} = {r.bound}, executed {r.executed or '?'}, "
             f"{r.status}"
             for r in self.ops
         ]
@@ -102,8 +102,9 @@ def merge(placed: Placed, executed: Mapping[int, Executed]) -> Placement:
             status = "as asked" if found.device == device else "moved"
         elif found.device is not None and found.device != device:
             status = "moved"
+        asked = placed.asked[i] if placed.origin[i] is not None else "(inserted)"
         ran = str(found.device) if found.device is not None else None
-        ops.append(OpRecord(i, node.op, placed.asked[i], str(device), ran, found.framework_op, found.evidence, status))
+        ops.append(OpRecord(i, node.op, asked, str(device), ran, found.framework_op, found.evidence, status))
         if node.op == "transfer":
             source = str(placed.devices[node.inputs[0]])
             inserted = placed.origin[i] is None

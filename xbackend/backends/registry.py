@@ -61,6 +61,9 @@ def names() -> tuple[str, ...]:
     return tuple(REGISTRY)
 
 
+backend_names = names  # its public name, xbackend.backend_names
+
+
 def get(name: str) -> Entry:
     """The entry of a backend. Raises `UnknownBackend`, which lists those that there are."""
     if name not in REGISTRY:

@@ -6,7 +6,8 @@ The rules, in this order:
   all in one place; else on the default device;
 * an argument without a scope of its own is put where it is used first, a shared variable on its own device or the
   default one;
-* constants and other arrays made of nothing exist wherever they are used: they are never transferred;
+* constants and other arrays made of nothing exist wherever they are used: they are never transferred, except those
+  that a gradient is taken with respect to, which are one array in one place, as an argument is;
 * a gradient lives where the array lives that it belongs to;
 * where a value is used on another device than it lives on, a `transfer` op is inserted, once for each target.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass, field
 
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import SharedVariableError
-from xbackend.program.ops import GENERATORS
+from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Node, Program
 
 
@@ -48,6 +49,15 @@ class _Binding:
     origin: list[int | None] = field(default_factory=list)
     asked: list[str | None] = field(default_factory=list)
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
+    # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
+    targets: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        self.targets = frozenset(n.inputs[1] for n in self.program.nodes if n.op == "grad")
+
+    def everywhere(self, original: int) -> bool:
+        """Whether a node is made anew wherever it is used."""
+        return self.program.nodes[original].op in GENERATORS and original not in self.targets
 
     def resolve(self, node: Node) -> Device | None:
         if node.device is None:
@@ -57,24 +67,27 @@ class _Binding:
     def locate(self) -> None:
         """Fill ``where``: the device of each node of the traced program, `None` for generators."""
         nodes, where = self.program.nodes, self.where
-        for node in nodes:
+        for number, node in enumerate(nodes):
             if node.op == "grad":
-                where.append(where[node.inputs[1]])
+                wrt = node.inputs[1]
+                where[wrt] = where[wrt] or self.default  # the loss itself, used nowhere else
+                where.append(where[wrt])
                 continue
             device = self.resolve(node)
             if node.op in GENERATORS:
-                device = None
+                device = None if self.everywhere(number) else device
             elif node.op == "shared":
                 device = device or self.default
-            elif node.op != "input" and device is None:
+            elif node.op not in SOURCES and device is None:
                 found = {where[i] for i in node.inputs} - {None}
                 device = found.pop() if len(found) == 1 else self.default
             where.append(device)
             for i in node.inputs:
-                if where[i] is None and nodes[i].op == "input":
+                if where[i] is None and not self.everywhere(i):
                     where[i] = device
-        for i in self.program.inputs:
-            where[i] = where[i] or self.default
+        for i, node in enumerate(nodes):
+            if where[i] is None and not self.everywhere(i):
+                where[i] = self.default
 
     def append(self, node: Node, inputs: Sequence[int], device: Device, origin: int | None, asked: str | None) -> int:
         self.nodes.append(Node(node.op, tuple(inputs), node.params, node.shape, node.dtype, str(device), node.source))
@@ -89,11 +102,11 @@ class _Binding:
         if position is not None:
             return position
         node = self.program.nodes[original]
-        if node.op in GENERATORS:
+        if self.everywhere(original):
             position = self.append(node, (), device, original, node.device)
         else:
             home = self.where[original]
-            assert home is not None  # only generators are everywhere
+            assert home is not None  # only what is everywhere has none
             value = self.copies[original, home]
             transfer = Node("transfer", (), {}, node.shape, node.dtype, None, user.source)
             position = self.append(transfer, (value,), device, None, None)
@@ -103,22 +116,23 @@ class _Binding:
     def place(self) -> None:
         for i, node in enumerate(self.program.nodes):
             home = self.where[i]
-            if home is None:  # a generator: made where it is used
+            if home is None:  # made where it is used
                 continue
+            alias = node.op == "transfer" and i not in self.targets
             if node.op == "grad":
                 # No data flows along these edges: the framework derives the backward ops and their transfers.
                 loss, wrt = node.inputs
                 inputs = [self.copies[loss, self.home(loss)], self.copies[wrt, home]]
             elif node.op == "transfer":
                 (source,) = node.inputs
-                if (source, home) in self.copies or self.where[source] is None:
+                if alias and ((source, home) in self.copies or self.everywhere(source)):
                     self.copies[i, home] = self.on(source, home, node)  # it is there already
                     continue
-                inputs = [self.copies[source, self.home(source)]]
+                inputs = [self.on(source, self.home(source), node)]
             else:
                 inputs = [self.on(j, home, node) for j in node.inputs]
             self.copies[i, home] = self.append(node, inputs, home, i, node.device)
-            if node.op == "transfer":
+            if alias:
                 self.copies.setdefault((node.inputs[0], home), self.copies[i, home])
 
     def home(self, original: int) -> Device:
@@ -132,8 +146,7 @@ def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], def
     """Give every node of the program a device, and every crossing a `transfer`.
 
     Raises `UnboundDevice` for a logical name without a binding, `DeviceUnavailable` for a device that is not there,
-    both
-    with the user's line, and `SharedVariableError` for a shared variable on two devices.
+    both with the user's line, and `SharedVariableError` for a shared variable on two devices.
     """
     binding = _Binding(program, bindings, tuple(available), default)
     binding.locate()

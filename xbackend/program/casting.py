@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable
 from typing import Any
 
 from xbackend.errors import DTypeError, ShapeError
@@ -45,13 +47,26 @@ def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
     return result
 
 
+def integer(value: Any) -> int | None:
+    """A whole number known while tracing, Python's or NumPy's, or `None` for anything else (bool among it)."""
+    if type(value) is int:
+        return value
+    if isinstance(value, Array) or type(value).__name__ in ("bool", "bool_") or not hasattr(value, "__index__"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # a NumPy array that is not an integer of rank 0
+        return None
+
+
 def normalize_axis(axis: Any, rank: int) -> int:
     """The non-negative number of an axis. Raises `ShapeError`."""
-    if isinstance(axis, bool) or not isinstance(axis, int):
+    number = integer(axis)
+    if number is None:
         raise ShapeError(f"axis {axis!r} is not an integer")
-    if not -rank <= axis < rank:
+    if not -rank <= number < rank:
         raise ShapeError(f"axis {axis} does not exist in an array of rank {rank}")
-    return axis % rank
+    return number % rank
 
 
 def normalize_axes(axis: Any, rank: int) -> tuple[int, ...]:
@@ -63,9 +78,18 @@ def normalize_axes(axis: Any, rank: int) -> tuple[int, ...]:
     return tuple(sorted(axes))
 
 
+def sequence(numbers: Any, what: str) -> tuple[int, ...]:
+    """Whole numbers, one or several. Raises `ShapeError`."""
+    several = numbers if isinstance(numbers, Iterable) and not isinstance(numbers, Array) else (numbers,)
+    found = [integer(n) for n in several]
+    if None in found:
+        raise ShapeError(f"{what} {numbers!r:.80} is not a tuple of integers")
+    return tuple([n for n in found if n is not None])
+
+
 def shape(shape: Any) -> tuple[int, ...]:
-    lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-    for n in lengths:
-        if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-            raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
+    """A tuple of lengths. Raises `ShapeError`."""
+    lengths = sequence(shape, "shape")
+    if any(n < 0 for n in lengths):
+        raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
     return lengths

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from typing import Any
 
 from xbackend.errors import DTypeError, ShapeError
 from xbackend.program.array import Array
-from xbackend.program.casting import Scalar, cast, is_scalar
+from xbackend.program.casting import Scalar, cast, integer, is_scalar
 from xbackend.program.casting import shape as as_shape
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.tracing import current
@@ -23,9 +25,22 @@ def full(shape: Any, fill_value: Scalar, *, dtype: Any = None) -> Array:
     if not is_scalar(fill_value):
         raise DTypeError(f"full takes a Python number, not {fill_value!r:.60}; use xb.broadcast_to")
     kind = as_dtype(type(fill_value) if dtype is None else dtype)
-    value = {"bool": bool, "int32": int, "int64": int}.get(kind.value, float)(fill_value)
-    params = {"shape": as_shape(shape), "dtype": kind, "fill_value": value}
+    params = {"shape": as_shape(shape), "dtype": kind, "fill_value": _number(fill_value, kind)}
     return current("xb.full").emit("full", (), params)
+
+
+def _number(value: Scalar, dtype: DType) -> Scalar:
+    """The number as one of the dtype. Raises `DTypeError` for what is none: a fraction, out of range, NaN."""
+    if dtype is DType.bool:
+        return bool(value)
+    try:
+        number = float(value) if dtype.is_floating else int(value)
+    except (OverflowError, ValueError):
+        number = None
+    bits = 8 * dtype.itemsize - 1
+    if number is None or (dtype.is_integer and (number != value or not -(2**bits) <= number < 2**bits)):
+        raise DTypeError(f"{value!r:.60} is no {dtype}; convert the array with xb.astype")
+    return number
 
 
 def zeros(shape: Any, *, dtype: Any = DType.float64) -> Array:
@@ -61,23 +76,46 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = D
 
 
 def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None) -> Array:
-    """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, which is not reached."""
+    """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, which is not reached.
+
+    Raises `DTypeError` for what is no number of the dtype, `ShapeError` where there is no end.
+    """
     if stop is None:
         start, stop = 0, start
-    if step == 0:
-        raise ShapeError("arange with a step of 0 never ends")
     numbers = (start, stop, step)
-    floating = [n for n in numbers if isinstance(n, float)]
+    if not builtins.all(is_scalar(n) and not isinstance(n, bool) for n in numbers):
+        raise DTypeError(f"arange takes Python numbers, not {numbers!r:.80}")
+    floating = builtins.any(isinstance(n, float) for n in numbers)
     kind = as_dtype(dtype if dtype is not None else (float if floating else int))
-    # ceil((stop - start) / step) without the loss of a floating-point division for integers
-    distance = -((start - stop) // step)
-    params = {"start": start, "step": step, "shape": (int(distance) if distance > 0 else 0,), "dtype": kind}
+    if kind is DType.bool:
+        raise DTypeError("arange of bool is undefined")
+    length = _steps(start, stop, step)
+    if length and kind.is_integer:
+        _number(int(start), kind)
+        _number(int(start + (length - 1) * step), kind)
+    params = {"start": start, "step": step, "shape": (length,), "dtype": kind}
     return current("xb.arange").emit("arange", (), params)
+
+
+def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
+    """ceil((stop - start) / step), without the loss of a floating-point division for integers. Raises `ShapeError`."""
+    try:
+        if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
+            length = -((start - stop) // step)
+        else:
+            length = math.ceil((stop - start) / step)
+    except (ZeroDivisionError, OverflowError, ValueError):
+        raise ShapeError(f"arange({start}, {stop}, {step}) has no end") from None
+    return length if length > 0 else 0
 
 
 def linspace(start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = DType.float64, endpoint: bool = True) -> Array:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is one of them unless ``endpoint`` is false."""
     import numpy as np
 
-    kind, (length,) = as_dtype(dtype), as_shape(num)
+    if not (is_scalar(start) and is_scalar(stop)):
+        raise DTypeError(f"linspace takes Python numbers, not {start!r:.40} and {stop!r:.40}")
+    kind, length = as_dtype(dtype), integer(num)
+    if length is None or length < 0:
+        raise ShapeError(f"linspace of {num!r:.40} numbers: it is a non-negative integer")
     return asarray(np.linspace(start, stop, length, endpoint=endpoint, dtype=kind.value))

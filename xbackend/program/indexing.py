@@ -9,6 +9,7 @@ from typing import Any
 
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.array import Array
+from xbackend.program.casting import integer
 from xbackend.program.tracing import current
 
 
@@ -54,8 +55,8 @@ def getitem(x: Any, key: Any) -> Array:
             result.append(length)
             if length == 0:
                 start, stop, step = 0, 0, 1
-        elif isinstance(item, int) and not isinstance(item, bool):
-            start = _integer(item, shape[axis], axis, shape)
+        elif (number := integer(item)) is not None:
+            start = _integer(number, shape[axis], axis, shape)
             stop, step = start + 1, 1
         else:
             raise TraceError(

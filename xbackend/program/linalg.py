@@ -7,7 +7,7 @@ from typing import Any
 
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.array import Array
-from xbackend.program.casting import normalize_axis, operands
+from xbackend.program.casting import integer, normalize_axis, operands
 from xbackend.program.creation import eye
 from xbackend.program.elementwise import multiply
 from xbackend.program.manipulation import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
@@ -85,8 +85,10 @@ def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:
     array = current("xb.linalg.matrix_power").array(x)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:
         raise ShapeError(f"matrix_power takes square matrices, not shape {array.shape}")
-    if isinstance(n, bool) or not isinstance(n, int):
-        raise TraceError(f"matrix_power to the power {n!r}: the exponent is an integer known while tracing")
+    exponent = integer(n)
+    if exponent is None:
+        raise TraceError(f"matrix_power to the power {n!r:.60}: the exponent is an integer known while tracing")
+    n = exponent
     if n < 0:
         raise TraceError(f"matrix_power to the power {n}: inverses are not provided; the exponent is 0 or more")
     if method == "chain":

@@ -9,7 +9,7 @@ from typing import Any
 from xbackend.devices import Device, canonical
 from xbackend.errors import ShapeError
 from xbackend.program.array import Array
-from xbackend.program.casting import normalize_axes, normalize_axis, operands
+from xbackend.program.casting import normalize_axes, normalize_axis, operands, sequence
 from xbackend.program.casting import shape as as_shape
 from xbackend.program.tracing import current
 
@@ -17,7 +17,7 @@ from xbackend.program.tracing import current
 def reshape(x: Any, /, shape: Any) -> Array:
     """The same elements, in row-major order, in another shape, of which one length may be -1."""
     array = current("xb.reshape").array(x)
-    lengths = [shape] if isinstance(shape, int) else list(shape)
+    lengths = list(sequence(shape, "shape"))
     if lengths.count(-1) == 1:
         known = product(n for n in lengths if n != -1)
         if known == 0 or array.size % known:
@@ -47,7 +47,7 @@ def squeeze(x: Any, /, axis: Any) -> Array:
 def permute_dims(x: Any, /, axes: Sequence[int]) -> Array:
     """The array with its axes in another order."""
     array = current("xb.permute_dims").array(x)
-    order = tuple(normalize_axis(a, array.ndim) for a in axes)
+    order = tuple(normalize_axis(a, array.ndim) for a in sequence(axes, "axes"))
     return array._tracer.emit("permute_dims", (array,), {"axes": order})
 
 

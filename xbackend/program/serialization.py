@@ -7,7 +7,9 @@ compared, so that a damaged file is named as one instead of becoming a wrong pro
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +24,26 @@ from xbackend.program.structure import count_leaves
 
 FORMAT = "xbackend.program"
 VERSION = 1
-_PLAIN = (str, int, float, bool, type(None))
+
+# What a stored parameter may be. A shape rule sees nothing else.
+_INTEGER = (int,)
+_NUMBER = (int, float)
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "name": (str,),
+    "fill_value": (int, float, bool),
+    "start": _NUMBER,
+    "step": _NUMBER,
+    "k": _INTEGER,
+    "dtype": (str,),
+}
+_SEQUENCES: dict[str, tuple[type, ...]] = {
+    "shape": _INTEGER,
+    "axes": _INTEGER,
+    "starts": _INTEGER,
+    "stops": (int, type(None)),
+    "steps": _INTEGER,
+}
+_ONE_AXIS = frozenset({"argmax", "argmin", "cumulative_sum", "concat"})
 
 
 def _encode_array(value: np.ndarray) -> dict[str, Any]:
@@ -46,6 +67,15 @@ def _encode_number(value: Any) -> Any:
     return value
 
 
+def _state_digest(shared: Mapping[int, SharedVariable]) -> str:
+    """SHA-256 of the shared variables' identities and initial values, which the fingerprint leaves out."""
+    digest = hashlib.sha256()
+    for i, variable in sorted(shared.items()):
+        digest.update(json.dumps([i, variable.name, variable.uid, variable.device]).encode())
+        digest.update(variable.value.astype(variable.value.dtype.newbyteorder("<"), copy=False).tobytes())
+    return digest.hexdigest()
+
+
 def to_json(program: Program) -> str:
     """The program as JSON text (keys sorted, one node a line)."""
     nodes = []
@@ -62,6 +92,7 @@ def to_json(program: Program) -> str:
         "format": FORMAT,
         "version": VERSION,
         "fingerprint": program.fingerprint,
+        "state": _state_digest(program.shared),
         "name": program.name,
         "inputs": program.inputs,
         "outputs": program.outputs,
@@ -77,7 +108,7 @@ def from_json(text: str | bytes) -> Program:
     """Read a program. Raises `ProgramFormatError` for damage, `ProgramVersionError` for a newer format."""
     try:
         data = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ProgramFormatError(f"not a program: {error}; save it again with Program.to_json()") from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ProgramFormatError(f"not a program: the field format is not {FORMAT!r}")
@@ -87,39 +118,57 @@ def from_json(text: str | bytes) -> Program:
             f"the program has format version {version}, this xbackend reads up to {VERSION}: "
             "upgrade with pip install --upgrade xbackend"
         )
-    if version != VERSION:
+    if type(version) is not int or version != VERSION:
         raise ProgramFormatError(f"the program's format version is {version!r}, not {VERSION}")
     try:
         program = _read(data)
     except ProgramFormatError:
         raise
-    except (XBackendError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
+    except (XBackendError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise ProgramFormatError(f"the program is damaged: {type(error).__name__}: {error}") from error
     if program.fingerprint != data.get("fingerprint"):
         raise ProgramFormatError(
             f"the program is damaged: its content has the fingerprint {program.fingerprint[:12]}, "
             f"the file says {str(data.get('fingerprint'))[:12]}"
         )
+    if _state_digest(program.shared) != data.get("state"):
+        raise ProgramFormatError("the program is damaged: its shared variables are not those that were saved")
     return program
 
 
 def _decode_params(op: str, params: dict[str, Any]) -> dict[str, Any]:
     if set(params) != set(OPS[op].params):
         raise ProgramFormatError(f"op {op} has the parameters {sorted(params)}, not {sorted(OPS[op].params)}")
-    decoded: dict[str, Any] = {}
-    for key, value in params.items():
-        if key == "value":
-            decoded[key] = _decode_array(value)
-        elif isinstance(value, list):
-            decoded[key] = tuple(value)
-        elif isinstance(value, dict):
-            decoded[key] = float(value["float"])
-        else:
-            decoded[key] = value
-        items = decoded[key] if isinstance(decoded[key], tuple) else (decoded[key],)
-        if key != "value" and not all(isinstance(i, _PLAIN) for i in items):
-            raise ProgramFormatError(f"parameter {key} of op {op} is {value!r}")
+    return {key: _decode_param(op, key, value) for key, value in params.items()}
+
+
+def _decode_param(op: str, key: str, value: Any) -> Any:
+    if key == "value":
+        return _decode_array(value)
+    sequence = key in _SEQUENCES or (key == "axis" and op not in _ONE_AXIS)
+    if sequence and isinstance(value, list):
+        decoded: Any = tuple(value)
+    elif isinstance(value, dict) and set(value) == {"float"}:
+        decoded = float(value["float"])
+    else:
+        decoded = value
+    allowed = _SEQUENCES.get(key, _INTEGER) if sequence else _SCALARS.get(key, _INTEGER)
+    if isinstance(decoded, tuple) is not sequence or not all(
+        type(item) in allowed for item in (decoded if sequence else (decoded,))
+    ):
+        raise ProgramFormatError(f"parameter {key} of op {op} is {value!r:.80}")
     return decoded
+
+
+def _check_axes(op: str, params: dict[str, Any], nodes: list[Node], inputs: list[int]) -> None:
+    """Axes that the functions of xbackend normalise and the shape rules take as they are."""
+    if "axis" in params:
+        axes = params["axis"] if isinstance(params["axis"], tuple) else (params["axis"],)
+        rank = len(nodes[inputs[0]].shape)
+        if list(axes) != sorted(set(axes)) or not all(0 <= a < rank for a in axes):
+            raise ProgramFormatError(f"op {op} has the axis {params['axis']} in an array of rank {rank}")
+    if any(n < 0 for n in params.get("shape", ())):
+        raise ProgramFormatError(f"op {op} makes the shape {params['shape']}")
 
 
 def _read_nodes(rows: list[Any]) -> tuple[Node, ...]:
@@ -130,6 +179,7 @@ def _read_nodes(rows: list[Any]) -> tuple[Node, ...]:
         if OPS[op].arity not in (len(inputs), -1) or not all(type(i) is int and 0 <= i < position for i in inputs):
             raise ProgramFormatError(f"node {position} ({op}) has the inputs {inputs}")
         decoded = _decode_params(op, params)
+        _check_axes(op, decoded, nodes, inputs)
         aval = OPS[op].infer([nodes[i].aval for i in inputs], decoded)
         declared = tuple(shape)
         if not all(type(n) is int and n >= 0 for n in declared):
@@ -141,18 +191,18 @@ def _read_nodes(rows: list[Any]) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _references(data: dict[str, Any], key: str, nodes: tuple[Node, ...]) -> tuple[int, ...]:
-    found = tuple(data[key])
+def _indices(numbers: Any, what: str, nodes: tuple[Node, ...]) -> tuple[int, ...]:
+    found = tuple(numbers)
     if not all(type(i) is int and 0 <= i < len(nodes) for i in found):
-        raise ProgramFormatError(f"{key} {list(found)} name no node; there are {len(nodes)}")
+        raise ProgramFormatError(f"{what} {list(found)} names no node; there are {len(nodes)}")
     return found
 
 
 def _read(data: dict[str, Any]) -> Program:
     nodes = _read_nodes(data["nodes"])
-    inputs, outputs = _references(data, "inputs", nodes), _references(data, "outputs", nodes)
-    if any(nodes[i].op != "input" for i in inputs):
-        raise ProgramFormatError(f"inputs {list(inputs)} are not all input nodes")
+    inputs, outputs = (_indices(data[key], key, nodes) for key in ("inputs", "outputs"))
+    if sorted(inputs) != [i for i, n in enumerate(nodes) if n.op == "input"]:
+        raise ProgramFormatError(f"inputs {list(inputs)} are not the input nodes")
     if count_leaves(data["structure"]) != len(outputs):
         raise ProgramFormatError(f"the structure has not the {len(outputs)} leaves of the outputs")
     shared = {}
@@ -160,9 +210,13 @@ def _read(data: dict[str, Any]) -> Program:
         value = _decode_array(row["value"])
         if nodes[int(key)].op != "shared" or nodes[int(key)].aval != (value.shape, value.dtype.name):
             raise ProgramFormatError(f"shared variable {row['name']!r} does not fit node {key}")
+        if not (isinstance(row["uid"], str) and row["uid"]):
+            raise ProgramFormatError(f"shared variable {row['name']!r} has the identity {row['uid']!r:.60}")
         shared[int(key)] = SharedVariable(value, row["name"], row["device"], uid=row["uid"])
-    updates = {int(target): int(expression) for target, expression in data["updates"]}
-    for target, expression in updates.items():
+    updates = {}
+    for pair in data["updates"]:
+        target, expression = _indices(pair, "an update", nodes)
+        updates[target] = expression
         if target not in shared or nodes[target].aval != nodes[expression].aval:
             raise ProgramFormatError(f"the update of node {target} by node {expression} does not fit")
     if {i for i, n in enumerate(nodes) if n.op == "shared"} != set(shared):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import CodeType, TracebackType
@@ -23,7 +22,8 @@ from xbackend.program.ops import OPS, Aval
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
 
-_HERE = str(Path(__file__).parent)
+# Frames in these directories are no user's: this package, and NumPy, whose functions call it back.
+_NOT_THE_USERS = (str(Path(__file__).parent), str(Path(np.__file__).parent))
 _own_code: dict[CodeType, bool] = {}
 
 
@@ -51,10 +51,21 @@ class ArraySpec:
         object.__setattr__(self, "dtype", as_dtype(dtype))
 
 
+def _host_array(value: Any, dtype: DType | None, what: str) -> np.ndarray:
+    """The value as a NumPy array. Raises `ShapeError` for ragged lists, `DTypeError` for a number out of range."""
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(value, dtype.value if dtype is not None else None)
+    except OverflowError:
+        raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"{what} is {value!r:.60}, which is no array: {error}") from None
+
+
 def _is_own(code: CodeType) -> bool:
     own = _own_code.get(code)
     if own is None:
-        own = _own_code[code] = code.co_filename.startswith(_HERE)
+        own = _own_code[code] = code.co_filename.startswith(_NOT_THE_USERS)
     return own
 
 
@@ -88,13 +99,10 @@ class Tracer:
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
         """Add a node, its shape and dtype inferred by the op's own rule."""
-        if not self.open:
-            raise TraceError("an array of a program that is already traced was used again; arrays do not outlive it")
         nodes = self.nodes
         positions = []
         for array in inputs:
-            if array._tracer is not self:
-                raise TraceError("an array of another program was used; pass it as an argument instead")
+            self.check_own(array)
             positions.append(array.node)
         shape, dtype = OPS[op].infer([nodes[i].aval for i in positions], params)
         if device is None and _state.scopes:
@@ -102,19 +110,28 @@ class Tracer:
         nodes.append(Node(op, tuple(positions), params, shape, dtype, device, _caller()))
         return Array(self, len(nodes) - 1, shape, dtype)
 
+    def check_own(self, array: Array) -> None:
+        """Raises `TraceError` for an array that is not of this program, or of one that is traced already."""
+        if not array._tracer.open:
+            raise TraceError(
+                f"{array!r} of a program that is already traced was used again; arrays do not outlive their function"
+            )
+        if array._tracer is not self:
+            raise TraceError(f"{array!r} of another program was used; pass it as an argument instead")
+
     def array(self, value: Any, dtype: DType | None = None) -> Array:
         """Anything that a user may write for an array, as one of this program.
 
-        Raises `TraceError` for arrays of other programs, `DTypeError` for what has no supported dtype.
+        Raises `TraceError` for arrays of other programs, `DTypeError` for what has no supported dtype, `ShapeError`
+        for nested lists of different lengths.
         """
         if isinstance(value, Array):
+            self.check_own(value)
             return value
         if isinstance(value, SharedVariable):
             return self.shared(value)
-        found = np.asarray(value, dtype.value if dtype is not None else None)
+        found = _host_array(value, dtype, "a constant")
         as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
-        if dtype is not None and isinstance(value, int) and int(found) != value:
-            raise DTypeError(f"{value} does not fit into {dtype}")
         constant = found.copy()
         constant.flags.writeable = False
         return self.emit("constant", (), {"value": constant})
@@ -140,16 +157,19 @@ def current(wanted: str = "this function") -> Tracer:
     return _state.tracers[-1]
 
 
-@contextmanager
-def device(name: str | Device) -> Iterator[None]:
+class device:  # noqa: N801  (used as a statement: with xb.device("dev0"))
     """Ops made inside of the scope are to run on this device (``gpu:1``) or logical device (``dev1``).
 
-    Scopes nest, the innermost counts. Raises `DeviceSpellingError` for text that is neither.
+    Scopes nest, the innermost counts; one may be entered again. Raises `DeviceSpellingError` for text that is neither.
     """
-    _state.scopes.append(canonical(name))
-    try:
-        yield
-    finally:
+
+    def __init__(self, name: str | Device) -> None:
+        self.name = canonical(name)
+
+    def __enter__(self) -> None:
+        _state.scopes.append(self.name)
+
+    def __exit__(self, *exception: object) -> None:
         _state.scopes.pop()
 
 
@@ -185,7 +205,7 @@ def _spec(value: Any, name: str) -> Aval:
     if isinstance(value, SharedVariable):
         raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
-        value = np.asarray(value)
+        value = _host_array(value, None, f"argument {name!r}")
     return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
 
 
@@ -207,7 +227,7 @@ def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], stat
     return [names[i] if i < len(names) else f"x{i}" for i in range(len(arguments))]
 
 
-def trace(function: Callable[..., Any], *arguments: Any, **static: Any) -> Program:
+def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Program:
     """Call the function once with traced arrays and return the program that it describes.
 
     Each positional argument is an array, a number or an `ArraySpec`, of which only shape and dtype count; keyword

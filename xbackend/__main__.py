@@ -1,0 +1,7 @@
+"""``python -m xbackend``: the same as ``xbackend``."""
+
+import sys
+
+from xbackend.cli import main
+
+sys.exit(main())

@@ -1,0 +1,332 @@
+"""A placed program under construction as TensorFlow's graph, and how to find its nodes again in what was executed.
+
+Every node of the program is lowered inside of a name scope of its own (``xb3n7/`` is node 7 of the process's fourth
+graph) and on its device. The names survive TensorFlow's optimiser and partitioner, so an executed op says which node it
+belongs to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.placement import Executed
+from xbackend.backends.tensorflow_ops import TABLE
+from xbackend.devices import Device
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Program, generate
+
+# Constants of more elements are handed to the graph as values: a graph is a protocol buffer and ends at 2 GiB.
+LARGEST_CONSTANT = 1024
+
+Tensors = dict[int, Any]
+
+
+class Lowering:
+    """One program on its way into a graph.
+
+    ``names`` are TensorFlow's full names of the devices, ``storages`` the variables of the shared nodes, ``put`` makes a
+    value on a device. With ``staged`` the ops between two transfers become functions that XLA compiles.
+    """
+
+    def __init__(
+        self,
+        tf: Any,
+        program: Program,
+        prefix: str,
+        names: Mapping[Device, str],
+        storages: Mapping[int, Any],
+        put: Callable[[np.ndarray, Device], Any],
+        xla: bool,
+    ) -> None:
+        self.tf = tf
+        self.program = program
+        self.prefix = prefix
+        self.devices = [Device.parse(n.device or "") for n in program.nodes]
+        self.names = names
+        self.storages = storages
+        self.put = put
+        self.xla = xla
+        self.staged = False
+        self.ops: dict[int, list[str]] = {}  # node -> names of the ops that give its value, the last one first
+        self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
+        self._gradients: dict[int, list[int]] = {}
+        for i, node in enumerate(program.nodes):
+            if node.op == "grad":
+                self._gradients.setdefault(node.inputs[0], []).append(i)
+
+    def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+        """The program in the graph under construction: its outputs and the operations that update shared variables."""
+        tensors: Tensors = dict(zip(self.program.inputs, arguments, strict=True))
+        self.ops.update((i, [tensor.op.name]) for i, tensor in tensors.items())
+        if self.staged:
+            _Stages(self, tensors).build()
+        else:
+            for i in range(len(self.program.nodes)):
+                self.node(i, tensors)
+        outputs = [self.value(i, tensors) for i in self.program.outputs]
+        return outputs, self._updates(tensors)
+
+    def value(self, i: int, tensors: Tensors) -> Any:
+        if i not in tensors:
+            self.node(i, tensors)
+        return tensors[i]
+
+    @contextmanager
+    def place(self, i: int, kind: str = "n") -> Iterator[None]:
+        """The device and the name scope of a node."""
+        with self.tf.device(self.names[self.devices[i]]), self.tf.name_scope(f"{self.prefix}{kind}{i}"):
+            yield
+
+    def node(self, i: int, tensors: Tensors) -> None:
+        """Lower one node whose inputs are there."""
+        if i in tensors:
+            return
+        tf, node = self.tf, self.program.nodes[i]
+        if node.op == "grad":
+            self._differentiate(node.inputs[0], tensors)
+            return
+        with self.place(i):
+            inputs = [tensors[j] for j in node.inputs]
+            if node.op == "shared":
+                result = tf.raw_ops.ReadVariableOp(resource=self.storages[i].handle, dtype=node.dtype.value)
+            elif node.op in GENERATORS:
+                result = self._generate(i)
+            elif node.op == "transfer":
+                result = tf.identity(inputs[0])
+            else:
+                result = TABLE[node.op](tf, node, inputs, self.xla)
+                if any(result is tensor for tensor in inputs):
+                    # Two nodes must stay two tensors, or a gradient with respect to one would be that of the other.
+                    result = tf.identity(result)
+        tensors[i] = result
+        self.ops[i] = [result.op.name]
+
+    def _generate(self, i: int) -> Any:
+        tf, node = self.tf, self.program.nodes[i]
+        if node.aval.size <= LARGEST_CONSTANT:
+            return tf.constant(generate(node), node.dtype.value)
+        if node.op == "full":
+            return tf.fill(node.shape, tf.constant(node.params["fill_value"], node.dtype.value))
+        with tf.init_scope():
+            value = self.put(generate(node), self.devices[i])
+        return tf.identity(value)
+
+    def _differentiate(self, loss: int, tensors: Tensors) -> None:
+        """All gradients of one loss at once, so that they share TensorFlow's backward ops."""
+        tf, nodes, group = self.tf, self.program.nodes, self._gradients[loss]
+        with self.place(group[0]):
+            found = tf.compat.v1.gradients(
+                self.value(loss, tensors),
+                [self.value(nodes[i].inputs[1], tensors) for i in group],
+                colocate_gradients_with_ops=True,
+                unconnected_gradients=tf.UnconnectedGradients.ZERO,
+            )
+        for i, gradient in zip(group, found, strict=True):
+            with self.place(i):
+                tensors[i] = tf.identity(gradient, name="gradient")
+            self.ops[i] = [tensors[i].op.name, gradient.op.name]
+
+    def _updates(self, tensors: Tensors) -> list[Any]:
+        updates = []
+        for target, expression in self.program.updates.items():
+            value = self.value(expression, tensors)
+            # The only read of a variable must come first. What was read stays as it was: an assignment replaces the
+            # variable's buffer and does not write into it.
+            with self.place(target, "u"), self.tf.control_dependencies([tensors[target].op]):
+                updates.append(self.tf.raw_ops.AssignVariableOp(resource=self.storages[target].handle, value=value))
+        return updates
+
+    def owner(self, name: str) -> int | None:
+        """The node that an op of a graph belongs to, read from its name."""
+        match = re.match(rf"{self.prefix}n(\d+)(?:_\d+)?/", name)
+        return int(match[1]) if match else None
+
+    def is_backward(self, name: str) -> bool:
+        """Whether TensorFlow made the op for a gradient."""
+        node = self.owner(name)
+        return node is not None and self.program.nodes[node].op == "grad"
+
+
+class _Stages:
+    """A program cut into stages, each a function for XLA on one device, and the nodes that stay between them.
+
+    Between the stages stay arguments, shared variables, transfers and gradients, so that TensorFlow moves the data and
+    derives the backward functions, which are compiled for the same devices. A stage ends where a value leaves its device
+    and behind a value that a gradient is taken with respect to: inside of a function nothing could refer to it.
+    """
+
+    def __init__(self, lowering: Lowering, tensors: Tensors) -> None:
+        self.lowering = lowering
+        self.program = lowering.program
+        self.tensors = tensors
+        self.wrt = {n.inputs[1] for n in self.program.nodes if n.op == "grad"}
+        self.level: list[int] = []
+        for i, node in enumerate(self.program.nodes):
+            self.level.append(max((self._after(i, j) for j in node.inputs), default=0))
+
+    def between(self, i: int) -> bool:
+        """Whether the node stays outside of every stage."""
+        return self.program.nodes[i].op in ("input", "shared", "transfer", "grad") or (
+            self.copied(i) and i in self.wrt
+        )
+
+    def copied(self, i: int) -> bool:
+        """Whether the node is made of nothing: each stage that uses it makes its own."""
+        return self.program.nodes[i].op in GENERATORS
+
+    def _after(self, i: int, j: int) -> int:
+        """The earliest level of node i, which uses node j."""
+        if self.between(j) or (self.copied(j) and not self.between(i)):
+            return self.level[j]
+        same = self.lowering.devices[i] == self.lowering.devices[j] and j not in self.wrt and not self.between(i)
+        return self.level[j] + (0 if same else 1)
+
+    def build(self) -> None:
+        nodes = self.program.nodes
+        waiting: dict[int, list[int]] = {}
+        stages: dict[int, dict[Device, list[int]]] = {}
+        for i in range(len(nodes)):
+            if self.between(i):
+                waiting.setdefault(self.level[i], []).append(i)
+            elif not self.copied(i):
+                stages.setdefault(self.level[i], {}).setdefault(self.lowering.devices[i], []).append(i)
+        stage_of = {i: (lv, d) for lv, found in stages.items() for d, members in found.items() for i in members}
+        leaving = {*self.program.outputs, *self.program.updates.values()}
+        for i, node in enumerate(nodes):
+            leaving.update(j for j in node.inputs if stage_of.get(j) != stage_of.get(i) or self.between(i))
+        for level in sorted({*waiting, *stages}):
+            for i in waiting.get(level, ()):
+                for j in nodes[i].inputs:
+                    self.lowering.value(j, self.tensors)
+                self.lowering.node(i, self.tensors)
+            for members in stages.get(level, {}).values():
+                self._stage(members, [i for i in members if i in leaving])
+
+    def _stage(self, members: Sequence[int], results: Sequence[int]) -> None:
+        if not results:  # nothing needs what it computes
+            return
+        lowering, tf, inside = self.lowering, self.lowering.tf, set(members)
+        used = dict.fromkeys(j for i in members for j in self.program.nodes[i].inputs if j not in inside)
+        arguments = [j for j in used if self.between(j) or not self.copied(j)]
+        constants = [j for j in used if j not in arguments]
+
+        def stage(*values: Any) -> list[Any]:
+            local: Tensors = dict(zip(arguments, values, strict=True))
+            for i in (*constants, *members):
+                lowering.node(i, local)
+            return [local[i] for i in results]
+
+        function = tf.function(stage, autograph=False, jit_compile=True)
+        with lowering.place(members[0], "s"):
+            found = function(*[self.tensors[j] for j in arguments])
+        self.tensors.update(zip(results, found, strict=True))
+        name = found[0].op.name
+        lowering.stages.update(dict.fromkeys((*constants, *members), name))
+
+
+# Reading back
+
+
+def records(
+    lowering: Lowering,
+    found: Mapping[str, tuple[str, Device]],
+    received: Mapping[str, set[Device]],
+    evidence: str,
+) -> dict[int, Executed]:
+    """What became of each node, from the executed ops (name to type and device) and what devices received from others."""
+    program, result = lowering.program, dict[int, Executed]()
+    live, constant = _needed(program), _constant(program)
+    for i, node in enumerate(program.nodes):
+        if node.op in ("input", "shared"):
+            continue
+        names = lowering.ops.get(i, [])
+        call = lowering.stages.get(i)
+        executed = next((found[name] for name in names if name in found), None)
+        if call is not None and call in found:
+            kind, device = found[call]
+            result[i] = Executed(device, f"XLA computation ({kind})", evidence, "fused")
+        elif executed is not None and not (node.op in ("transfer", "grad") and names[0] not in found):
+            kind, device = executed
+            folded = kind == "Const" and node.op not in GENERATORS
+            result[i] = Executed(device, kind, evidence, "folded" if folded else "")
+        elif node.op in ("transfer", "grad"):
+            result[i] = _moved(lowering, i, found, received, evidence)
+        elif i not in live:
+            result[i] = Executed(None, "", "its value is not used", "folded")
+        elif i in constant:
+            result[i] = Executed(None, "", "not among the executed ops: computed while compiling", "folded")
+        else:
+            result[i] = Executed(None, "", "not among the executed ops: merged with others", "fused")
+    return result
+
+
+def _moved(
+    lowering: Lowering,
+    i: int,
+    found: Mapping[str, tuple[str, Device]],
+    received: Mapping[str, set[Device]],
+    evidence: str,
+) -> Executed:
+    """A node that only hands a value on leaves no op where the partitioner's send and receive do the work."""
+    bound = lowering.devices[i]
+    names = _chain(lowering, i)
+    for name in names:
+        for device in sorted(received.get(name, ()), key=lambda d: (d != bound, str(d))):
+            return Executed(device, "_Recv", evidence)
+        if name in found:
+            kind, device = found[name]
+            return Executed(device, kind, evidence)
+    return Executed(None, "", "not among the executed ops: merged with others", "fused")
+
+
+def _chain(lowering: Lowering, i: int) -> list[str]:
+    """Names of the ops that a node's value comes from, itself first, through nodes that only hand it on."""
+    names, nodes = [], lowering.program.nodes
+    while True:
+        names += lowering.ops.get(i, [])
+        if i in lowering.stages:
+            names.append(lowering.stages[i])
+        if nodes[i].op != "transfer":
+            return names
+        (i,) = nodes[i].inputs
+
+
+def _needed(program: Program) -> set[int]:
+    found = {*program.outputs, *program.updates.values()}
+    todo = list(found)
+    while todo:
+        for i in program.nodes[todo.pop()].inputs:
+            if i not in found:
+                found.add(i)
+                todo.append(i)
+    return found
+
+
+def _constant(program: Program) -> set[int]:
+    """The nodes whose value depends neither on an argument nor on a shared variable."""
+    found: set[int] = set()
+    for i, node in enumerate(program.nodes):
+        if node.op not in ("input", "shared") and found.issuperset(node.inputs):
+            found.add(i)
+    return found
+
+
+def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[str, Device]) -> dict[int, Executed]:
+    """The records of a program from the nodes of its partitioned graphs, as TensorFlow executed them."""
+    found: dict[str, tuple[str, Device]] = {}
+    received: dict[str, set[Device]] = {}
+    for node in nodes:
+        device = devices.get(node.device)
+        if device is None:
+            continue
+        if node.op == "_Recv":
+            # The partitioner names a receive after the op whose value it is: xb0n3/MatMul/_5.
+            received.setdefault(node.name.rpartition("/_")[0], set()).add(device)
+        elif node.op != "_Send":
+            found[node.name] = (node.op, device)
+    return records(lowering, found, received, "partitioned graph")

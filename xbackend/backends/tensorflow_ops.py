@@ -1,0 +1,246 @@
+"""The op set lowered to TensorFlow's ops.
+
+Every row takes the module ``tf``, the node, its inputs as tensors and whether XLA will compile the result; it is used
+while a graph is under construction. TensorFlow's raw ops are used where they mean what the standard says: they add
+nothing of their own to the graph.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node
+
+Row = Callable[[Any, Node, Sequence[Any], bool], Any]
+
+# Array API name -> TensorFlow's raw op with one input x.
+_UNARY = {
+    "abs": "Abs",
+    "negative": "Neg",
+    "sign": "Sign",
+    "square": "Square",
+    "exp": "Exp",
+    "expm1": "Expm1",
+    "log": "Log",
+    "log1p": "Log1p",
+    "sqrt": "Sqrt",
+    "sin": "Sin",
+    "cos": "Cos",
+    "tan": "Tan",
+    "asin": "Asin",
+    "acos": "Acos",
+    "atan": "Atan",
+    "sinh": "Sinh",
+    "cosh": "Cosh",
+    "tanh": "Tanh",
+    "asinh": "Asinh",
+    "acosh": "Acosh",
+    "atanh": "Atanh",
+    "isnan": "IsNan",
+    "isinf": "IsInf",
+    "isfinite": "IsFinite",
+    "logical_not": "LogicalNot",
+}
+# Array API name -> TensorFlow's raw op with two inputs x and y.
+_BINARY = {
+    "add": "AddV2",
+    "subtract": "Sub",
+    "multiply": "Mul",
+    "divide": "RealDiv",
+    "equal": "Equal",
+    "not_equal": "NotEqual",
+    "less": "Less",
+    "less_equal": "LessEqual",
+    "greater": "Greater",
+    "greater_equal": "GreaterEqual",
+    "logical_and": "LogicalAnd",
+    "logical_or": "LogicalOr",
+    "logical_xor": "NotEqual",
+}
+_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "mean": "Mean", "any": "Any", "all": "All"}
+
+
+def _unary(name: str) -> Row:
+    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0])
+
+
+def _binary(name: str) -> Row:
+    return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0], y=inputs[1])
+
+
+def _rounding(name: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        return tf.identity(inputs[0]) if node.dtype.is_integer else getattr(tf.raw_ops, name)(x=inputs[0])
+
+    return row
+
+
+def _trunc(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    if node.dtype.is_integer:
+        return tf.identity(x)
+    return tf.where(x < 0, tf.raw_ops.Ceil(x=x), tf.raw_ops.Floor(x=x))
+
+
+def _logarithm(base: float) -> Row:
+    # TensorFlow has the natural logarithm only. A division is rounded once; a product with 1/log(base) would be twice.
+    return lambda tf, node, inputs, xla: tf.raw_ops.Log(x=inputs[0]) / tf.constant(math.log(base), node.dtype.value)
+
+
+def _integer_division(name: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        x, y = inputs
+        if node.dtype.is_integer:
+            known = tf.get_static_value(y)
+            if known is None or not np.all(known):
+                # The standard leaves the number unspecified; TensorFlow would end the whole execution with an error.
+                y = tf.where(tf.equal(y, 0), tf.ones_like(y), y)
+        return getattr(tf.raw_ops, name)(x=x, y=y)
+
+    return row
+
+
+def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    x, y = inputs
+    if node.dtype.is_integer:
+        known = tf.get_static_value(y)
+        if known is None or np.any(known < 0):
+            y = tf.maximum(y, 0)  # as for division by zero
+    return tf.raw_ops.Pow(x=x, y=y)
+
+
+def _extremum(name: str, before: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        x, y = inputs
+        if xla and node.dtype.is_floating:
+            # XLA's CPU compiler drops NaN here (TensorFlow sets xla_cpu_enable_fast_min_max); comparisons keep it.
+            return tf.where(getattr(tf.raw_ops, before)(x=x, y=y) | tf.math.is_nan(x), x, y)
+        return getattr(tf.raw_ops, name)(x=x, y=y)
+
+    return row
+
+
+def _extreme_reduction(name: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        (x,) = inputs
+        axes = list(node.params["axis"])
+        result = getattr(tf.raw_ops, name)(input=x, axis=tf.constant(axes, tf.int32))
+        if xla and node.dtype.is_floating:  # for the same reason
+            nan = tf.constant(math.nan, node.dtype.value)
+            result = tf.where(tf.reduce_any(tf.math.is_nan(x), axis=axes), nan, result)
+        return result
+
+    return row
+
+
+def _reduction(name: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        return getattr(tf.raw_ops, name)(input=inputs[0], axis=tf.constant(list(node.params["axis"]), tf.int32))
+
+    return row
+
+
+def _arg_reduction(name: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        (x,) = inputs
+        axis = node.params["axis"]
+        result = getattr(tf.raw_ops, name)(input=x, dimension=axis, output_type=tf.int64)
+        if x.dtype.is_floating:
+            # As everywhere else the first NaN counts as the extreme; TensorFlow would pass over it.
+            missing = tf.math.is_nan(x)
+            first = tf.raw_ops.ArgMax(input=tf.cast(missing, tf.int32), dimension=axis, output_type=tf.int64)
+            result = tf.where(tf.reduce_any(missing, axis=axis), first, result)
+        return result
+
+    return row
+
+
+def _matmul(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    a, b = inputs
+    return tf.raw_ops.MatMul(a=a, b=b) if len(node.shape) == 2 else tf.raw_ops.BatchMatMulV2(x=a, y=b)
+
+
+def _where(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    condition, x, y = inputs
+    return tf.raw_ops.SelectV2(condition=condition, t=x, e=y)
+
+
+def _reshape(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    return tf.raw_ops.Reshape(tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64))
+
+
+def _permute(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    return tf.raw_ops.Transpose(x=inputs[0], perm=tf.constant(list(node.params["axes"]), tf.int32))
+
+
+def _broadcast_to(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    return tf.raw_ops.BroadcastTo(input=inputs[0], shape=tf.constant(list(node.shape), tf.int64))
+
+
+def _concat(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    if len(inputs) == 1:
+        return tf.identity(inputs[0])
+    return tf.raw_ops.ConcatV2(values=list(inputs), axis=tf.constant(node.params["axis"], tf.int32))
+
+
+def _slice(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    params = node.params
+    if not params["starts"]:
+        return tf.identity(inputs[0])
+    open_ended = sum(1 << axis for axis, stop in enumerate(params["stops"]) if stop is None)
+    return tf.raw_ops.StridedSlice(
+        input=inputs[0],
+        begin=tf.constant(list(params["starts"]), tf.int64),
+        end=tf.constant([0 if stop is None else stop for stop in params["stops"]], tf.int64),
+        strides=tf.constant(list(params["steps"]), tf.int64),
+        end_mask=open_ended,
+    )
+
+
+def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    if node.dtype is DType.bool and x.dtype != tf.bool:
+        return tf.not_equal(x, tf.zeros((), x.dtype))
+    return tf.cast(x, node.dtype.value)
+
+
+def _cumulative_sum(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    return tf.raw_ops.Cumsum(x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32))
+
+
+TABLE: Mapping[str, Row] = {
+    **{name: _unary(theirs) for name, theirs in _UNARY.items()},
+    **{name: _binary(theirs) for name, theirs in _BINARY.items()},
+    **{name: _reduction(theirs) for name, theirs in _REDUCTIONS.items()},
+    "floor": _rounding("Floor"),
+    "ceil": _rounding("Ceil"),
+    "round": _rounding("Round"),  # halves to the even one
+    "trunc": _trunc,
+    "log2": _logarithm(2.0),
+    "log10": _logarithm(10.0),
+    "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
+    "floor_divide": _integer_division("FloorDiv"),
+    "remainder": _integer_division("FloorMod"),
+    "pow": _pow,
+    "maximum": _extremum("Maximum", "GreaterEqual"),
+    "minimum": _extremum("Minimum", "LessEqual"),
+    "max": _extreme_reduction("Max"),
+    "min": _extreme_reduction("Min"),
+    "argmax": _arg_reduction("ArgMax"),
+    "argmin": _arg_reduction("ArgMin"),
+    "cumulative_sum": _cumulative_sum,
+    "matmul": _matmul,
+    "where": _where,
+    "reshape": _reshape,
+    "permute_dims": _permute,
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "slice": _slice,
+    "astype": _astype,
+}
+"""One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""

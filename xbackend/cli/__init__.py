@@ -1,0 +1,29 @@
+"""The command ``xbackend``. Each subcommand is one function here and the work of one other room."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from xbackend.errors import XBackendError
+
+# Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong.
+DONE, INCOMPLETE, WRONG = 0, 1, 2
+_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong input, 130 interrupted."""
+    from xbackend.cli.parser import parser
+
+    options = parser().parse_args(argv)
+    module, _, name = options.handler.partition(":")
+    try:
+        return int(getattr(import_module(f"xbackend.cli.{module}"), name)(options))
+    except XBackendError as error:
+        print(f"xbackend {options.command}: {error}", file=sys.stderr)
+        return WRONG
+    except KeyboardInterrupt:
+        print(f"xbackend {options.command}: interrupted", file=sys.stderr)
+        return _INTERRUPTED

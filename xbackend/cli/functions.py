@@ -1,0 +1,185 @@
+"""``run`` and ``draw``: the user's own functions."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import xbackend as xb
+from xbackend import workloads
+from xbackend.backends.placement import Placement
+from xbackend.cli import DONE, INCOMPLETE
+from xbackend.cli.console import progress, table
+from xbackend.cli.machines import chosen, ready
+from xbackend.devices import DeviceMap, is_device
+from xbackend.errors import UsageError, XBackendError
+from xbackend.program.dtypes import as_dtype
+from xbackend.program.program import Program
+from xbackend.program.structure import flatten
+
+_SPEC = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
+_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+
+
+def _load(target: str) -> tuple[Callable[..., Any], Any]:
+    """The function that ``FILE.py:FUNCTION`` names, and its module. Raises `UsageError`."""
+    file, separator, name = target.rpartition(":")
+    path = Path(file)
+    if not separator or path.suffix != ".py" or not name.isidentifier():
+        raise UsageError(f"{target!r} is not FILE.py:FUNCTION")
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    # As for a script, what lies beside the file can be imported.
+    sys.path.insert(0, str(path.parent.resolve()))
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise UsageError(f"{path} has no function {name!r}; it has {', '.join(sorted(functions)) or 'none'}")
+    return function, module
+
+
+def _argument(spec: str, generator: np.random.Generator) -> np.ndarray:
+    """An argument as written on the command line. Raises `UsageError`."""
+    if spec.endswith(".npy"):
+        try:
+            array: np.ndarray = np.load(spec, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"--input {spec}: {error}") from None
+        return array
+    match = _SPEC.match(spec)
+    if match is None:
+        try:
+            return np.asarray(int(spec) if re.fullmatch(r"[+-]?\d+", spec) else float(spec))
+        except ValueError:
+            raise UsageError(f"--input {spec!r} is no number, no FILE.npy and not like float32[3,4]") from None
+    dtype = as_dtype(match["dtype"], f"--input {spec}: dtype")
+    shape = tuple(int(n) for n in match["shape"].replace(",", " ").split())
+    if dtype.is_floating:
+        return generator.random(shape).astype(dtype.value)
+    return generator.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype.value)
+
+
+def _arguments(options: argparse.Namespace, module: Any) -> list[np.ndarray]:
+    if options.inputs:
+        generator = np.random.default_rng(options.seed)
+        return [_argument(spec, generator) for spec in options.inputs]
+    make = getattr(module, "inputs", None)
+    return [np.asarray(a) for a in make()] if callable(make) else []
+
+
+def _traced(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
+    function, module = _load(options.target)
+    arrays = _arguments(options, module)
+    return xb.trace(function, *arrays, **dict(options.static)), arrays
+
+
+def draw(options: argparse.Namespace) -> int:
+    """Print a program as Mermaid or DOT, its logical devices bound if bindings are given."""
+    if options.target in workloads.names():
+        workload = workloads.get(options.target)
+        parameters = workload.resolve(**{"size": 8, **dict(options.static)})
+        program = xb.trace(workload.program(**parameters), *workload.inputs(seed=options.seed, **parameters))
+    elif options.target.endswith(".json"):
+        path = Path(options.target)
+        if not path.is_file():
+            raise UsageError(f"there is no file {path}")
+        program = Program.from_json(path.read_bytes())
+    else:
+        program, _ = _traced(options)
+    if options.devices:
+        from xbackend.program.binding import bind
+
+        bindings = DeviceMap.parse(options.devices)
+        devices = sorted({*bindings.values(), xb.Device("cpu", 0)}, key=str)
+        program = bind(program, bindings, devices, xb.Device("cpu", 0)).program
+    print(program.draw(options.form), end="")
+    return DONE
+
+
+def _bindings(program: Program, options: argparse.Namespace) -> tuple[DeviceMap, int]:
+    """What logical names are bound to, and how many CPU devices that takes."""
+    names = program.logical_devices
+    if options.devices:
+        bindings = DeviceMap.parse(options.devices)
+    else:
+        count = options.virtual_devices or max(len(names), 1)
+        bindings = DeviceMap.spread(names, [xb.Device("cpu", i) for i in range(count)])
+    fixed = [xb.Device.parse(n.device) for n in program.nodes if n.device and is_device(n.device)]
+    cpus = [d.index for d in [*bindings.values(), *fixed] if d.kind == "cpu"]
+    return bindings, options.virtual_devices or max([0, *cpus]) + 1
+
+
+def _placement_text(placement: Placement) -> str:
+    ran: dict[str, int] = {}
+    for record in placement.ops:
+        where = record.executed or record.status
+        ran[where] = ran.get(where, 0) + 1
+    moved = sum(r.status == "moved" for r in placement.ops)
+    text = ", ".join(f"{where}: {n} ops" for where, n in sorted(ran.items()))
+    return (
+        text
+        + (f", {len(placement.transfers)} transfers" if placement.transfers else "")
+        + (f", {moved} MOVED" if moved else "")
+    )
+
+
+def _tolerance(options: argparse.Namespace, leaves: Sequence[np.ndarray]) -> float:
+    if options.tolerance is not None:
+        tolerance: float = options.tolerance
+        return tolerance
+    return max((_TOLERANCE.get(leaf.dtype.name, 0.0) for leaf in leaves), default=0.0)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a function on backends; print results' agreement, time and placement."""
+    from xbackend.measure.loop import measure_executable
+
+    names = chosen(options.backends)
+    program, arrays = _traced(options)
+    bindings, count = _bindings(program, options)
+    rows, first, well = [], None, True
+    with progress() as say:
+        ready(names, say)
+        for name in names:
+            say(f"running on {name}")
+            try:
+                with xb.open(name, isolated=True, virtual_devices=count) as backend:
+                    executable = backend.compile(program, devices=_only(bindings, program))
+                    leaves, _ = flatten(executable(*arrays), np.asarray)
+                    seconds = measure_executable(backend, executable, arrays)
+                    where = _placement_text(executable.placement)
+            except XBackendError as error:
+                rows.append([name, "failed", "-", str(error).split("\n")[0]])
+                well = False
+                continue
+            if first is None:
+                first = (name, leaves)
+            difference = workloads.relative_error(leaves, first[1])
+            agrees = difference <= _tolerance(options, leaves)
+            well = well and agrees
+            said = "reference" if first[0] == name else f"{'agrees' if agrees else 'DIFFERS'} ({difference:.1e})"
+            rows.append([name, said, f"{seconds * 1e6:.1f} us", where])
+    if first is not None:
+        for number, leaf in enumerate(first[1]):
+            print(f"result {number} on {first[0]}: {leaf.dtype}{list(leaf.shape)}")
+            print(np.array2string(leaf, threshold=20, edgeitems=3))
+    table(["backend", f"result against {first[0] if first else 'none'}", "median call", "placement"], rows)
+    return DONE if well else INCOMPLETE
+
+
+def _only(bindings: DeviceMap, program: Program) -> dict[str, Any]:
+    """The bindings of the names that the program uses; a name without one stays an error of compile."""
+    return {n: bindings[n] for n in program.logical_devices if n in bindings}

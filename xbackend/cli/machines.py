@@ -1,0 +1,113 @@
+"""``devices``, ``doctor``, ``env``: what is here."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+import xbackend as xb
+from xbackend import environments
+from xbackend.backends import registry
+from xbackend.cli import DONE, INCOMPLETE
+from xbackend.cli.console import Progress, progress, table
+from xbackend.errors import UsageError, XBackendError
+
+
+def chosen(names: Sequence[str] | None) -> list[str]:
+    """The backends that were asked for, all if none were. Raises `UnknownBackend`."""
+    return [registry.get(name).name for name in names] if names else list(registry.names())
+
+
+def ready(names: Sequence[str], say: Progress) -> dict[str, str]:
+    """Make the environments that the backends need; the reasons of those that could not be made, by environment."""
+    failures = {}
+    for environment in dict.fromkeys(registry.get(name).environment for name in names):
+        try:
+            environments.sync(environment, on_progress=say)
+        except XBackendError as error:
+            failures[environment] = str(error)
+    return failures
+
+
+def _each(names: Sequence[str], look: Callable[[str], list[str]], say: Progress) -> tuple[list[list[str]], bool]:
+    """One row for each backend from ``look``, or its error; and whether all looked well."""
+    rows, well = [], True
+    for name in names:
+        say(f"starting {name}")
+        try:
+            rows.append([name, *look(name)])
+        except XBackendError as error:
+            rows.append([name, "-", str(error).split("\n")[0]])
+            well = False
+    return rows, well
+
+
+def devices(options: argparse.Namespace) -> int:
+    """The devices of each backend, its default first to be read."""
+    names = chosen(options.backends)
+
+    def look(name: str) -> list[str]:
+        with xb.open(name, virtual_devices=options.virtual_devices, isolated=True) as backend:
+            return [", ".join(map(str, backend.devices)), f"default {backend.default_device}"]
+
+    with progress() as say:
+        ready(names, say)
+        rows, well = _each(names, look, say)
+    table(["backend", "devices", ""], rows)
+    return DONE if well else INCOMPLETE
+
+
+def _diagnose(name: str) -> list[str]:
+    """State, versions or reason, and what to type."""
+    entry = registry.get(name)
+    environment = environments.get(entry.environment)
+    again = f"xbackend env sync {environment.name}"
+    if environment.state != "ready":
+        return ["missing", f"environment {environment.name} is {environment.state}: {environment.reason}", again]
+    matrix = np.array([[1, 1], [0, 1]], np.float32)
+    try:
+        with xb.open(name, isolated=True) as backend:
+            versions = backend.describe()["versions"]
+            squared = backend.compile(lambda x: x @ x, matrix)(matrix)
+    except XBackendError as error:
+        damage = environment.damage()
+        reason = "; ".join([str(error).split("\n")[0], *damage[:1]])
+        return ["broken", reason, again if damage else "see why, then xbackend doctor again"]
+    if squared.tolist() != (matrix @ matrix).tolist():
+        return ["broken", f"a 2x2 product gave {squared.tolist()}", f"xbackend env remove {environment.name}; {again}"]
+    found = ", ".join(f"{package} {version}" for package, version in versions.items())
+    return ["available", found, f"xbackend compare --quick --backends {name}"]
+
+
+def doctor(options: argparse.Namespace) -> int:
+    """For each backend: available, missing or broken, why, and what to type."""
+    names = chosen(options.backends)
+    rows = []
+    with progress() as say:
+        for name in names:
+            say(f"looking at {name}")
+            rows.append([name, *_diagnose(name)])
+    table(["backend", "state", "versions, or why not", "what to type"], rows)
+    return DONE if all(row[1] == "available" for row in rows) else INCOMPLETE
+
+
+def env(options: argparse.Namespace) -> int:
+    """List, make or remove environments."""
+    if options.action == "remove" and not options.names:
+        raise UsageError(f"name the environments to remove; there is {', '.join(environments.names())}")
+    for name in options.names:
+        environments.get(name)  # an unknown name is an error before anything is done
+    if options.action != "list":
+        act = {"sync": environments.sync, "remove": environments.remove}[options.action]
+        with progress() as say:
+            for name in options.names or environments.names():
+                act(name, on_progress=say)
+    rows = [
+        [e.name, e.state, str(e.path), e.reason]
+        for e in environments.list()
+        if not options.names or e.name in options.names
+    ]
+    table(["environment", "state", "path", "why, and what to type"], rows)
+    return DONE

@@ -1,0 +1,193 @@
+"""Running uv: progress while it works, its own words when it fails, and never an orphan."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import uv
+
+from xbackend.errors import EnvironmentFailed
+
+Progress = Callable[[str], None]
+
+HEARTBEAT = 1.5  # seconds of silence from uv after which a line of our own is shown
+_KEPT_LINES = 15
+# uv must not go on writing into a staging directory whose maker was killed. The kernel sends the signal when the
+# thread that started uv ends, and that thread waits for uv; the test of the parent closes the gap before prctl.
+_DIE_WITH_PARENT = (
+    "import ctypes, os, sys\n"
+    "ctypes.CDLL(None).prctl(1, 9)\n"
+    "os.getppid() == int(sys.argv[1]) or sys.exit('the process that started uv is gone')\n"
+    "os.execv(sys.argv[2], sys.argv[2:])\n"
+)
+# (what uv says, in lower case; what that means; what to do)
+_CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
+    (
+        ("hash mismatch", "do not match", "--require-hashes"),
+        "a downloaded file is not the one that was locked",
+        "Do not use that file. If a mirror or a proxy stands between, ask who runs it; if the cache is damaged, "
+        "`uv cache clean` and try again.",
+    ),
+    (
+        ("no space left", "file too large", "os error 28", "os error 27", "os error 122", "quota exceeded"),
+        "the disk is full, or a limit on file sizes was reached",
+        "Free some space, or set XBACKEND_HOME (the environments) and UV_CACHE_DIR (the downloads) to a larger disk.",
+    ),
+    (
+        ("no interpreter found", "no python at", "interpreter not found"),
+        "the Python that this environment needs was not found",
+        "Install that version of Python and put it on PATH (or `uv python install VERSION`), then try again.",
+    ),
+    (
+        (
+            "network was disabled",
+            "network connectivity is disabled",
+            "error sending request",
+            "failed to fetch",
+            "connection refused",
+            "dns error",
+            "timed out",
+            "could not connect",
+            "failed to download",
+            "client error",
+        ),
+        "the package index could not be reached",
+        "Check the network (behind a mirror set UV_DEFAULT_INDEX, behind a proxy HTTPS_PROXY), then try again.",
+    ),
+    (
+        ("permission denied", "os error 13", "read-only file system", "os error 30"),
+        "a directory cannot be written",
+        "Make it writable, or set XBACKEND_HOME (the environments) and UV_CACHE_DIR (the downloads) to one that is.",
+    ),
+)
+
+
+def silent(message: str) -> None:
+    """The progress callback of those who want none."""
+
+
+def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory: Path | None = None) -> list[str]:
+    """Run uv and return what it said.
+
+    Args:
+        arguments: the command line after `uv`.
+        what: the start of every progress message, and of the error's: 'environment numpy'.
+        on_progress: called with uv's lines, and at least every two seconds.
+        directory: working directory. uv reads the project files that it finds there and above.
+
+    Raises:
+        EnvironmentFailed: uv is missing or failed; the message holds uv's last lines and what to do.
+    """
+    command = [_uv(), *arguments]
+    if sys.platform == "linux":
+        command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=directory,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise EnvironmentFailed(f"{what}: uv could not be started: {error}") from error
+    lines: deque[str] = deque(maxlen=200)
+    try:
+        _follow(process, lines, what, on_progress)
+    finally:  # Ctrl-C, or a callback that raises
+        if process.poll() is None:
+            _kill(process)
+        process.wait()
+    if process.returncode:
+        raise EnvironmentFailed(_explain(what, process.returncode, arguments, list(lines)))
+    return list(lines)
+
+
+def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_progress: Progress) -> None:
+    """Pass on uv's lines until it ends, and say that it is still there when it is silent."""
+    said: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+
+    def read() -> None:
+        assert process.stdout is not None
+        with process.stdout as stream:
+            for line in stream:
+                said.put(line.rstrip())
+        said.put(None)
+
+    threading.Thread(target=read, name="xbackend-uv", daemon=True).start()
+    start = time.monotonic()
+    latest = "working"
+    while True:
+        try:
+            line = said.get(timeout=HEARTBEAT)
+        except queue.Empty:
+            on_progress(f"{what}: {latest}, {time.monotonic() - start:.0f} s")
+            continue
+        if line is None:
+            return
+        lines.append(line)
+        text = line.strip()
+        if text and not text.startswith(("+ ", "- ")):  # the list of packages, after the work
+            latest = text
+            on_progress(f"{what}: {latest}")
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    """End uv with the interpreters that it started."""
+    if sys.platform == "win32":
+        process.kill()
+        return
+    with contextlib.suppress(ProcessLookupError):  # it ended between the question and the signal
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _uv() -> str:
+    try:
+        return os.fspath(uv.find_uv_bin())
+    except FileNotFoundError as error:
+        raise EnvironmentFailed(
+            f"uv, which makes the environments, is not installed beside xbackend ({error}): type `pip install uv`"
+        ) from error
+
+
+def _environment() -> dict[str, str]:
+    """This process's environment, with pip's index and certificates where uv was given none of its own.
+
+    A machine that is set up for pip (a company's mirror, a proxy with its own certificate) has to work as it is.
+    """
+    variables = dict(os.environ)
+    if "PIP_INDEX_URL" in variables and not {"UV_DEFAULT_INDEX", "UV_INDEX_URL"} & variables.keys():
+        variables["UV_DEFAULT_INDEX"] = variables["PIP_INDEX_URL"]
+    if "PIP_CERT" in variables:
+        variables.setdefault("SSL_CERT_FILE", variables["PIP_CERT"])
+    # An active virtual environment or project of the user's is not ours to read or write.
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME"):
+        variables.pop(name, None)
+    return variables
+
+
+def _explain(what: str, status: int, arguments: Sequence[str], lines: list[str]) -> str:
+    ending = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
+    # SIGXFSZ is how the kernel says it to a program that does not ask.
+    text = "\n".join([*lines, "file too large" if "SIGXFSZ" in ending else ""]).lower()
+    cause, advice = "uv failed", "Read uv's words above, then try again."
+    for needles, meaning, remedy in _CAUSES:
+        if any(needle in text for needle in needles):
+            cause, advice = meaning, remedy
+            break
+    words = "\n".join(f"    {line}" for line in lines[-_KEPT_LINES:]) or "    (nothing)"
+    return f"{what}: {cause}. `uv {' '.join(arguments[:2])}` {ending}; it said:\n{words}\n{advice}"

@@ -1,0 +1,55 @@
+"""Resolve the requirements of every environment again: `python -m xbackend.environments.lock [NAME ...]`.
+
+Takes the newest versions that `requirements/<name>.in` allows and writes them, with a hash for every file and for all
+platforms and Pythons from 3.11, to `requirements/<name>.txt`. No index address is written. For those who work on
+xbackend: it writes into the package.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from xbackend.environments.installer import run_uv
+from xbackend.environments.recipes import LOWEST_PYTHON, RECIPES, Recipe, recipe
+from xbackend.errors import EnvironmentFailed
+
+COMMAND = "python -m xbackend.environments.lock"
+
+
+def lock(wanted: Recipe) -> None:
+    """Write the lock of one environment anew.
+
+    Raises:
+        EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
+    """
+    fresh = wanted.lock.with_suffix(".new")
+    arguments = ["pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-build"]
+    arguments += ["--python-version", f"{LOWEST_PYTHON[0]}.{LOWEST_PYTHON[1]}", "--custom-compile-command", COMMAND]
+    try:
+        run_uv(
+            [*arguments, wanted.source.name, "--output-file", fresh.name],
+            f"lock {wanted.name}",
+            print,
+            wanted.source.parent,
+        )
+        os.replace(fresh, wanted.lock)
+    finally:
+        fresh.unlink(missing_ok=True)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Lock the environments named, or all."""
+    try:
+        for name in arguments or RECIPES:
+            lock(recipe(name))
+            print(f"{name}: locked in {recipe(name).lock}")
+    except EnvironmentFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

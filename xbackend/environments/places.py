@@ -1,0 +1,171 @@
+"""Where environments lie and what state they are in."""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from xbackend.environments import recipes
+from xbackend.environments.recipes import Recipe
+from xbackend.errors import EnvironmentFailed
+
+MARKER = "xbackend-environment.json"  # written last: a directory without it was never complete
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Environment:
+    """An environment as it is on disk.
+
+    Attributes:
+        name: 'numpy', 'tensorflow', 'pytensor', 'aesara'.
+        path: its directory, whether it is there or not.
+        python: its interpreter.
+        state: 'ready'; 'absent'; 'stale' (only one made for other requirements or another Python is there, or this
+            is that one); 'broken' (it is there and cannot be used).
+        reason: why it is not ready, and what to type; empty when it is.
+    """
+
+    name: str
+    path: Path
+    python: Path
+    state: str
+    reason: str = ""
+
+    def versions(self) -> dict[str, str]:
+        """Installed packages and their versions, sorted by name.
+
+        Raises:
+            EnvironmentFailed: the environment is not ready.
+        """
+        if self.state not in ("ready", "stale") or not self.path.is_dir():
+            raise EnvironmentFailed(f"environment {self.name!r} has no packages to list: {self.reason}")
+        return packages_in(self.path)
+
+    def damage(self) -> list[str]:
+        """What is missing or has another size than when it was installed: one line each, none when all is well.
+
+        Looks at every installed file, which takes a fraction of a second; the contents are not read.
+        """
+        if self.state != "ready":
+            return [self.reason]
+        recorded = read_marker(self.path)["packages"]
+        present = self.versions()
+        problems = [
+            f"{name} {version}: found {present.get(name, 'nothing')}"
+            for name, version in recorded.items()
+            if present.get(name) != version
+        ]
+        for distribution in _distributions(self.path):
+            problems += _damaged_files(distribution)
+        return problems
+
+
+def home() -> Path:
+    """The directory of everything that xbackend keeps: $XBACKEND_HOME, or the user's data directory."""
+    return Path(os.environ.get("XBACKEND_HOME") or platformdirs.user_data_dir("xbackend")).expanduser().absolute()
+
+
+def directory() -> Path:
+    """The directory that holds the environments."""
+    return home() / "environments"
+
+
+def python_in(path: Path) -> Path:
+    """The interpreter of the environment in `path`."""
+    return path / "Scripts" / "python.exe" if os.name == "nt" else path / "bin" / "python"
+
+
+def inspect(recipe: Recipe) -> Environment:
+    """The environment of a recipe as it is now, by a quick look."""
+    path = directory() / recipe.directory_name()
+    python = python_in(path)
+    remedy = f"type `xbackend env sync {recipe.name}`"
+    if path.is_dir():
+        problem = _broken(path, python)
+        if problem:
+            return Environment(recipe.name, path, python, "broken", f"{problem}; {remedy}")
+        return Environment(recipe.name, path, python, "ready")
+    if any(True for _ in others(recipe)):
+        reason = f"it was made for other requirements or another Python than these; {remedy}"
+        return Environment(recipe.name, path, python, "stale", reason)
+    return Environment(recipe.name, path, python, "absent", f"it was not made yet; {remedy}")
+
+
+def others(recipe: Recipe) -> Iterator[Environment]:
+    """Environments of that name which were made for other requirements or another Python."""
+    current = recipe.directory_name()
+    for path in _directories():
+        if path.name != current and path.name.rsplit("-", 2)[0] == recipe.name:
+            reason = f"it was made for other requirements or another Python; `xbackend env remove {recipe.name}`"
+            yield Environment(recipe.name, path, python_in(path), "stale", reason)
+
+
+def everything() -> Iterator[Environment]:
+    """The current environment of every recipe, each followed by its stale ones."""
+    for recipe in recipes.RECIPES.values():
+        yield inspect(recipe)
+        yield from others(recipe)
+
+
+def read_marker(path: Path) -> dict[str, Any]:
+    """What was written when the environment was complete; empty when it is no environment or damaged."""
+    try:
+        marker = json.loads((path / MARKER).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    complete = isinstance(marker, dict) and marker.get("format") == FORMAT and isinstance(marker.get("packages"), dict)
+    return marker if complete else {}
+
+
+def packages_in(path: Path) -> dict[str, str]:
+    """Names and versions of the packages installed in the environment in `path`."""
+    return dict(sorted((d.name.lower().replace("_", "-"), d.version) for d in _distributions(path)))
+
+
+def _directories() -> list[Path]:
+    try:
+        return sorted(path for path in directory().iterdir() if path.is_dir() and not path.name.startswith("."))
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise EnvironmentFailed(f"{directory()} cannot be read: {error}. Set XBACKEND_HOME to one that can.") from error
+
+
+def _broken(path: Path, python: Path) -> str:
+    if not read_marker(path):
+        return f"{path / MARKER} is missing or damaged"
+    if not os.access(python, os.X_OK):
+        return f"{python} cannot be run (the Python that it was made from is gone?)"
+    return ""
+
+
+def _distributions(path: Path) -> list[importlib.metadata.Distribution]:
+    pattern = "Lib/site-packages" if os.name == "nt" else "lib/python*/site-packages"
+    return list(importlib.metadata.distributions(path=[str(site) for site in path.glob(pattern)]))
+
+
+def _damaged_files(distribution: importlib.metadata.Distribution) -> Iterator[str]:
+    record = distribution.read_text("RECORD")
+    if record is None:
+        yield f"{distribution.name}: its list of files is missing"
+        return
+    root = distribution.locate_file("")
+    for row in csv.reader(record.splitlines()):
+        if len(row) == 3 and row[2]:
+            file = os.path.join(str(root), row[0])
+            try:
+                size = os.stat(file).st_size
+            except OSError:
+                yield f"{distribution.name}: {row[0]} is missing"
+                continue
+            if size != int(row[2]):
+                yield f"{distribution.name}: {row[0]} has {size} bytes in place of {row[2]}"

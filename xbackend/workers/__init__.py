@@ -1,0 +1,4 @@
+"""Backends in processes of their own: `RemoteBackend`, and `xbackend.open`.
+
+Imports nothing here: a worker imports this package too, and has neither execnet nor platformdirs.
+"""

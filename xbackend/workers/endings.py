@@ -1,0 +1,82 @@
+"""How a worker ended, in words."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LINES = 20  # of what it wrote last
+_EXECNET = 'File "<string>", line'  # its frames in a stack that faulthandler wrote
+_CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"}
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What the guard of a worker reports (see `guard.py`), or that there is no report."""
+
+    known: bool
+    worker: int = 0
+    signal: int | None = None
+    status: int | None = None
+    peak_bytes: int = 0
+    oom_kills: int = 0  # by the kernel, on the whole machine, while the worker was there
+    stderr: str = ""
+
+    @classmethod
+    def read(cls, report: Mapping[str, Any] | None) -> Ending:
+        """The ending that a report tells of."""
+        if report is None:
+            return cls.unknown()
+        return cls(True, **{name: report[name] for name in cls.__dataclass_fields__ if name != "known"})
+
+    @classmethod
+    def unknown(cls) -> Ending:
+        """The ending of a worker whose guard was ended too."""
+        return cls(False)
+
+    @property
+    def signal_name(self) -> str:
+        """'SIGSEGV', or empty when it was no signal."""
+        if self.signal is None:
+            return ""
+        try:
+            return signal.Signals(self.signal).name
+        except ValueError:
+            return f"signal {self.signal}"
+
+    def how(self) -> str:
+        """'(process 12) was ended by SIGSEGV'."""
+        if not self.known:
+            return "and the process that watches it were ended from outside"
+        if self.signal is None:
+            return f"(process {self.worker}) exited by itself with status {self.status}"
+        return f"(process {self.worker}) was ended by {self.signal_name}"
+
+    def meaning(self) -> str:
+        """A sentence about a signal that has several senders; empty for the others."""
+        if self.signal_name != "SIGKILL":
+            return ""
+        return (
+            " The kernel's out-of-memory killer sends this signal "
+            f"({'it struck' if self.oom_kills else 'it did not strike'} meanwhile), and so does `kill -9`; "
+            f"the process had used {self.peak_bytes / 2**30:.2f} GiB at its peak."
+        )
+
+    def words(self) -> str:
+        """The last lines that it wrote, indented, on lines of their own; empty when there are none."""
+        written = [line for line in self.stderr.splitlines() if line.strip()]
+        lines = [line for line in written if not line.lstrip().startswith(_EXECNET)][-LINES:]
+        return "".join(["\nThe last lines that it wrote:", *(f"\n    {line}" for line in lines)]) if lines else ""
+
+    def advice(self) -> str:
+        """What to do."""
+        if self.signal_name in _CRASHES:
+            return (
+                "The framework crashed. Open the backend again; if it crashes again, try another mode of it, or report "
+                "the lines above to its authors."
+            )
+        if self.signal_name == "SIGKILL":
+            return "If it was out of memory use smaller inputs, or close other programs; then open the backend again."
+        return "Open the backend again."

@@ -1,0 +1,249 @@
+"""The process between xbackend and a worker: it sees to it that the worker ends, and tells how it ended.
+
+Run as a script with the environment's Python (standard library only), on whatever machine the worker is on:
+
+    python -I -S guard.py CONFIGURATION -u -c ...
+
+It starts the worker in a session of its own and gives it its own input and output for the messages, so that it does not
+stand in their way. It keeps the end of what the worker prints, on either output. When the worker has ended, or when
+xbackend is gone, it kills everything that the worker started, also what left its process group, and writes a report.
+
+`CONFIGURATION` is base64 of JSON: `report` (the file to write), `environment` (variables to set; null removes one),
+`memory` (bytes of address space, or null).
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import time
+from typing import Any
+
+MESSAGES = 3  # the worker's descriptor for the messages, until the first line of its code has put it in the place of 1
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+KEPT = 32_768  # bytes of error output
+PATIENCE = 0.5  # seconds that a worker has to end by itself when its input is closed
+DUMP = 1.0  # seconds that a hung worker has to write down where it hangs
+TICK_MS = 1000
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux only; elsewhere the look at the parent's id, once a second, has to do."""
+    if sys.platform == "linux" and ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def start_worker(command: list[str], configuration: dict[str, Any], stderr: int) -> int:
+    """Fork and execute; returns the worker's process id."""
+    guard = os.getpid()
+    worker = os.fork()
+    if worker:
+        return worker
+    try:
+        os.setsid()
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != guard:
+            os._exit(1)
+        os.dup2(1, MESSAGES)
+        os.dup2(stderr, 1)
+        os.dup2(stderr, 2)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+        if configuration["memory"] is not None:
+            resource.setrlimit(resource.RLIMIT_AS, (configuration["memory"],) * 2)
+        environment = dict(os.environ)
+        for name, value in configuration["environment"].items():
+            if value is None:
+                environment.pop(name, None)
+            else:
+                environment[name] = value
+        os.execve(command[0], command, environment)
+    except BaseException as error:
+        os.write(2, f"{command[0]} could not be started: {error}\n".encode())
+    os._exit(127)
+
+
+class Guard:
+    """Waits for the first of: the worker ends, xbackend goes away, xbackend asks for the end."""
+
+    def __init__(self, command: list[str], configuration: dict[str, Any]) -> None:
+        self.report = configuration["report"]
+        self.xbackend = os.getppid()
+        self.asked = 0
+        self.tail = b""
+        with contextlib.suppress(OSError):  # a session leader already
+            os.setsid()
+        prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
+        for pipe in (0, 1):
+            widen(pipe)
+        self.wakeup, wake = os.pipe()
+        os.set_blocking(wake, False)
+        signal.set_wakeup_fd(wake)
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGQUIT):
+            signal.signal(number, self._signalled)
+        self.stderr, stderr = os.pipe()
+        os.set_blocking(self.stderr, False)
+        self.oom_kills = oom_kills()
+        self.worker = start_worker(command, configuration, stderr)
+        os.close(stderr)
+        write(f"{self.report}.pids", {"guard": os.getpid(), "worker": self.worker})
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)  # or xbackend would not see the end of the worker's output
+
+    def _signalled(self, number: int, frame: object) -> None:
+        if number != signal.SIGCHLD:
+            self.asked = number
+
+    def run(self) -> None:
+        poll = select.poll()
+        poll.register(0, 0)  # only a hang-up is of interest: the input is the worker's
+        poll.register(self.stderr, select.POLLIN)
+        poll.register(self.wakeup, select.POLLIN)
+        deadline, why, ended = float("inf"), "it ended by itself", None
+        while ended is None:
+            for file, _ in poll.poll(min(TICK_MS, max(0.0, deadline - time.monotonic()) * 1000)):
+                if file == 0:
+                    poll.unregister(0)
+                    deadline, why = min(deadline, time.monotonic() + PATIENCE), "xbackend closed the connection"
+                elif file == self.stderr:
+                    if not self._read():
+                        poll.unregister(self.stderr)
+                else:
+                    os.read(self.wakeup, 512)
+            if os.getppid() != self.xbackend and why != "xbackend ended":
+                deadline, why = min(deadline, time.monotonic() + PATIENCE), "xbackend ended"
+            if self.asked:
+                deadline, why = self._asked(deadline), "xbackend ended it"
+            if time.monotonic() >= deadline:
+                self._kill(signal.SIGKILL)
+            ended = self._reap()
+        self._finish(why, *ended)
+
+    def _asked(self, deadline: float) -> float:
+        """The time of the end: at once, or after the worker has written down where it is (faulthandler does)."""
+        number, self.asked = self.asked, 0
+        if number == signal.SIGTERM:
+            return 0.0
+        os.kill(self.worker, signal.SIGABRT)
+        return min(deadline, time.monotonic() + DUMP)
+
+    def _read(self) -> bytes:
+        try:
+            data = os.read(self.stderr, 65536)
+        except BlockingIOError:
+            return b"?"
+        self.tail = (self.tail + data)[-KEPT:]
+        return data
+
+    def _kill(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.worker, number)
+        with contextlib.suppress(ProcessLookupError):  # it may not have made its group yet
+            os.kill(self.worker, number)
+
+    def _reap(self) -> tuple[int, int] | None:
+        """Take note of children that ended; the worker's status and peak memory (bytes) once it has."""
+        while True:
+            try:
+                child, status, usage = os.wait4(-1, os.WNOHANG)
+            except ChildProcessError:
+                return 127 << 8, 0
+            if child == 0:
+                return None
+            if child == self.worker:
+                return status, usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+    def _finish(self, why: str, status: int, peak: int) -> None:
+        orphans = self._kill_orphans()
+        while self._read() not in (b"", b"?"):
+            widen(pipe)
+        write(
+            self.report,
+            {
+                "worker": self.worker,
+                "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
+                "status": None if os.WIFSIGNALED(status) else os.WEXITSTATUS(status),
+                "why": why,
+                "peak_bytes": peak,
+                "oom_kills": oom_kills() - self.oom_kills,
+                "orphans": orphans,
+                "stderr": self.tail.decode("utf-8", "replace"),
+            },
+        )
+        if os.getppid() != self.xbackend:  # nobody will read it
+            shutil.rmtree(os.path.dirname(self.report), ignore_errors=True)
+
+    def _kill_orphans(self) -> list[int]:
+        """Kill what the worker left; their children become ours when they end, so look until there are none."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.worker, signal.SIGKILL)
+        killed: list[int] = []
+        end = time.monotonic() + 5.0
+        while time.monotonic() < end:
+            for child in children():
+                if child not in killed:
+                    killed.append(child)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+            try:
+                if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                    time.sleep(0.005)
+            except ChildProcessError:
+                break
+        return killed
+
+
+def widen(pipe: int) -> None:
+    """Let a pipe hold 1 MiB in place of 64 KiB, where that can be had: arrays pass with fewer changes of process."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # no pipe, or the user has enough of them
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, 1 << 20)
+
+
+def children() -> list[int]:
+    """Process ids of this process's children (Linux)."""
+    try:
+        with open(f"/proc/self/task/{os.getpid()}/children") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:  # another system, or a kernel that does not have it
+        return []
+
+
+def oom_kills() -> int:
+    """How often the kernel's out-of-memory killer has struck on this machine (Linux)."""
+    try:
+        with open("/proc/vmstat") as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), 0)
+    except FileNotFoundError:
+        return 0
+
+
+def write(path: str, content: dict[str, Any]) -> None:
+    """Write JSON so that a reader sees all of it or nothing."""
+    try:
+        with open(f"{path}.new", "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        os.rename(f"{path}.new", path)
+    except OSError as error:  # xbackend ended and took the directory along
+        print(f"guard: {error}", file=sys.stderr)
+
+
+def main(arguments: list[str]) -> None:
+    """`arguments`: the configuration, then what Python is given."""
+    configuration = json.loads(base64.urlsafe_b64decode(arguments[0]))
+    # Until here what an environment prints at its start is no message; from here on execnet's own line goes on.
+    code = f"import os; os.dup2({MESSAGES}, 1); os.close({MESSAGES}); {arguments[-1]}"
+    # Isolated: no PYTHONPATH, no user packages. faulthandler writes the Python stack when a signal ends the worker.
+    Guard([sys.executable, "-I", "-X", "faulthandler", *arguments[1:-1], code], configuration).run()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

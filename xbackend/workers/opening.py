@@ -1,0 +1,74 @@
+"""`xbackend.open`: a backend by its name, in this interpreter or in a worker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from importlib.util import find_spec
+
+from xbackend import environments
+from xbackend.backends import registry
+from xbackend.backends.base import Backend, Settings
+from xbackend.backends.registry import Entry
+from xbackend.devices import Device
+from xbackend.workers.remote import LIMIT, RemoteBackend
+
+# A framework's devices and threads are fixed when it starts, and some cannot be loaded beside each other: the first
+# one that is opened in this interpreter has it for itself. These packages start no framework.
+_NO_FRAMEWORK = {"numpy", "autograd"}
+_here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
+
+
+def open(
+    name: str,
+    *,
+    virtual_devices: int = 1,
+    visible: Iterable[str | Device] | None = None,
+    threads: int | None = None,
+    isolated: bool = False,
+    limit: float | None = LIMIT,
+    memory: int | None = None,
+    on_progress: Callable[[str], None] | None = None,
+) -> Backend:
+    """Open a backend; use it in a `with` statement or close it.
+
+    It runs in this interpreter if its packages can be imported here and no other framework was opened here, or the same
+    one with other settings. Otherwise it runs in a worker process with the framework's own environment, which is made
+    first where it is missing (minutes, once).
+
+    Args:
+        name: one of `xbackend.backends.registry.names()`.
+        virtual_devices: how many CPU devices to make of the physical one.
+        visible: the devices to use, in any spelling; all if not given.
+        threads: how many threads to compute with; the framework's own choice if not given.
+        isolated: always use a worker.
+        limit: seconds that the worker may take for one request, `None` for no limit.
+        memory: limit of the worker's address space in bytes; asks for a worker.
+        on_progress: called with lines of text while an environment is made; written to the error output if not given.
+
+    Raises:
+        UnknownBackend, BackendUnavailable, DeviceUnavailable, ArgumentError, EnvironmentFailed, WorkerError.
+    """
+    entry = registry.get(name)
+    chosen = None if visible is None else tuple(str(Device.parse(device)) for device in visible)
+    settings = Settings(virtual_devices, chosen, threads)
+    if not isolated and memory is None and _can_run_here(entry, settings):
+        backend = entry.load(settings)
+        if not set(entry.packages) <= _NO_FRAMEWORK:
+            _here[entry.environment] = settings
+        return backend
+    environment = environments.get(entry.environment)
+    if environment.state != "ready":
+        environments.sync(entry.environment, on_progress or _say)
+    return RemoteBackend(name, settings, limit=limit, memory=memory)
+
+
+def _can_run_here(entry: Entry, settings: Settings) -> bool:
+    if any(find_spec(package) is None for package in entry.packages):
+        return False
+    alone = set(entry.packages) <= _NO_FRAMEWORK or not _here
+    return alone or _here == {entry.environment: settings}
+
+
+def _say(message: str) -> None:
+    print(f"xbackend: {message}", file=sys.stderr, flush=True)

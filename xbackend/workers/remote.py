@@ -1,0 +1,158 @@
+"""A backend in another process, under the same contract: an adapter whose framework is a worker."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xbackend import environments
+from xbackend.backends import registry, threads
+from xbackend.backends.base import Backend, Built, Executable, Settings, Value
+from xbackend.backends.placement import Executed
+from xbackend.devices import Device
+from xbackend.errors import BackendUnavailable
+from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
+
+if TYPE_CHECKING:
+    from xbackend.program.program import Program
+    from xbackend.program.shared import SharedVariable
+
+LIMIT = 600.0  # seconds
+
+
+class RemoteBackend(Backend):
+    """The backend of that name in a worker process of its own.
+
+    Functions are traced and bound here, where the user's lines are known; the placed program goes over as data. Values
+    stay in the worker; here they are references, freed there when they are gone here.
+
+    Args:
+        name: a registered backend.
+        settings: devices and threads.
+        python: the interpreter to use; that of the backend's own environment if not given.
+        limit: seconds that one request may take, `None` for no limit.
+        memory: limit of the worker's address space in bytes, `None` for none.
+        environment: more environment variables for the worker; `None` removes one.
+        modules: top-level modules that the worker shall be able to import beside xbackend and its environment's: name
+            to file or package directory.
+
+    Raises:
+        BackendUnavailable: its environment is not there, or the framework says that it cannot run here.
+        WorkerError: the process could not be started or ended early.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: Settings | None = None,
+        *,
+        python: str | Path | None = None,
+        limit: float | None = LIMIT,
+        memory: int | None = None,
+        environment: Mapping[str, str | None] | None = None,
+        modules: Mapping[str, str] | None = None,
+    ) -> None:
+        self._launch = Launch(
+            f"backend {name!r}",
+            Path(python) if python is not None else _python(name),
+            {**threads.environment((settings or Settings()).threads), **(environment or {})},
+            modules or {},
+            memory,
+            limit,
+        )
+        super().__init__(name, settings)
+
+    def start(self) -> Iterable[Device]:
+        self.worker = WorkerProcess(self._launch)
+        # For a backend that is dropped without being closed.
+        self._finalizer = weakref.finalize(self, self.worker.end)
+        try:
+            found = self.worker.request("start", self.name, self.settings.to_dict())
+        except BaseException:
+            self.worker.end()
+            raise
+        return [Device.parse(device) for device in found["devices"]]
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        return self.worker.request("put", array, str(device))
+
+    def get(self, value: Value) -> np.ndarray:
+        array: np.ndarray = self.worker.request("get", value)
+        return array
+
+    def device_of(self, value: Value) -> Device:
+        return Device.parse(self.worker.request("device_of", value))
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        self.worker.request("synchronize", list(values))
+
+    def build(self, program: Program) -> Built:
+        built: Reference = self.worker.request("build", program.to_json())
+        return Built(partial(_execute, built), partial(_executed, built))
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        return self.worker.request("new_storage", variable.uid, variable.name, array, str(device))
+
+    def read_storage(self, storage: Any) -> np.ndarray:
+        array: np.ndarray = self.worker.request("read_storage", storage)
+        return array
+
+    def write_storage(self, storage: Any, array: np.ndarray) -> None:
+        self.worker.request("write_storage", storage, array)
+
+    def describe(self) -> dict[str, Any]:
+        self.check_open()
+        description: dict[str, Any] = self.worker.request("describe")
+        return description
+
+    def shut(self) -> None:
+        self.worker.close()
+
+    def call(self, function: str, *arguments: object, limit: float | None = OWN_LIMIT) -> Any:
+        """Run a function inside the worker and return what it returns.
+
+        Args:
+            function: `module:name`, importable there: of xbackend, of its environment, or of `modules`. It gets the
+                hosted backend and then the arguments.
+            arguments: plain data (text, numbers, `None`, lists, tuples, dictionaries, NumPy arrays), values of this
+                backend, and its executables (there: `Built`). The result is plain data too; what is wrapped in
+                `xbackend.workers.serving.Held` stays there, and comes back as a value.
+            limit: seconds, `None` for none; the backend's own if not given.
+
+        Raises:
+            XBackendError: what the function raised; `WorkerError` if that is no error of xbackend.
+        """
+        self.check_open()
+        return self.worker.request("call", function, [_argument(a) for a in arguments], limit=limit)
+
+
+def _argument(argument: object) -> object:
+    if isinstance(argument, Executable):
+        return argument.built.execute.args[0]  # type: ignore[attr-defined]
+    return argument
+
+
+def _execute(built: Reference, *values: Value) -> Sequence[Value]:
+    results: list[Value] = built.worker.request("execute", built, values)
+    return results
+
+
+def _executed(built: Reference) -> dict[int, Executed]:
+    found = built.worker.request("executed", built)
+    return {node: Executed(Device.parse(device) if device else None, *rest) for node, (device, *rest) in found.items()}
+
+
+def _python(name: str) -> Path:
+    """The interpreter of the environment of a backend."""
+    environment = environments.get(registry.get(name).environment)
+    if environment.state != "ready":
+        raise BackendUnavailable(
+            f"backend {name!r} runs in environment {environment.name!r}, which is {environment.state}: "
+            f"{environment.reason}"
+        )
+    return environment.python
