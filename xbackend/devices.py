@@ -14,12 +14,14 @@ from xbackend.errors import DeviceSpellingError, DeviceUnavailable, UnboundDevic
 _KINDS = {"cpu": "cpu", "gpu": "gpu", "cuda": "gpu", "rocm": "gpu", "hip": "gpu", "tpu": "tpu"}
 _DEVICE = re.compile(
     r"""(?:/?job:(?P<job>[a-z][a-z0-9_]*))?      # TensorFlow's job
-        (?:/replica:(?P<replica>\d+))?
-        (?:/task:(?P<task>\d+))?
-        (?:^|/)(?:device:)?(?P<kind>[a-z]+):?(?P<index>\d+)?$""",
-    re.VERBOSE | re.IGNORECASE,
+        (?:/replica:(?P<replica>\d{1,9}))?
+        (?:/task:(?P<task>\d{1,9}))?
+        (?:^|/)(?:device:)?(?P<kind>[a-z]+)(?::?(?P<index>\d{1,9}))?""",
+    re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
-_LOGICAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*$")
+_JOB = re.compile(r"[a-z][a-z0-9_]*")
+_LOGICAL = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_LARGEST = 10**9
 
 SPELLINGS = "cpu:0, /gpu:1, GPU:1, gpu1, cuda1, cuda:1, /job:worker/replica:0/task:1/device:GPU:1"
 
@@ -40,8 +42,11 @@ class Device:
         if self.kind not in _KINDS.values():
             kinds = ", ".join(sorted(set(_KINDS.values())))
             raise DeviceSpellingError(f"unknown kind of device {self.kind!r}; the kinds are {kinds}")
-        if self.index < 0:
-            raise DeviceSpellingError(f"device number {self.index} is negative; devices are numbered from 0")
+        for what, number in (("device", self.index), ("task", self.task if self.task is not None else 0)):
+            if type(number) is not int or not 0 <= number < _LARGEST:
+                raise DeviceSpellingError(f"{what} number {number!r} is no whole number from 0 to {_LARGEST - 1}")
+        if self.job is not None and not (isinstance(self.job, str) and _JOB.fullmatch(self.job)):
+            raise DeviceSpellingError(f"job {self.job!r} is no name of small letters, digits and _, a letter first")
         if self.job is None and self.task is not None:
             raise DeviceSpellingError(f"task {self.task} has no job; write /job:worker/task:{self.task}/{self.kind}:0")
 
@@ -54,7 +59,7 @@ class Device:
         """
         if isinstance(spelling, Device):
             return spelling
-        match = _DEVICE.match(spelling.strip()) if isinstance(spelling, str) else None
+        match = _DEVICE.fullmatch(spelling.strip()) if isinstance(spelling, str) else None
         kind = _KINDS.get(match["kind"].lower()) if match else None
         if match is None or kind is None:
             raise DeviceSpellingError(f"{spelling!r} names no device; write for example {SPELLINGS}")
@@ -87,7 +92,7 @@ def canonical(spelling: str | Device) -> str:
     """The one way to print a device or a logical name. Raises `DeviceSpellingError` for what is neither."""
     if isinstance(spelling, Device) or is_device(spelling):
         return str(Device.parse(spelling))
-    if isinstance(spelling, str) and _LOGICAL.match(spelling.strip()):
+    if isinstance(spelling, str) and _LOGICAL.fullmatch(spelling.strip()):
         return spelling.strip()
     raise DeviceSpellingError(
         f"{spelling!r} names neither a device ({SPELLINGS}) nor a logical device (a word such as dev0)"
@@ -110,7 +115,7 @@ def choose_visible(devices: Iterable[Device], visible: Iterable[str | Device] | 
     there = tuple(devices)
     if visible is None:
         return there
-    wanted = [Device.parse(v) for v in visible]
+    wanted = [Device.parse(v) for v in (visible.split(",") if isinstance(visible, str) else visible)]
     for device in wanted:
         if device not in there:
             raise DeviceUnavailable(f"visible device {device} is not there; there is {_listing(there)}")
@@ -140,11 +145,13 @@ class DeviceMap(Mapping[str, Device]):
         """Read bindings in any form. Raises `DeviceSpellingError`."""
         if isinstance(bindings, DeviceMap):
             return bindings
-        if not isinstance(bindings, str):
+        if bindings is None or isinstance(bindings, Mapping):
             return cls(bindings)
+        if not isinstance(bindings, str):
+            raise DeviceSpellingError(f"{bindings!r:.80} binds nothing; write {{'dev0': 'cpu:0'}} or dev0=cpu:0")
         bound: dict[str, str] = {}
-        for part in filter(None, re.split(r"[;,\s]+", bindings.strip())):
-            name, separator, device = re.sub(r"->", "=", part, count=1).partition("=")
+        for part in filter(None, re.split(r"[;,\s]+", re.sub(r"\s*(->|=)\s*", "=", bindings).strip())):
+            name, separator, device = part.partition("=")
             if not separator:
                 raise DeviceSpellingError(f"{part!r} binds nothing; write dev0=cpu:0,dev1=cpu:1")
             if name in bound:

@@ -111,6 +111,13 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     a, b = inputs
     if len(node.shape) == 2:
         return T.dot(a, b)
+    if node.dtype.is_integer:
+        # BatchedDot takes floating point only (aesara/tensor/blas.py, pytensor/tensor/blas.py: BatchedDot.c_code).
+        lead = range(len(node.shape) - 2)
+        rank = a.ndim
+        left = a.dimshuffle(*lead, rank - 2, rank - 1, "x")
+        right = b.dimshuffle(*lead, "x", rank - 2, rank - 1)
+        return T.sum(T.mul(left, right), axis=len(node.shape) - 1, dtype=node.dtype.value)
     batch = prod(node.shape[:-2])
     rows, columns, inner = node.shape[-2], node.shape[-1], a.type.shape[-1]
     product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
@@ -153,6 +160,19 @@ def _astype(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     value = T.constant(node.params["fill_value"], dtype=node.dtype.value)
     return T.alloc(value, *node.shape) if node.shape else value
+
+
+def nan_aware(name: str) -> Row:
+    """Max or min for linkers whose loop compares only, so that a NaN gets lost."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        plain = TABLE[name](T, node, inputs)
+        axes = tuple(node.params["axis"])
+        if not axes or node.dtype.is_integer:
+            return plain
+        return T.switch(T.any(T.isnan(inputs[0]), axis=axes), T.constant(float("nan"), dtype=node.dtype.value), plain)
+
+    return row
 
 
 def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:

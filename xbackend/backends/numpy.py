@@ -69,6 +69,8 @@ def _function(xp: Any, node: Node) -> Function:
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
         "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
         "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
+        # NumPy warns of the mean of nothing, which is NaN as the standard says.
+        "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
         "pow": lambda: xp.power if node.dtype.is_floating else _integer_power,
     }
     if node.op in special:
@@ -207,10 +209,10 @@ class _Interpreter:
 
         group = self.gradients[loss]
         wrt = list(dict.fromkeys(self.program.nodes[i].inputs[1] for i in group))
+        _, dependent = self._between(loss, set(wrt))
+        leaves = tuple(np.zeros_like(env[i].array) if i in dependent else env[i].array for i in wrt)
         with np.errstate(all="ignore"):
-            pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, env))(
-                tuple(env[i].array for i in wrt)
-            )
+            pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, env))(leaves)
             cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
         for i in group:
             node = self.program.nodes[i]
@@ -219,19 +221,26 @@ class _Interpreter:
             self.ran[i] = Executed(self.devices[i], "autograd.make_vjp", "tag of the result")
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Mapping[int, DeviceArray]) -> Any:
-        """The loss as a function of ``wrt``, with everything that does not depend on them as it is."""
-        nodes, values = self.program.nodes, dict(zip(wrt, leaves, strict=True))
-        if loss in values:
-            return values[loss]
-        needed = self._between(loss, set(wrt))
+        """The loss as a function of ``wrt``, with everything that does not depend on them as it is.
+
+        The leaf of one of them that depends on others is a zero that is added to it, so that its gradient is seen
+        beside those of what it is made of.
+        """
+        nodes, given, values = self.program.nodes, dict(zip(wrt, leaves, strict=True)), {}
+        needed, dependent = self._between(loss, set(wrt))
         first: dict[tuple[int, ...], dict[int, Any]] = {}
         for i in needed:
             node = nodes[i]
-            if node.op == "grad":
-                values[i] = self._inner_gradient(i, values, env, first)
+            if i in given and i not in dependent:
+                values[i] = given[i]
                 continue
             arguments = [values[j] if j in values else env[j].array for j in node.inputs]
-            values[i] = arguments[0] if node.op == "transfer" else _function(self.xp, node)(*arguments)
+            if node.op == "grad":
+                values[i] = self._inner_gradient(i, values, env, first)
+            else:
+                values[i] = arguments[0] if node.op == "transfer" else _function(self.xp, node)(*arguments)
+            if i in dependent:
+                values[i] = values[i] + given[i]
         return values[loss]
 
     def _inner_gradient(
@@ -248,17 +257,21 @@ class _Interpreter:
             done[loss, wrt] = pullback(self.xp.ones_like(value))
         return done[loss, wrt]
 
-    def _between(self, loss: int, wrt: set[int]) -> list[int]:
-        """The nodes that depend on ``wrt`` and that the loss depends on, in order."""
+    def _between(self, loss: int, wrt: set[int]) -> tuple[list[int], set[int]]:
+        """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on
+        others of it."""
         nodes = self.program.nodes
-        depends = set(wrt)
+        depends, dependent = set(wrt), set()
         for i in range(min(wrt) + 1, loss + 1):
-            if i not in wrt and any(j in depends for j in nodes[i].inputs):
+            if any(j in depends for j in nodes[i].inputs):
                 depends.add(i)
+                if i in wrt:
+                    dependent.add(i)
         needed, todo = set(), [loss]
         while todo:
             i = todo.pop()
-            if i in depends and i not in wrt and i not in needed:
+            if i in depends and i not in needed:
                 needed.add(i)
-                todo.extend(nodes[i].inputs)
-        return sorted(needed)
+                if i not in wrt or i in dependent:
+                    todo.extend(nodes[i].inputs)
+        return sorted(needed), dependent

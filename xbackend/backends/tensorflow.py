@@ -4,8 +4,8 @@ All three build one graph with TensorFlow's own ops and gradients, and differ in
 through the innermost call of TensorFlow's Python layer, with values that are on their devices; `tf.function` binds its
 arguments to a signature, looks for a trace and packs its results around the same call.
 
-Graphs are made by `tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first device,
-which is a transfer that nobody asked for. Soft placement and TensorFloat-32 are switched off in the process.
+Graphs are made by `tf.compat.v1.wrap_function`: a `tf.function` would end in an Identity per output on the first
+device, which is a transfer that nobody asked for. Soft placement and TensorFloat-32 are switched off in the process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ import numpy as np
 
 from xbackend.backends.base import Backend, Built, Value
 from xbackend.backends.placement import Executed
-from xbackend.backends.tensorflow_graph import Lowering, read_partitions, records
+from xbackend.backends.tensorflow_eager import Replay
+from xbackend.backends.tensorflow_graph import Lowering, read_partitions
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.program import Program
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
 _numbers = itertools.count()
+Reader = Callable[[Sequence[Value], Sequence[Any]], Mapping[int, Executed]]
 
 
 class Runtime:
@@ -43,13 +45,13 @@ class Runtime:
     def __init__(self, tf: Any) -> None:
         try:
             from tensorflow.python import pywrap_tfe
-            from tensorflow.python.eager import context, core
+            from tensorflow.python.eager import context
 
             self.context = context.context()
             self.context.ensure_initialized()
             self.handle = self.context._handle
             self.run: Callable[..., list[Any]] = pywrap_tfe.TFE_Py_Execute
-            self.failure: type[Exception] = core._NotOkStatusException
+            self.failure: type[Exception] = tf.errors.OpError
             self.options: Mapping[str, Any] = self.context.function_call_options.as_attrs()
             for name in ("enable_graph_collection", "export_run_metadata", "disable_graph_collection"):
                 getattr(self.context, name)
@@ -89,29 +91,30 @@ class _TensorFlow(Backend):
             ) from error
         self.tf = tf
         self._configure()
-        self.names: dict[Device, str] = {}
-        for number, found in enumerate(tf.config.list_logical_devices("CPU")[: self.settings.virtual_devices]):
-            self._add("cpu", number, found)
-        for number, found in enumerate(tf.config.list_logical_devices("GPU")):
-            self._add("gpu", number, found)
-        self.runtime = Runtime(tf)
+        # All that there are: the runtime names a device in full where it says what ran on it.
+        self.names = {
+            Device(kind, number): f"/job:localhost/replica:0/task:0{found.name}"
+            for kind in ("cpu", "gpu")
+            for number, found in enumerate(tf.config.list_logical_devices(kind.upper()))
+        }
         self.by_name = {name: device for device, name in self.names.items()}
-        return choose_visible(self.names, self.settings.visible)
-
-    def _add(self, kind: str, number: int, found: Any) -> None:
-        # The runtime names a device in full where it says what ran on it.
-        self.names[Device(kind, number)] = f"/job:localhost/replica:0/task:0{found.name}"
+        self.runtime = Runtime(tf)
+        # Another backend of this process may have asked for more virtual devices.
+        own = [d for d in self.names if d.is_accelerator or d.index < self.settings.virtual_devices]
+        return choose_visible(own, self.settings.visible)
 
     def _configure(self) -> None:
         tf, wanted = self.tf, self.settings
         tf.config.set_soft_device_placement(False)
         tf.config.experimental.enable_tensor_float_32_execution(False)
-        for count, setter in (
-            (wanted.threads, tf.config.threading.set_intra_op_parallelism_threads),
-            (wanted.threads, tf.config.threading.set_inter_op_parallelism_threads),
-        ):
-            if count is not None:
-                self._before_start(f"threads={count}", setter, count)
+        if wanted.threads is not None:
+            for pool in ("intra_op", "inter_op"):
+                self._before_start(
+                    f"threads={wanted.threads}",
+                    getattr(tf.config.threading, f"set_{pool}_parallelism_threads"),
+                    wanted.threads,
+                    met=lambda: set(self._threads().values()) == {wanted.threads},
+                )
         cpus = tf.config.list_physical_devices("CPU")
         if wanted.virtual_devices > 1 and cpus:
             pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
@@ -146,6 +149,15 @@ class _TensorFlow(Backend):
                     f"another setting ({error}); open it with isolated=True, or before anything uses TensorFlow"
                 ) from error
 
+    def _threads(self) -> dict[str, int]:
+        """The size of each of TensorFlow's pools."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        threading_ = self.tf.config.threading
+        return {  # 0 is TensorFlow's word for 'as many as there are cores'
+            "inter_op": threading_.get_inter_op_parallelism_threads() or cores,
+            "intra_op": threading_.get_intra_op_parallelism_threads() or cores,
+        }
+
     def put(self, array: np.ndarray, device: Device) -> Value:
         with self.tf.device(self.names[device]):
             return self.tf.constant(array)
@@ -179,10 +191,18 @@ class _TensorFlow(Backend):
     @abc.abstractmethod
     def build(self, program: Program) -> Built: ...
 
-    def lowering(self, program: Program, xla: bool = False) -> Lowering:
+    def lowering(self, program: Program, xla: bool = False, staged: bool = False) -> Lowering:
         """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart."""
-        storages = {i: self.storage(v) for i, v in program.shared.items()}
-        return Lowering(self.tf, program, f"xb{next(_numbers)}", self.names, storages, self.put, xla)
+        return Lowering(
+            self.tf,
+            program,
+            prefix=f"xb{next(_numbers)}_",
+            names=self.names,
+            storages={i: self.storage(v) for i, v in program.shared.items()},
+            put=self.put,
+            xla=xla,
+            staged=staged,
+        )
 
     def graph(self, lowering: Lowering) -> Any:
         """The program as one concrete function without automatic control dependencies."""
@@ -193,8 +213,12 @@ class _TensorFlow(Backend):
             self.tf.compat.v1.get_default_graph().control_outputs.extend(updates)
             return outputs
 
+        return self.traced(lowering, lambda specs: self.tf.compat.v1.wrap_function(body, specs))
+
+    def traced(self, lowering: Lowering, trace: Callable[[list[Any]], Any]) -> Any:
+        """A concrete function of the program's arguments. Raises `UnsupportedOperation` for what TensorFlow refuses."""
         try:
-            return self.tf.compat.v1.wrap_function(body, self.specs(lowering))
+            return trace(self.specs(lowering))
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
             raise UnsupportedOperation(f"backend {self.name} cannot lower {lowering.program!r}: {error}") from error
 
@@ -204,16 +228,14 @@ class _TensorFlow(Backend):
 
     def failed(self, error: Any) -> BackendError:
         """The error of xbackend for a failure that TensorFlow's runtime reports."""
-        first = str(error.message).strip().splitlines()[0] if str(error.message).strip() else "no message"
-        codes = self.tf.errors
-        # `node` and `where` in TensorFlow's text are the program's own names: n7 is node 7.
-        if error.code in (codes.UNIMPLEMENTED, codes.NOT_FOUND, codes.INVALID_ARGUMENT):
-            return UnsupportedOperation(f"backend {self.name}: TensorFlow cannot execute this program: {first}")
-        return BackendError(f"backend {self.name}: TensorFlow failed while executing: {first}")
+        kind, errors = type(error).__name__, self.tf.errors
+        if isinstance(error, errors.UnimplementedError | errors.NotFoundError | errors.InvalidArgumentError):
+            return UnsupportedOperation(
+                f"backend {self.name}: TensorFlow cannot execute this ({kind}): {error.message}"
+            )
+        return BackendError(f"backend {self.name}: TensorFlow failed while executing ({kind}): {error.message}")
 
-    def launch(
-        self, function: Any, device: str | None, read: Callable[[Sequence[Value], Sequence[Any]], Mapping[int, Executed]]
-    ) -> Built:
+    def launch(self, function: Any, device: str | None, read: Reader) -> Built:
         """A concrete function as `Built`; ``read`` makes the records of its first results and collected nodes."""
         runtime, run, handle, failure = self.runtime, self.runtime.run, self.runtime.handle, self.runtime.failure
         name = function.inference_fn.name.decode()
@@ -232,7 +254,7 @@ class _TensorFlow(Backend):
                     )
                     fresh = False
                     done.update(read(results, nodes))
-                    return results
+                    return list(results)
                 return run(handle, device, name, [*values, *captured], attributes, count)
             except failure as error:
                 raise self.failed(error) from error
@@ -242,20 +264,14 @@ class _TensorFlow(Backend):
         return Built(execute, lambda: dict(done))
 
     def describe(self) -> dict[str, Any]:
-        tf = self.tf
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-        # 0 is TensorFlow's word for 'as many as there are cores'.
-        threads = {
-            "inter_op": tf.config.threading.get_inter_op_parallelism_threads() or cores,
-            "intra_op": tf.config.threading.get_intra_op_parallelism_threads() or cores,
-        }
+        tf, threads = self.tf, self._threads()
         return {
             "blas": [
                 {
                     "api": "blas",
                     "file": _library(tf),
                     "layer": "TensorFlow's own threads",
-                    "library": "oneDNN" if _onednn() else "Eigen",
+                    "library": _library_of_products(),
                     "threads": threads["intra_op"],
                     "version": None,  # it is linked in, and does not tell
                 }
@@ -272,13 +288,13 @@ def _library(tf: Any) -> str:
     return next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), "")
 
 
-def _onednn() -> bool:
-    """Whether TensorFlow's oneDNN kernels are on in this process."""
+def _library_of_products() -> str:
+    """What multiplies matrices in this process, as far as TensorFlow tells."""
     try:
         from tensorflow.python.util import _pywrap_util_port
     except ImportError:
-        return False
-    return bool(_pywrap_util_port.IsMklEnabled())
+        return "oneDNN or Eigen"
+    return "oneDNN" if _pywrap_util_port.IsMklEnabled() else "Eigen"
 
 
 class TensorFlowGraph(_TensorFlow):
@@ -298,10 +314,9 @@ class TensorFlowXLA(_TensorFlow):
     """
 
     def build(self, program: Program) -> Built:
-        lowering = self.lowering(program, xla=True)
         devices = {n.device for n in program.nodes}
-        if len(devices) > 1:
-            lowering.staged = True
+        lowering = self.lowering(program, xla=True, staged=len(devices) > 1)
+        if lowering.staged:
             function = self.graph(lowering)
             return self.launch(function, None, lambda _, nodes: read_partitions(lowering, nodes, self.by_name))
         name = self.names[Device.parse(devices.pop() or "")]
@@ -309,8 +324,8 @@ class TensorFlowXLA(_TensorFlow):
         def body(*arguments: Any) -> list[Any]:
             return lowering.whole(arguments)[0]
 
-        compiled = self.tf.function(body, input_signature=self.specs(lowering), autograph=False, jit_compile=True)
-        function = compiled.get_concrete_function()
+        compiled = self.tf.function(body, autograph=False, jit_compile=True)
+        function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
         return self.launch(function, name, lambda results, _: self._read(program, results))
 
     def _read(self, program: Program, results: Sequence[Value]) -> dict[int, Executed]:
@@ -328,121 +343,4 @@ class TensorFlowEager(_TensorFlow):
     def build(self, program: Program) -> Built:
         lowering = self.lowering(program)
         function = self.graph(lowering)
-        return _Replay(self, lowering, function).built()
-
-
-class _Replay:
-    """The ops of a graph as prepared calls: the op's name, its attributes, its device, where its inputs are found.
-
-    What is constant in the backward ops (shapes, axes) is computed here, once.
-    """
-
-    def __init__(self, backend: TensorFlowEager, lowering: Lowering, function: Any) -> None:
-        self.backend = backend
-        self.lowering = lowering
-        self.slots: list[Any] = []
-        self.steps: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], int, int, tuple[int, ...]]] = []
-        self.made: dict[int, str] = {}  # slot -> name of the op that fills it
-        graph = function.graph
-        where: dict[Any, int] = {}
-        for tensor in graph.inputs[: len(lowering.program.inputs)]:
-            where[tensor.ref()] = self._slot(None)
-        for outside, tensor in zip(
-            function.captured_inputs, graph.inputs[len(lowering.program.inputs) :], strict=True
-        ):
-            where[tensor.ref()] = self._slot(outside)
-        self.constants = set(range(len(lowering.program.inputs), len(self.slots)))
-        self.results = graph.outputs
-        needed = self._needed(graph)
-        for op in graph.get_operations():
-            if op in needed and op.type != "Placeholder":
-                self._prepare(op, where)
-        self.outputs = [where[tensor.ref()] for tensor in graph.outputs]
-        self._free_early()
-
-    def _slot(self, value: Any) -> int:
-        self.slots.append(value)
-        return len(self.slots) - 1
-
-    def _needed(self, graph: Any) -> set[Any]:
-        """The ops that the outputs and the updates depend on."""
-        found = {tensor.op for tensor in graph.outputs} | set(graph.control_outputs)
-        todo = list(found)
-        while todo:
-            for tensor in todo.pop().inputs:
-                if tensor.op not in found:
-                    found.add(tensor.op)
-                    todo.append(tensor.op)
-        return found
-
-    def _prepare(self, op: Any, where: dict[Any, int]) -> None:
-        tf, runtime = self.backend.tf, self.backend.runtime
-        if op.type == "Const":
-            with tf.device(op.device):
-                where[op.outputs[0].ref()] = slot = self._slot(tf.constant(tf.make_ndarray(op.get_attr("value"))))
-            self.constants.add(slot)
-            self.made[slot] = op.name
-            return
-        inputs = tuple(where[tensor.ref()] for tensor in op.inputs)
-        # What begins with an underscore are notes for the graph's optimiser.
-        attributes = tuple(
-            itertools.chain.from_iterable((k, op.get_attr(k)) for k in op.node_def.attr if not k.startswith("_"))
-        )
-        first = len(self.slots)
-        for tensor in op.outputs:
-            slot = where[tensor.ref()] = self._slot(None)
-            self.made[slot] = op.name
-        prepared = op.type == "Identity" or self.lowering.is_backward(op.name)
-        if inputs and prepared and self.constants.issuperset(inputs):
-            found = runtime.run(
-                runtime.handle, op.device, op.type, [self.slots[j] for j in inputs], attributes, len(op.outputs)
-            )
-            self.slots[first : first + len(found)] = found
-            self.constants.update(range(first, first + len(found)))
-            return
-        self.steps.append((op.device, op.type, inputs, attributes, len(op.outputs), first, ()))
-
-    def _free_early(self) -> None:
-        """Give every step the slots that nothing reads after it, so that memory is free as soon as in a user's code."""
-        kept = self.constants | set(self.outputs)
-        for k in range(len(self.steps) - 1, -1, -1):
-            device, kind, inputs, attributes, count, first, _ = self.steps[k]
-            mine = {*inputs, *range(first, first + count)}
-            last = tuple(sorted(mine - kept))
-            kept |= mine
-            self.steps[k] = (device, kind, inputs, attributes, count, first, last)
-
-    def built(self) -> Built:
-        run, handle, failure = self.backend.runtime.run, self.backend.runtime.handle, self.backend.runtime.failure
-        template, steps, outputs = self.slots, self.steps, self.outputs
-        devices, ran = self.backend.by_name, dict[str, tuple[str, Device]]()
-        done: dict[int, Executed] = {}
-        fresh = True
-
-        def execute(*values: Value) -> Sequence[Value]:
-            nonlocal fresh
-            slots = template.copy()
-            slots[: len(values)] = values
-            try:
-                for device, kind, inputs, attributes, count, first, last in steps:
-                    slots[first : first + count] = found = run(
-                        handle, device, kind, [slots[j] for j in inputs], attributes, count
-                    )
-                    if fresh and found:
-                        ran[self.made[first]] = (kind, devices[found[0].backing_device])
-                    for j in last:
-                        slots[j] = None
-            except failure as error:
-                raise self.backend.failed(error) from error
-            if fresh:
-                fresh = False
-                done.update(self._read(ran))
-            return [slots[j] for j in outputs]
-
-        return Built(execute, lambda: dict(done))
-
-    def _read(self, ran: dict[str, tuple[str, Device]]) -> dict[int, Executed]:
-        for slot, name in self.made.items():
-            if slot in self.constants:
-                ran[name] = ("Const", self.backend.by_name[self.slots[slot].backing_device])
-        return records(self.lowering, ran, {}, "device of the result")
+        return Replay(self.tf, self.runtime, lowering, function, self.by_name).built(self.failed)

@@ -1,6 +1,6 @@
 """A placed program under construction as TensorFlow's graph, and how to find its nodes again in what was executed.
 
-Every node of the program is lowered inside of a name scope of its own (``xb3n7/`` is node 7 of the process's fourth
+Every node of the program is lowered inside of a name scope of its own (``xb3_n7/`` is node 7 of the process's fourth
 graph) and on its device. The names survive TensorFlow's optimiser and partitioner, so an executed op says which node it
 belongs to.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,19 +30,21 @@ Tensors = dict[int, Any]
 class Lowering:
     """One program on its way into a graph.
 
-    ``names`` are TensorFlow's full names of the devices, ``storages`` the variables of the shared nodes, ``put`` makes a
-    value on a device. With ``staged`` the ops between two transfers become functions that XLA compiles.
+    ``names`` are TensorFlow's full names of the devices, ``storages`` the variables of the shared nodes, ``put`` makes
+    a value on a device. With ``staged`` the ops between two transfers become functions that XLA compiles.
     """
 
     def __init__(
         self,
         tf: Any,
         program: Program,
+        *,
         prefix: str,
         names: Mapping[Device, str],
         storages: Mapping[int, Any],
         put: Callable[[np.ndarray, Device], Any],
-        xla: bool,
+        xla: bool = False,
+        staged: bool = False,
     ) -> None:
         self.tf = tf
         self.program = program
@@ -51,7 +54,7 @@ class Lowering:
         self.storages = storages
         self.put = put
         self.xla = xla
-        self.staged = False
+        self.staged = staged
         self.ops: dict[int, list[str]] = {}  # node -> names of the ops that give its value, the last one first
         self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
         self._gradients: dict[int, list[int]] = {}
@@ -156,8 +159,8 @@ class _Stages:
     """A program cut into stages, each a function for XLA on one device, and the nodes that stay between them.
 
     Between the stages stay arguments, shared variables, transfers and gradients, so that TensorFlow moves the data and
-    derives the backward functions, which are compiled for the same devices. A stage ends where a value leaves its device
-    and behind a value that a gradient is taken with respect to: inside of a function nothing could refer to it.
+    derives the backward functions, which are compiled for the same devices. A stage ends where a value leaves its
+    device and behind a value that a gradient is taken with respect to: inside of a function nothing could refer to it.
     """
 
     def __init__(self, lowering: Lowering, tensors: Tensors) -> None:
@@ -171,9 +174,7 @@ class _Stages:
 
     def between(self, i: int) -> bool:
         """Whether the node stays outside of every stage."""
-        return self.program.nodes[i].op in ("input", "shared", "transfer", "grad") or (
-            self.copied(i) and i in self.wrt
-        )
+        return self.program.nodes[i].op in ("input", "shared", "transfer", "grad") or (self.copied(i) and i in self.wrt)
 
     def copied(self, i: int) -> bool:
         """Whether the node is made of nothing: each stage that uses it makes its own."""
@@ -232,32 +233,57 @@ class _Stages:
 # Reading back
 
 
-def records(
-    lowering: Lowering,
-    found: Mapping[str, tuple[str, Device]],
-    received: Mapping[str, set[Device]],
-    evidence: str,
-) -> dict[int, Executed]:
-    """What became of each node, from the executed ops (name to type and device) and what devices received from others."""
+@dataclass
+class Observed:
+    """What executed, by TensorFlow's names.
+
+    ``ops``: name to type and device. ``received``: the devices that an op's value was sent to. ``returned``: the
+    devices that the outputs were on, by their position.
+    """
+
+    evidence: str
+    ops: dict[str, tuple[str, Device]] = field(default_factory=dict)
+    received: dict[str, set[Device]] = field(default_factory=dict)
+    returned: dict[int, Device] = field(default_factory=dict)
+
+
+def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[str, Device]) -> dict[int, Executed]:
+    """The records of a program from the nodes of its partitioned graphs, as TensorFlow executed them."""
+    observed = Observed("partitioned graph")
+    for node in nodes:
+        device = devices.get(node.device)
+        if device is None or not node.name.startswith(lowering.prefix):
+            continue
+        if node.op == "_Recv":
+            # The partitioner names a receive after the op whose value it is: xb0_n3/MatMul/_5.
+            observed.received.setdefault(node.name.rpartition("/_")[0], set()).add(device)
+        elif node.op == "_Retval":
+            observed.returned[node.attr["index"].i] = device
+        elif node.op != "_Send":
+            observed.ops[node.name] = (node.op, device)
+    # Without a trace of the program nothing is known; that is not the same as 'merged with others'.
+    return records(lowering, observed) if observed.ops or observed.returned else {}
+
+
+def records(lowering: Lowering, observed: Observed) -> dict[int, Executed]:
+    """What became of each node of the program."""
     program, result = lowering.program, dict[int, Executed]()
     live, constant = _needed(program), _constant(program)
     for i, node in enumerate(program.nodes):
         if node.op in ("input", "shared"):
             continue
-        names = lowering.ops.get(i, [])
-        call = lowering.stages.get(i)
-        executed = next((found[name] for name in names if name in found), None)
-        if call is not None and call in found:
-            kind, device = found[call]
-            result[i] = Executed(device, f"XLA computation ({kind})", evidence, "fused")
-        elif executed is not None and not (node.op in ("transfer", "grad") and names[0] not in found):
-            kind, device = executed
+        call, name = lowering.stages.get(i), lowering.ops.get(i, [""])[0]
+        if call in observed.ops:
+            kind, device = observed.ops[call]
+            result[i] = Executed(device, f"XLA computation ({kind})", observed.evidence, "fused")
+        elif name in observed.ops:
+            kind, device = observed.ops[name]
             folded = kind == "Const" and node.op not in GENERATORS
-            result[i] = Executed(device, kind, evidence, "folded" if folded else "")
-        elif node.op in ("transfer", "grad"):
-            result[i] = _moved(lowering, i, found, received, evidence)
+            result[i] = Executed(device, kind, observed.evidence, "folded" if folded else "")
         elif i not in live:
             result[i] = Executed(None, "", "its value is not used", "folded")
+        elif node.op in ("transfer", "grad"):
+            result[i] = _handed_on(lowering, i, observed)
         elif i in constant:
             result[i] = Executed(None, "", "not among the executed ops: computed while compiling", "folded")
         else:
@@ -265,22 +291,21 @@ def records(
     return result
 
 
-def _moved(
-    lowering: Lowering,
-    i: int,
-    found: Mapping[str, tuple[str, Device]],
-    received: Mapping[str, set[Device]],
-    evidence: str,
-) -> Executed:
-    """A node that only hands a value on leaves no op where the partitioner's send and receive do the work."""
+def _handed_on(lowering: Lowering, i: int, observed: Observed) -> Executed:
+    """A node that only hands a value on leaves no op of its own where sending and receiving do the work."""
     bound = lowering.devices[i]
-    names = _chain(lowering, i)
-    for name in names:
-        for device in sorted(received.get(name, ()), key=lambda d: (d != bound, str(d))):
-            return Executed(device, "_Recv", evidence)
-        if name in found:
-            kind, device = found[name]
-            return Executed(device, kind, evidence)
+    for position, output in enumerate(lowering.program.outputs):
+        if output == i and position in observed.returned:
+            return Executed(observed.returned[position], "_Retval", observed.evidence)
+    there: dict[Device, str] = {}
+    for name in _chain(lowering, i):
+        there.update((device, "_Recv") for device in observed.received.get(name, ()))
+        if name in observed.ops:
+            kind, device = observed.ops[name]
+            there.setdefault(device, kind)
+            break
+    for device in sorted(there, key=lambda d: (d != bound, there[d] != "_Recv", str(d))):
+        return Executed(device, there[device], observed.evidence)
     return Executed(None, "", "not among the executed ops: merged with others", "fused")
 
 
@@ -297,10 +322,12 @@ def _chain(lowering: Lowering, i: int) -> list[str]:
 
 
 def _needed(program: Program) -> set[int]:
+    """The nodes whose values the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
     found = {*program.outputs, *program.updates.values()}
     todo = list(found)
     while todo:
-        for i in program.nodes[todo.pop()].inputs:
+        node = program.nodes[todo.pop()]
+        for i in node.inputs if node.op != "grad" else ():
             if i not in found:
                 found.add(i)
                 todo.append(i)
@@ -314,19 +341,3 @@ def _constant(program: Program) -> set[int]:
         if node.op not in ("input", "shared") and found.issuperset(node.inputs):
             found.add(i)
     return found
-
-
-def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[str, Device]) -> dict[int, Executed]:
-    """The records of a program from the nodes of its partitioned graphs, as TensorFlow executed them."""
-    found: dict[str, tuple[str, Device]] = {}
-    received: dict[str, set[Device]] = {}
-    for node in nodes:
-        device = devices.get(node.device)
-        if device is None:
-            continue
-        if node.op == "_Recv":
-            # The partitioner names a receive after the op whose value it is: xb0n3/MatMul/_5.
-            received.setdefault(node.name.rpartition("/_")[0], set()).add(device)
-        elif node.op != "_Send":
-            found[node.name] = (node.op, device)
-    return records(lowering, found, received, "partitioned graph")

@@ -17,7 +17,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong input, 130 interrupted."""
     from xbackend.cli.parser import parser
 
-    options = parser().parse_args(argv)
+    reader = parser()
+    # argparse itself cannot hand on options that it does not know, which is what `bench` is for.
+    options, options.rest = reader.parse_known_args(argv)
+    if options.rest and not options.passes_on:
+        reader.error(f"{options.command} does not take {' '.join(options.rest)}")
     module, _, name = options.handler.partition(":")
     try:
         return int(getattr(import_module(f"xbackend.cli.{module}"), name)(options))

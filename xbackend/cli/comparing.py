@@ -85,6 +85,5 @@ def bench(options: argparse.Namespace) -> int:
             "there is no folder bench here: the benchmarks are part of the project's source, run this at its root; "
             "xbackend compare works everywhere"
         )
-    arguments = options.arguments[1:] if options.arguments[:1] == ["--"] else options.arguments
     # pytest-benchmark takes the next word as the value of --benchmark-compare, so the folder comes first.
-    return subprocess.call([sys.executable, "-m", "pytest", "bench", *arguments])
+    return subprocess.call([sys.executable, "-m", "pytest", "bench", *options.rest])

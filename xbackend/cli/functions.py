@@ -14,6 +14,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import workloads
+from xbackend.backends.base import Settings
 from xbackend.backends.placement import Placement
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import progress, table
@@ -23,6 +24,7 @@ from xbackend.errors import UsageError, XBackendError
 from xbackend.program.dtypes import as_dtype
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
+from xbackend.workers.remote import RemoteBackend
 
 _SPEC = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
@@ -145,8 +147,6 @@ def _tolerance(options: argparse.Namespace, leaves: Sequence[np.ndarray]) -> flo
 
 def run(options: argparse.Namespace) -> int:
     """Run a function on backends; print results' agreement, time and placement."""
-    from xbackend.measure.loop import measure_executable
-
     names = chosen(options.backends)
     program, arrays = _traced(options)
     bindings, count = _bindings(program, options)
@@ -156,10 +156,10 @@ def run(options: argparse.Namespace) -> int:
         for name in names:
             say(f"running on {name}")
             try:
-                with xb.open(name, isolated=True, virtual_devices=count) as backend:
+                with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
                     executable = backend.compile(program, devices=_only(bindings, program))
                     leaves, _ = flatten(executable(*arrays), np.asarray)
-                    seconds = measure_executable(backend, executable, arrays)
+                    seconds = backend.call("xbackend.measure.calls:median_call", executable, executable.put(*arrays))
                     where = _placement_text(executable.placement)
             except XBackendError as error:
                 rows.append([name, "failed", "-", str(error).split("\n")[0]])

@@ -122,11 +122,11 @@ def parser() -> argparse.ArgumentParser:
         "and say with proof where each op ran, whether the numbers agree and which is faster.",
     )
     result.add_argument("--version", action="version", version=f"xbackend {__version__}")
+    result.set_defaults(passes_on=False)
     commands = result.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _compare(commands)
     command = commands.add_parser("bench", help="pytest bench, with the options after it passed on")
-    command.set_defaults(handler="comparing:bench")
-    command.add_argument("arguments", nargs=argparse.REMAINDER, help="options of pytest and pytest-benchmark")
+    command.set_defaults(handler="comparing:bench", passes_on=True)
     _report(commands)
     command = commands.add_parser("devices", help="the devices of each backend")
     command.set_defaults(handler="machines:devices")

@@ -135,7 +135,7 @@ def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_pro
         try:
             line = said.get(timeout=HEARTBEAT)
         except queue.Empty:
-            on_progress(f"{what}: {latest}, {time.monotonic() - start:.0f} s")
+            on_progress(f"{what}: {latest} ({time.monotonic() - start:.0f} s so far)")
             continue
         if line is None:
             return

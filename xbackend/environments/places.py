@@ -105,14 +105,16 @@ def others(recipe: Recipe) -> Iterator[Environment]:
     current = recipe.directory_name()
     for path in _directories():
         if path.name != current and path.name.rsplit("-", 2)[0] == recipe.name:
-            reason = f"it was made for other requirements or another Python; `xbackend env remove {recipe.name}`"
+            reason = f"it was made for other requirements or another Python; type `xbackend env sync {recipe.name}`"
             yield Environment(recipe.name, path, python_in(path), "stale", reason)
 
 
 def everything() -> Iterator[Environment]:
-    """The current environment of every recipe, each followed by its stale ones."""
+    """The current environment of every recipe, each followed by its stale ones; what is not there comes once."""
     for recipe in recipes.RECIPES.values():
-        yield inspect(recipe)
+        current = inspect(recipe)
+        if current.state != "stale":
+            yield current
         yield from others(recipe)
 
 
@@ -160,7 +162,8 @@ def _damaged_files(distribution: importlib.metadata.Distribution) -> Iterator[st
         return
     root = distribution.locate_file("")
     for row in csv.reader(record.splitlines()):
-        if len(row) == 3 and row[2]:
+        # Compiled files are ours: wheels that bring their own (NumPy 1.26) have them replaced.
+        if len(row) == 3 and row[2] and not row[0].endswith(".pyc"):
             file = os.path.join(str(root), row[0])
             try:
                 size = os.stat(file).st_size

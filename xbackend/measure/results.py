@@ -33,6 +33,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     """One fresh process: where it stood in the order, when it started, its rounds.
 
     ``rounds`` are seconds per iteration, each the mean of ``iterations`` calls made one after the other.
+    ``foreign_cores`` is how many cores other processes kept busy meanwhile.
     """
 
     order: int
@@ -40,6 +41,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     iterations: int
     rounds: list[float]
     phases: Phases
+    foreign_cores: float | None = None
 
     @property
     def median(self) -> float:
@@ -65,7 +67,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement);
     ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical
     device
-    was bound to. ``placement`` and ``description`` are those of the executable and the backend.
+    was bound to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say what
+    makes the seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not come.
     """
 
     workload: str
@@ -81,6 +84,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Process] = []
     placement: dict[str, Any] = {}
     description: dict[str, Any] = {}
+    warnings: list[str] = []
 
     @property
     def median(self) -> float | None:

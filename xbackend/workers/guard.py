@@ -164,7 +164,7 @@ class Guard:
     def _finish(self, why: str, status: int, peak: int) -> None:
         orphans = self._kill_orphans()
         while self._read() not in (b"", b"?"):
-            widen(pipe)
+            pass
         write(
             self.report,
             {

@@ -88,9 +88,9 @@ class WorkerProcess:
         self._overdue = False
         self._directory = Path(tempfile.mkdtemp(prefix="xbackend-worker-"))
         self._group = execnet.Group()
-        # Its own hook waits for a hung worker and then kills the guard only; `_end_all` does it right.
+        # Its own hook waits for a hung worker and then kills the guard only; `RemoteBackend` has a better one.
         atexit.unregister(self._group._cleanup_atexit)
-        _living.append(self)
+        self._ended = False
         try:
             self._channel = self._connect(launch)
         except BaseException:
@@ -247,7 +247,7 @@ class WorkerProcess:
         Args:
             number: SIGQUIT lets it write down where it hangs before.
         """
-        if os.getpid() != self._owner or self not in _living:
+        if os.getpid() != self._owner or self._ended:
             return Ending.unknown()
         report = _read(self._report)
         if report is None and self.pids:
@@ -256,8 +256,7 @@ class WorkerProcess:
         if report is None:  # the guard itself does not run any more
             self._signal(signal.SIGKILL)
         self._group.terminate(timeout=1.0)
-        with contextlib.suppress(ValueError):  # another thread was faster
-            _living.remove(self)
+        self._ended = True
         shutil.rmtree(self._directory, ignore_errors=True)
         if self._failure is None:
             self._failure = WorkerError(f"{self.label} was closed")
@@ -285,7 +284,7 @@ class WorkerProcess:
     def _guard_ended(self) -> bool:
         """Whether the guard is over, without taking note of it: that is execnet's to do."""
         guard = self.pids.get("guard")
-        if guard is None:
+        if guard is None or not hasattr(os, "waitid"):  # macOS before Python 3.13: the full time is waited
             return False
         try:
             return os.waitid(os.P_PID, guard, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -330,12 +329,3 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return content
-
-
-_living: list[WorkerProcess] = []
-
-
-@atexit.register
-def _end_all() -> None:
-    for worker in list(_living):
-        worker.end()

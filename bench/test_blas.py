@@ -1,0 +1,29 @@
+"""The rate of one product at 2048 x 2048, beside that of the BLAS in the same process called directly."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from xbackend.measure import targets
+from xbackend.measure.replay import MARK
+
+pytestmark = MARK
+
+
+@pytest.mark.figure("blas")
+def test_product_at_2048(backend: str, replay_part: Any, benchmark: Any) -> None:
+    benchmark.group = "one product at 2048x2048"
+    replay_part("blas", backend)
+
+
+@pytest.mark.figure("blas")
+def test_best_of_the_machine(collected: Any, note: Any, benchmark: Any, replay: Any) -> None:
+    """The best rate that anything here reaches: what the others are shown beside."""
+    benchmark.group = "one product at 2048x2048"
+    figure = targets.machine_figure(collected.values())
+    if figure.value is None:
+        pytest.fail(figure.reason, pytrace=False)
+    note(figure)
+    replay([2.0 * targets.SIZE_OF_BLAS**3 / (figure.value * 1e9)])

@@ -1,0 +1,31 @@
+"""How long the quick comparison of all backends takes. `test_matpow.py` does just that, unless told otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from xbackend.backends import registry
+from xbackend.measure import session, targets
+from xbackend.measure.replay import MARK
+
+pytestmark = [MARK, pytest.mark.every_backend]
+
+
+@pytest.fixture(scope="session")
+def seconds(request: pytest.FixtureRequest, choices: Any, say: Any) -> float:
+    if choices.is_quick_comparison:
+        recorded = request.getfixturevalue("recorded")
+        if recorded.ready and len(recorded.candidates) == len(registry.names()):
+            found: float = recorded.session.seconds
+            return found
+    targets.install(registry.names(), say)
+    found = session.compare(quick=True, seed=choices.seed, on_progress=say).settings["seconds"]
+    return found
+
+
+def test_compare_quick(seconds: float, note: Any, benchmark: Any, replay: Any) -> None:
+    benchmark.group = "quick comparison of all backends"
+    note(targets.quick_comparison(seconds, 1, 1))
+    replay([seconds])

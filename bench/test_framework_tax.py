@@ -1,0 +1,26 @@
+"""What xbackend's call costs over the call that a user of the framework writes by hand, in the same process.
+
+A figure that is not reached is shown as such and fails nothing; one that cannot be measured fails.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from xbackend.measure.replay import MARK
+
+pytestmark = MARK
+
+
+@pytest.mark.figure("product")
+def test_call_on_2x2(backend: str, replay_part: Any, benchmark: Any) -> None:
+    benchmark.group = "framework tax: a call on 2x2 arrays"
+    replay_part("product", backend)
+
+
+@pytest.mark.figure("powers")
+def test_powers_at_1024(backend: str, replay_part: Any, benchmark: Any) -> None:
+    benchmark.group = "framework tax: A^10 + B^10 at 1024x1024"
+    replay_part("powers", backend)

@@ -1,0 +1,17 @@
+"""What ``import xbackend`` adds to Python's own start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xbackend.measure import targets
+from xbackend.measure.replay import MARK
+
+pytestmark = MARK
+
+
+def test_import(note: Any, benchmark: Any, replay: Any) -> None:
+    benchmark.group = "import"
+    ours, bare = targets.import_seconds()
+    note(targets.import_figure(ours, bare))
+    replay(ours)

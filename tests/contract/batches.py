@@ -1,0 +1,114 @@
+"""Many small checks in one compiled program, because compiling is what costs time on most backends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from tolerances import LIMIT, Rule, check_equal
+
+import xbackend as xb
+from xbackend.backends import registry
+from xbackend.backends.base import Backend
+from xbackend.errors import WorkerDied, WorkerTimeout
+
+# Seconds that a worker may take for one request: a large program on a backend that compiles C is the longest.
+LIMIT_SECONDS = 400.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One result of a program: what is computed, of what, and how equal it must be to the oracle's."""
+
+    label: str
+    function: Callable[..., Any]
+    arguments: tuple[np.ndarray, ...]
+    rule: Rule = "element"
+    limits: dict[str, float] = field(default_factory=lambda: LIMIT)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Checks that are compiled together."""
+
+    name: str
+    checks: tuple[Check, ...]
+
+
+class Host:
+    """One backend in its worker, opened when it is needed and again when it died."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._backend: Backend | None = None
+        self._results: dict[str, dict[str, np.ndarray | Exception]] = {}
+
+    @property
+    def backend(self) -> Backend:
+        if self._backend is None:
+            self._backend = xb.open(self.name, isolated=True, limit=LIMIT_SECONDS)
+        return self._backend
+
+    def close(self) -> None:
+        if self._backend is not None:
+            backend, self._backend = self._backend, None
+            backend.close()
+
+    def check(self, batch: Batch, check: Check) -> None:
+        """Compare one result of the batch with the oracle's; the batch is compiled at its first check."""
+        if batch.name not in self._results:
+            self._results[batch.name] = results = {}
+            self._run(batch.checks, results)
+        result = self._results[batch.name][check.label]
+        if isinstance(result, Exception):
+            raise result
+        want = ORACLE.result(check)
+        check_equal(result, want, check.rule, check.limits)
+
+    def _run(self, checks: Sequence[Check], results: dict[str, np.ndarray | Exception]) -> None:
+        """Run the checks as one program; if that fails, halve them until those that fail are alone."""
+        try:
+            found = run_together(self.backend, checks)
+            results.update({check.label: array for check, array in zip(checks, found, strict=True)})
+        except Exception as error:
+            if isinstance(error, WorkerDied | WorkerTimeout):
+                self.close()
+            if len(checks) == 1:
+                results[checks[0].label] = error
+                return
+            middle = len(checks) // 2
+            self._run(checks[:middle], results)
+            self._run(checks[middle:], results)
+
+
+class Oracle:
+    """The NumPy backend in this interpreter, op by op."""
+
+    def __init__(self) -> None:
+        self.backend = registry.get("numpy").load()
+        self._results: dict[int, np.ndarray] = {}
+
+    def result(self, check: Check) -> np.ndarray:
+        if id(check) not in self._results:
+            (self._results[id(check)],) = run_together(self.backend, [check])
+        return self._results[id(check)]
+
+
+def run_together(backend: Backend, checks: Sequence[Check]) -> Sequence[np.ndarray]:
+    """The results of the checks from one program, whose arguments are the distinct arrays among theirs."""
+    arrays = list({id(a): a for check in checks for a in check.arguments}.values())
+    position = {id(a): i for i, a in enumerate(arrays)}
+
+    def together(*inputs: Any) -> Any:
+        return tuple(check.function(*(inputs[position[id(a)]] for a in check.arguments)) for check in checks)
+
+    copies = [a.copy() for a in arrays]
+    results: Sequence[np.ndarray] = backend.compile(together, *arrays)(*arrays)
+    for array, copy in zip(arrays, copies, strict=True):
+        np.testing.assert_array_equal(array, copy, "an argument was changed")
+    return results
+
+
+ORACLE = Oracle()

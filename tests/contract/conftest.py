@@ -1,0 +1,45 @@
+"""Each backend of the registry in a worker of its own, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from batches import Host
+from expected_failures import EXPECTED_FAILURES
+
+from xbackend.backends import registry
+from xbackend.backends.base import Backend
+
+
+@pytest.fixture(scope="session", params=registry.names())
+def name(request: pytest.FixtureRequest) -> str:
+    """The name of a backend."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture(scope="session")
+def host(name: str) -> Iterator[Host]:
+    host = Host(name)
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def backend(host: Host) -> Backend:
+    """The backend, opened once for all tests."""
+    return host.backend
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What is expected to fail still runs, and must fail."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or "name" not in callspec.params:
+            continue
+        check = callspec.params.get("check")
+        test = getattr(item, "originalname", item.name)
+        for expected in EXPECTED_FAILURES:
+            if expected.matches(callspec.params["name"], test, check.label if check is not None else ""):
+                item.add_marker(pytest.mark.xfail(reason=f"{expected.reason} ({expected.link})", strict=True))

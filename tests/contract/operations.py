@@ -1,0 +1,332 @@
+"""The checks of every op with every dtype that it takes, in a few batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from batches import Batch, Check
+from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES
+from tolerances import Rule
+
+import xbackend as xb
+from xbackend.program.dtypes import DType, promote
+from xbackend.program.ops import OPS
+
+nan, inf = np.nan, np.inf
+
+# The standard leaves these open, so no argument asks for them: overflow of integers, division of integers by zero,
+# negative exponents of integers, NaN or infinities to integers, floor_divide and remainder with a zero or an infinity.
+FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, -3.75, 1e-8, 100.0, -80.0, inf, -inf, nan)
+BASES = (0.0, -0.0, 0.5, 1.0, -1.0, 2.0, -2.5, inf, -inf, nan)
+EXPONENTS = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5, -0.5, inf, -inf)
+DIVIDENDS = (0.0, 1.0, -1.0, 2.5, -2.5, 7.0, -7.0, 1e-3, nan)
+DIVISORS = (1.0, -1.0, 2.0, -2.0, 0.75, -0.75, nan)
+INTEGERS = (0, 1, -1, 2, -2, 7, -7, 100, -12345)
+WIDE = {DType.int32: (2**30, -(2**30)), DType.int64: (2**53 + 1, 2**53, -(2**40))}
+SMALL = {DType.int32: (), DType.int64: (2**31 + 1, -(2**31) - 1)}
+
+
+def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
+    """Edge values: one array for ops of one array, two that broadcast to all pairs for ops of two."""
+    first: tuple[Any, ...] = FLOATS
+    second: tuple[Any, ...] = FLOATS
+    if dtype is DType.bool:
+        first = second = (False, True)
+    elif dtype.is_integer:
+        first = second = INTEGERS + (SMALL[dtype] if op in ("multiply", "square") else WIDE[dtype])
+        if op in ("floor_divide", "remainder"):
+            second = tuple(n for n in second if n)
+        elif op == "pow":
+            first, second = INTEGERS[:-1], (0, 1, 2, 3)
+    elif op in ("floor_divide", "remainder"):
+        first, second = DIVIDENDS, DIVISORS
+    elif op == "pow":
+        first, second = BASES, EXPONENTS
+    if OPS[op].arity == 1:
+        return (array(first, dtype),)
+    return array(first, dtype)[:, None], array(second, dtype)
+
+
+_made: dict[tuple[Any, ...], np.ndarray] = {}
+
+
+def array(numbers: tuple[Any, ...], dtype: DType) -> np.ndarray:
+    """The numbers as one and the same array each time, so that checks share their arguments."""
+    key = (repr(numbers), dtype)
+    return _made.setdefault(key, np.array(numbers, dtype.value))
+
+
+def elementwise() -> list[Batch]:
+    def checks(dtype: DType) -> list[Check]:
+        return [
+            Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype))
+            for op in ELEMENTWISE
+            if dtype in TAKES[op]
+        ]  # fmt: skip
+
+    return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in DTYPES]
+
+
+def shared_columns(checks: list[Check]) -> list[Check]:
+    """The checks with one array object for equal arguments."""
+    seen: dict[Any, np.ndarray] = {}
+
+    def same(a: np.ndarray) -> np.ndarray:
+        return seen.setdefault((a.shape, a.dtype, a.tobytes()), a)
+
+    return [Check(c.label, c.function, tuple(map(same, c.arguments)), c.rule, c.limits) for c in checks]
+
+
+def sample(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """Different numbers of both signs; the integers among them repeat, and half of the booleans are true."""
+    rng = np.random.default_rng(seed)
+    if dtype is DType.bool:
+        return rng.random(shape) < 0.5
+    if dtype.is_integer:
+        return rng.integers(-4, 5, shape).astype(dtype.value)
+    return rng.uniform(-2.0, 2.0, shape).astype(dtype.value)
+
+
+def reductions() -> list[Batch]:
+    batches = []
+    for dtype in DTYPES:
+        x, empty, scalar = sample(dtype, (2, 3, 4)), sample(dtype, (0, 3)), sample(dtype, (), 1)
+        special = np.array([[1, nan, 3], [inf, 2, -inf], [-inf, 1, 0]], dtype.value) if dtype.is_floating else x[0]
+        large = np.full((5,), 2**30, dtype.value)
+        checks: list[Check] = []
+
+        def add(
+            op: str, where: str, x: np.ndarray, rule: Rule = "array", dtype: DType = dtype, checks: Any = checks,
+            keywords: dict[str, Any] | None = None, **more: Any,
+        ) -> None:  # fmt: skip
+            given = {**(keywords or {}), **more}
+            function: Callable[..., Any] = getattr(xb, op)
+            checks.append(Check(f"{op}-{where}-{dtype}", lambda x: function(x, **given), (x,), rule))
+
+        for op in ("sum", "prod", "mean", "max", "min", "any", "all"):
+            if dtype not in TAKES[op] and op not in ("any", "all"):
+                continue
+            rule: Rule = "array" if op in ("sum", "prod", "mean") else "bits"
+            add(op, "all_axes", x, rule)
+            add(op, "axis_1", x, rule, axis=1)
+            add(op, "axes_0_and_-1_kept", x, rule, axis=(-1, 0), keepdims=True)
+            add(op, "no_axes", x, rule, axis=())
+            add(op, "scalar", scalar, rule)
+            add(op, "special", special, rule, axis=0)
+            add(op, "empty_along_the_other_axis", empty, rule, axis=1)
+            if op not in ("max", "min"):
+                add(op, "nothing", empty, rule)
+                add(op, "nothing_axis_0", empty, rule, axis=0)
+        for op in ("argmax", "argmin"):
+            if dtype in TAKES[op]:
+                add(op, "flat", x, "bits")
+                add(op, "axis_0", x, "bits", axis=0)
+                add(op, "axis_-1_kept", x, "bits", axis=-1, keepdims=True)
+                add(op, "ties", np.zeros((2, 3), dtype.value), "bits", axis=1)
+                add(op, "empty_along_the_other_axis", empty, "bits", axis=1)
+        if dtype in TAKES["cumulative_sum"]:
+            add("cumulative_sum", "axis_0", x, axis=0)
+            add("cumulative_sum", "axis_-1_from_0", x, axis=-1, include_initial=True)
+            add("cumulative_sum", "empty", empty, axis=0)
+        if dtype.is_integer:
+            for op in ("sum", "cumulative_sum", "prod"):
+                add(op, "beyond_32_bits", large[:2] if op == "prod" else large, axis=0)
+                keywords: dict[str, Any] = {"axis": 1, "dtype": dtype}
+                add(op, "in_its_own_dtype", x, keywords=keywords)
+        if dtype.is_floating:
+            add("var", "axis_1", x, axis=1, correction=1)
+            add("std", "all_axes", x)
+        batches.append(Batch(f"reductions-{dtype}", tuple(shared_columns(checks))))
+    return batches
+
+
+SLICES: dict[str, Any] = {
+    "integer": np.s_[1],
+    "last": np.s_[..., -1],
+    "all_integers": np.s_[1, 2, 3],
+    "range": np.s_[:, 1:3],
+    "step_2": np.s_[:, ::2, 1::2],
+    "reversed": np.s_[::-1],
+    "step_-2": np.s_[:, :, ::-2],
+    "step_-1_part": np.s_[:, 2:0:-1, 3:1:-1],
+    "step_-1_to_the_front": np.s_[:, 1::-1],
+    "beyond_the_end": np.s_[0:9, -9:2],
+    "empty": np.s_[:, 2:1],
+    "new_axes": np.s_[None, :, 0, None, ::3],
+    "everything": np.s_[...],
+}
+
+
+def moving() -> list[Batch]:
+    batches = []
+    for dtype in DTYPES:
+        x, row, empty = sample(dtype, (2, 3, 4)), sample(dtype, (4,), 2), sample(dtype, (0, 2), 1)
+        scalar = sample(dtype, (), 3)
+        if dtype.is_floating:
+            x.flat[:4] = (nan, -0.0, inf, -inf)
+        mask = sample(DType.bool, (2, 3, 1), 5)
+        functions: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+            "identity": (lambda x: x, (x,)),
+            "identity_scalar": (lambda x: x, (scalar,)),
+            "reshape": (lambda x: xb.reshape(x, (4, -1)), (x,)),
+            "reshape_scalar": (lambda x: xb.reshape(x, (1, 1)), (scalar,)),
+            "reshape_to_scalar": (lambda x: xb.reshape(x[:1], ()), (row,)),
+            "reshape_empty": (lambda x: xb.reshape(x, (3, 0, 5)), (empty,)),
+            "permute_dims": (lambda x: xb.permute_dims(x, (2, 0, 1)), (x,)),
+            "permute_dims_scalar": (lambda x: xb.permute_dims(x, ()), (scalar,)),
+            "permute_dims_then_reshape": (lambda x: xb.reshape(xb.permute_dims(x, (2, 0, 1)), (-1,)), (x,)),
+            "matrix_transpose": (xb.matrix_transpose, (x,)),
+            "broadcast_to": (lambda x: xb.broadcast_to(x, (2, 3, 4)), (row,)),
+            "broadcast_to_scalar": (lambda x: xb.broadcast_to(x, (2, 2)), (scalar,)),
+            "broadcast_to_nothing": (lambda x: xb.broadcast_to(x, (0, 4)), (row,)),
+            "expand_dims": (lambda x: xb.expand_dims(x, axis=-1), (row,)),
+            "squeeze": (lambda x: xb.squeeze(x[:, :1, :1], axis=(1, 2)), (x,)),
+            "concat": (lambda x: xb.concat([x, x[:, :1], x[:, ::-1]], axis=1), (x,)),
+            "concat_one": (lambda x: xb.concat([x], axis=0), (row,)),
+            "concat_flat": (lambda x, y: xb.concat([x, y], axis=None), (x, row)),
+            "concat_empty": (lambda x: xb.concat([x, x], axis=0), (empty,)),
+            "concat_with_nothing": (lambda x: xb.concat([x[:0], x, x[:0]], axis=0), (row,)),
+            "stack": (lambda x: xb.stack([x, x[::-1]], axis=1), (row,)),
+            "stack_scalars": (lambda x, y: xb.stack([x, y[0]]), (scalar, row)),
+            "where": (lambda m, x, y: xb.where(m, x, y), (mask, x, row)),
+            "where_scalar": (lambda m, x: xb.where(m, x, xb.zeros_like(x)), (mask, scalar)),
+            "where_empty": (lambda x: xb.where(xb.isnan(xb.astype(x, xb.float64)), x, x), (empty,)),
+            **{f"slice_{k}": (lambda x, key=key: x[key], (x,)) for k, key in SLICES.items()},
+            "slice_empty": (lambda x: x[::-1, :1], (empty,)),
+            "slice_of_slice": (lambda x: x[:, ::-1][1:, 1:][..., ::-2], (x,)),
+        }
+        checks = [Check(f"{label}-{dtype}", f, arrays, "bits") for label, (f, arrays) in functions.items()]
+        batches.append(Batch(f"moving-{dtype}", tuple(shared_columns(checks))))
+    return batches
+
+
+def conversions() -> list[Batch]:
+    numbers: dict[DType, tuple[Any, ...]] = {
+        DType.bool: (False, True),
+        DType.int32: (0, 1, -1, 2**31 - 1, -(2**31)),
+        DType.int64: (0, 1, -1, 123456789),
+        DType.float32: (0.0, -0.0, 1.0, -1.5, 2.5, -0.99, 1e6),
+        DType.float64: (0.0, -0.0, 1.0, -1.5, 2.5, -0.99, 1e6, 1.0 + 2**-30),
+    }
+    special = (nan, inf, -inf, 0.0, -0.0, 1e-300, 1e300)
+    checks = [
+        Check(f"astype-{a}-{b}", lambda x, b=b: xb.astype(x, b), (array(numbers[a], a),), "bits")
+        for a in DTYPES
+        for b in DTYPES
+        if a is not b
+    ]
+    for a in FLOATING:
+        given = array(special[: 5 if a is DType.float32 else 7], a)
+        checks += [
+            Check(f"astype-special-{a}-{b}", lambda x, b=b: xb.astype(x, b), (given,), "bits")
+            for b in (DType.bool, *FLOATING)
+            if b is not a
+        ]
+    return [Batch("conversions", tuple(shared_columns(checks)))]
+
+
+def products() -> list[Batch]:
+    batches = []
+    for dtype in (*INTEGER, *FLOATING):
+        a, b, square = sample(dtype, (2, 3)), sample(dtype, (3, 4), 1), sample(dtype, (3, 3), 2)
+        stack_a, stack_b = sample(dtype, (2, 1, 2, 3), 3), sample(dtype, (3, 3, 4), 4)
+        row, empty_rows, empty_inner = sample(dtype, (3,), 5), sample(dtype, (0, 3), 6), sample(dtype, (2, 0), 7)
+        squares = sample(dtype, (2, 3, 3), 8)
+        power = xb.linalg.matrix_power
+        functions: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+            "matmul": (xb.matmul, (a, b)),
+            "matmul_transposed": (lambda a, b: xb.matmul(b.T, a.T), (a, b)),
+            "matmul_stacks": (xb.matmul, (stack_a, stack_b)),
+            "matmul_row": (xb.matmul, (row, b)),
+            "matmul_column": (xb.matmul, (a, row)),
+            "matmul_rows": (xb.matmul, (row, row)),
+            "matmul_row_with_stack": (xb.matmul, (row, stack_b)),
+            "matmul_no_rows": (xb.matmul, (empty_rows, b)),
+            "matmul_of_nothing": (lambda x: xb.matmul(x, x.T), (empty_inner,)),
+            "tensordot": (lambda a, b: xb.tensordot(a, b, axes=([1, 0], [2, 1])), (stack_b, squares)),
+            "tensordot_1": (lambda a, b: xb.tensordot(a, b, axes=1), (a, b)),
+            "vecdot": (xb.vecdot, (a, row)),
+            "outer": (xb.linalg.outer, (row, row)),
+            "matrix_power_0": (lambda x: power(x, 0), (squares,)),
+            "matrix_power_1": (lambda x: power(x, 1), (square,)),
+            "matrix_power_5": (lambda x: power(x, 5), (square,)),
+            "matrix_power_6_by_chain": (lambda x: power(x, 6, method="chain"), (square,)),
+            "matrix_power_3_of_stack": (lambda x: power(x, 3), (squares,)),
+        }
+        if dtype.is_floating:
+            special = np.array([[inf, 1.0, nan], [0.0, 2.0, -inf], [1.0, 1.0, 1.0]], dtype.value)
+            functions["matmul_special"] = (xb.matmul, (special, special))
+        if dtype is DType.int64:
+            wide = np.array([[2**31 + 1, 3], [-5, 2**30]], dtype.value)
+            functions["matmul_beyond_32_bits"] = (xb.matmul, (wide, wide))
+        checks = [Check(f"{label}-{dtype}", f, arrays, "array") for label, (f, arrays) in functions.items()]
+        batches.append(Batch(f"products-{dtype}", tuple(shared_columns(checks))))
+    return batches
+
+
+def creation() -> list[Batch]:
+    x = sample(DType.float32, (2, 3))
+    functions: dict[str, Callable[[Any], Any]] = {
+        "full_inf": lambda x: xb.full((2,), -inf, dtype=xb.float32),
+        "full_nan": lambda x: xb.full((), nan),
+        "full_negative_zero": lambda x: xb.full((2,), -0.0),
+        "full_largest_int64": lambda x: xb.full((1, 2), 2**63 - 1),
+        "full_bool": lambda x: xb.full((3,), True),
+        "full_nothing": lambda x: xb.full((2, 0), 1, dtype=xb.int32),
+        "zeros": lambda x: xb.zeros((2, 2), dtype=xb.bool),
+        "ones_like": lambda x: xb.ones_like(x),
+        "zeros_like_int64": lambda x: xb.zeros_like(x, dtype=xb.int64),
+        "eye": lambda x: xb.eye(3, dtype=xb.int32),
+        "eye_below": lambda x: xb.eye(2, 4, k=-1),
+        "eye_outside": lambda x: xb.eye(2, 2, k=5, dtype=xb.bool),
+        "arange": lambda x: xb.arange(5),
+        "arange_down": lambda x: xb.arange(3, -4, -2, dtype=xb.int32),
+        "arange_fraction": lambda x: xb.arange(0.0, 1.0, 0.1),
+        "arange_float32": lambda x: xb.arange(1, 2, 0.25, dtype=xb.float32),
+        "arange_nothing": lambda x: xb.arange(3, 0),
+        "linspace": lambda x: xb.linspace(0.0, 1.0, 7, dtype=xb.float32),
+        "constant_scalar": lambda x: xb.asarray(2.5),
+        "constant_nothing": lambda x: xb.asarray(np.zeros((0, 2), np.int32)),
+        "constant_special": lambda x: xb.asarray(np.array([nan, -0.0, inf, 5e-324])),
+        "constant_fortran_order": lambda x: xb.asarray(np.asfortranarray(np.arange(6).reshape(2, 3))),
+        "used": lambda x: x + xb.arange(3, dtype=xb.float32) * xb.eye(2, 3, dtype=xb.float32),
+    }
+    return [Batch("creation", tuple(Check(label, f, (x,), "bits") for label, f in functions.items()))]
+
+
+def promotion() -> list[Batch]:
+    """The table of the standard, end to end, and Python numbers beside arrays."""
+    arrays = {d: sample(d, (3,), 9) for d in DTYPES}
+    checks = []
+    for a in DTYPES:
+        for b in DTYPES:
+            if promote(a, b) is None:
+                continue
+            op = xb.logical_xor if a is DType.bool else xb.add
+            given = (arrays[a], arrays[b])
+            checks.append(Check(f"arithmetic-{a}-{b}", op, given))
+            checks.append(Check(f"equal-{a}-{b}", xb.equal, given))
+            checks.append(Check(f"where-{a}-{b}", lambda x, y: xb.where(xb.equal(x, y), x, y), given, "bits"))
+            checks.append(Check(f"concat-{a}-{b}", lambda x, y: xb.concat([x, y]), given, "bits"))
+    for d in (*INTEGER, *FLOATING):
+        operators: dict[str, Callable[[Any], Any]] = {
+            "add_1": lambda x: x + 1,
+            "from_3": lambda x: 3 - x,
+            "power_of_2": lambda x: 2 ** (x * x),
+            "remainder_-3": lambda x: x % -3,
+            "times_true_number": lambda x: xb.where(x > 0, x, 0),
+            "clip": lambda x: xb.clip(x, -1, 1),
+        }
+        if d.is_floating:
+            operators |= {"half": lambda x: x / 2, "inverse": lambda x: 1.0 / x, "tenth": lambda x: x * 0.1}
+        checks += [Check(f"{label}-{d}", f, (arrays[d],)) for label, f in operators.items()]
+    checks.append(Check("and_true-bool", lambda x: x & True, (arrays[DType.bool],)))
+    checks.append(Check("invert-bool", lambda x: ~x, (arrays[DType.bool],)))
+    return [Batch("promotion", tuple(checks))]
+
+
+BATCHES = (
+    *elementwise(), *reductions(), *moving(), *conversions(), *products(), *creation(), *promotion()
+)  # fmt: skip

@@ -1,0 +1,217 @@
+"""For the tests of the report: results to order, any results at all, and an independent reader of what is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+from unittest import mock
+from xml.etree import ElementTree
+
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Results
+from xbackend.report import markdown, plots
+from xbackend.report.document import build
+
+# An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
+READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+
+NASTY = st.one_of(
+    st.text(max_size=30),
+    st.text(alphabet="|\\`*_[]()<>&#!~$-+=.1a \n\r\t\x00\x1b\u202e\u2028^{}:/\"'", max_size=30),
+    st.sampled_from(
+        [
+            "<script>alert(1)</script>",
+            "a | b\n| --- |\n# heading",
+            "[x](javascript:alert(1))",
+            "![x](http://example.com/x.png)",
+            "```\n</details>\n~~~",
+            "\\|\\\\|",
+            "&lt;b&gt; &amp; &#60;",
+            "<!-- -->",
+            "$x$",
+            "1. one",
+            "---",
+            "_x_ __y__ **z**",
+            "http://example.com <a@example.com>",
+            "]]>",
+        ]
+    ),
+)
+
+
+def measured(backend: str, medians: list[float], devices: int = 1, **fields: Any) -> Measurement:
+    """A measurement that is ok, with a process of one round for each of these times."""
+    processes = [
+        Process(order=i, started=float(i), iterations=1, rounds=[t], phases=Phases(call=t))
+        for i, t in enumerate(medians)
+    ]
+    given: dict[str, Any] = {
+        "workload": "matpow",
+        "parameters": {"size": 8},
+        "bindings": {},
+        "status": "ok",
+        "operations": 1000,
+        "processes": processes,
+    }
+    return Measurement(backend=backend, devices=devices, **{**given, **fields})
+
+
+def of(*measurements: Measurement, **fields: Any) -> Results:
+    """Results of these measurements."""
+    machine = Machine(
+        processor="p", cores=2, memory_bytes=1 << 30, system="s", python="3", accelerators=[], fingerprint="f"
+    )
+    given: dict[str, Any] = {"name": "n", "created": "c", "xbackend": "x", "machine": machine, "settings": {}}
+    return Results(**{**given, "order": [], "measurements": list(measurements), **fields})
+
+
+def markdown_of(found: Results, baseline: str | None = None) -> str:
+    """The document without its plots, which take longer to draw than all the rest."""
+    with (
+        mock.patch.object(plots, "medians", return_value=b""),
+        mock.patch.object(plots, "sizes", return_value=b""),
+    ):
+        return markdown.write(build(found, baseline)[0])
+
+
+def flat(tokens: list[Token]) -> Iterator[Token]:
+    for token in tokens:
+        yield token
+        yield from flat(token.children or [])
+
+
+def shown(token: Token) -> str:
+    """What a reader sees of a piece of running text."""
+    return "".join({"softbreak": "\n", "hardbreak": "\n"}.get(t.type, t.content) for t in flat(token.children or []))
+
+
+def rows_of(source: str) -> list[list[str]]:
+    """The rows of all tables in a document, as the reader parses them, blanks that do not break as plain ones."""
+    rows: list[list[str]] = []
+    tokens = READER.parse(source)
+    for before, token in pairwise(tokens):
+        if before.type == "tr_open":
+            rows.append([])
+        if before.type in ("td_open", "th_open"):
+            rows[-1].append(shown(token).replace("\N{NO-BREAK SPACE}", " "))
+    return rows
+
+
+def check_document(source: str) -> None:
+    """Every line of a table has the cells of its header, and nothing is HTML, a foreign link or a foreign block."""
+    lines = source.split("\n")
+    fenced, width = False, 0
+    for line in lines:
+        fenced ^= line.startswith("```")
+        if fenced or not line.startswith("|"):
+            width = 0
+            continue
+        cells = len(re.findall(r"(?<!\\)(?:\\\\)*\|", line)) - 1
+        width = width or cells
+        assert cells == width, line
+    assert not fenced
+    tokens = list(flat(READER.parse(source)))
+    assert not [t for t in tokens if t.type in ("html_inline", "html_block", "code_inline", "em_open", "hr")]
+    addresses = [str(t.attrs.get("href", t.attrs.get("src", ""))) for t in tokens if t.type in ("link_open", "image")]
+    assert all(re.match(r"#|https://github\.com/|[a-z0-9-]+\.svg$", a) for a in addresses), addresses
+
+
+def check_svg(data: bytes) -> None:
+    """Well-formed, with a title, without scripts, without anything that is fetched."""
+    tree = ElementTree.fromstring(data)
+    assert tree.tag == "{http://www.w3.org/2000/svg}svg"
+    assert tree.find("{http://www.w3.org/2000/svg}title") is not None
+    for element in tree.iter():
+        assert element.tag.rpartition("}")[2] not in ("script", "foreignObject", "image", "a", "metadata", "animate")
+        for name, value in element.attrib.items():
+            assert not name.startswith("on")
+            assert not name.endswith("href") or value.startswith("#")
+            assert "url(" not in value.replace("url(#", "")
+    assert b"<!DOCTYPE" not in data and b"@import" not in data
+
+
+def _times() -> st.SearchStrategy[float]:
+    return st.floats(allow_nan=True, allow_infinity=True) | st.floats(1e-6, 10)
+
+
+@st.composite
+def _measurements(draw: st.DrawFn) -> Measurement:
+    maybe = st.none() | _times()
+    phases = st.builds(Phases, **dict.fromkeys(Phases.__struct_fields__, maybe))
+    rounds = st.lists(_times(), max_size=3)
+    started = _times()
+    process = st.builds(
+        Process, order=st.integers(), started=started, iterations=st.integers(), rounds=rounds, phases=phases
+    )
+    data = st.dictionaries(NASTY, NASTY | st.integers() | _times() | st.lists(NASTY, max_size=2), max_size=2)
+    record = st.fixed_dictionaries(
+        {"node": st.just(1), "op": NASTY, "asked": st.none() | NASTY, "bound": NASTY, "executed": st.none() | NASTY}
+        | {"framework_op": NASTY, "evidence": NASTY, "status": NASTY}
+    )
+    transfer = st.fixed_dictionaries(
+        {"node": st.just(1), "source": NASTY, "target": NASTY, "bytes": st.integers(), "inserted": st.booleans()}
+    )
+    placement = st.fixed_dictionaries(
+        {"ops": st.lists(record, max_size=2), "transfers": st.lists(transfer, max_size=2), "drawing": NASTY}
+    )
+    return draw(
+        st.builds(
+            Measurement,
+            workload=NASTY,
+            parameters=st.just({"size": 3}) | data,
+            backend=st.sampled_from(["numpy", "b"]) | NASTY,
+            devices=st.integers(0, 3),
+            bindings=st.just({}),
+            status=st.sampled_from(["ok", "ok", "failed"]) | NASTY,
+            reason=NASTY,
+            operations=st.integers(0, 10**400),
+            parity=st.none() | st.builds(Parity, relative_error=_times(), tolerance=_times(), inputs=NASTY),
+            processes=st.lists(process, max_size=3),
+            placement=placement | data,
+            description=data,
+            warnings=st.lists(NASTY, max_size=2),
+        )
+    )
+
+
+def any_results() -> st.SearchStrategy[Results]:
+    """Results with anything in any field: hostile text, numbers that are none, data of no known form."""
+    figure = st.builds(
+        Figure,
+        group=NASTY,
+        name=NASTY,
+        subject=NASTY,
+        value=st.none() | _times(),
+        unit=st.sampled_from(["s", "x"]) | NASTY,
+        limit=st.none() | _times(),
+        relation=NASTY,
+        reason=NASTY,
+        detail=st.dictionaries(st.just("interval") | NASTY, st.lists(_times(), max_size=6), max_size=2),
+    )
+    machine = st.builds(
+        Machine,
+        processor=NASTY,
+        cores=st.integers(),
+        memory_bytes=st.integers(),
+        system=NASTY,
+        python=NASTY,
+        accelerators=st.lists(NASTY, max_size=2),
+        fingerprint=NASTY,
+    )
+    return st.builds(
+        Results,
+        name=NASTY,
+        created=NASTY,
+        xbackend=NASTY,
+        machine=machine,
+        settings=st.dictionaries(NASTY, NASTY, max_size=2),
+        order=st.lists(NASTY, max_size=2),
+        measurements=st.lists(_measurements(), max_size=4),
+        figures=st.lists(figure, max_size=2),
+    )

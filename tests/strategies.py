@@ -1,0 +1,262 @@
+"""Random devices, arrays and programs, for hypothesis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+
+import xbackend as xb
+from xbackend.errors import GradientError, XBackendError
+from xbackend.program.dtypes import DType
+from xbackend.program.ops import OPS, Aval
+from xbackend.program.program import Program
+from xbackend.program.shared import SharedVariable
+
+DTYPES = tuple(DType)
+FLOATING = tuple(d for d in DTYPES if d.is_floating)
+INTEGER = tuple(d for d in DTYPES if d.is_integer)
+REDUCTIONS = ("sum", "prod", "max", "min", "mean", "any", "all")
+STRUCTURAL = frozenset(
+    {*REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul", "reshape", "permute_dims", "broadcast_to", "concat"}
+    | {"slice", "astype", "where", "transfer", "grad", "input", "shared", "constant", "full", "arange", "eye"}
+)
+ELEMENTWISE = tuple(op for op in OPS if op not in STRUCTURAL)
+# Ops whose results differ by rounding only, and smoothly so, when their inputs do.
+TAME_FLOAT = ("abs", "negative", "square", "tanh", "sin", "cos", "atan", "add", "subtract", "multiply", "maximum")
+TAME_FLOAT = (*TAME_FLOAT, "minimum", "sum", "mean", "max", "min", "cumulative_sum", "matmul")
+TAME_OTHER = ("abs", "negative", "sign", "add", "subtract", "multiply", "maximum", "minimum", "equal", "not_equal")
+TAME_OTHER = (*TAME_OTHER, "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
+TAME_OTHER = (*TAME_OTHER, "logical_not", "sum", "max", "min", "any", "all", "argmax", "argmin", "cumulative_sum")
+TAME_OTHER = (*TAME_OTHER, "matmul")
+MOVING = ("reshape", "permute_dims", "broadcast_to", "concat", "slice", "where", "astype", "full", "arange", "eye")
+
+
+def dtypes_of(op: str) -> tuple[DType, ...]:
+    """The dtypes that an op takes, as its own dtype rule says."""
+    arity = max(OPS[op].arity, 1)
+    shapes = {"matmul": (1, 1), "argmax": (1,), "argmin": (1,), "cumulative_sum": (1,)}.get(op, ())
+    params = {"axis": 0 if op in ("argmax", "argmin", "cumulative_sum") else ()}
+
+    def takes(dtype: DType) -> bool:
+        try:
+            OPS[op].infer([Aval(shapes, dtype)] * arity, params)
+        except XBackendError:
+            return False
+        return True
+
+    return tuple(d for d in DTYPES if takes(d))
+
+
+TAKES = {op: dtypes_of(op) for op in (*ELEMENTWISE, *REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul")}
+
+
+@st.composite
+def devices(draw: st.DrawFn) -> xb.Device:
+    """Any device that can be made."""
+    job = draw(st.none() | st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True))
+    number = st.integers(0, 10**9 - 1) | st.integers(0, 9)
+    task = draw(st.none() | number) if job else None
+    return xb.Device(draw(st.sampled_from(["cpu", "gpu", "tpu"])), draw(number), job, task)
+
+
+def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """Numbers of moderate size, none of them equal to another in floating point."""
+    if dtype is DType.bool:
+        return rng.random(shape) < 0.5
+    if dtype.is_integer:
+        return rng.integers(-9, 10, shape).astype(dtype.value)
+    return rng.uniform(-1.0, 1.0, shape).astype(dtype.value)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, arguments for it, and its shared variables."""
+
+    program: Program
+    arguments: tuple[np.ndarray, ...]
+    shared: tuple[SharedVariable, ...]
+
+
+class _Builder:
+    """Adds random ops to a program that is being traced."""
+
+    def __init__(self, draw: st.DrawFn, pool: list[Any], tame: bool, names: tuple[str, ...]) -> None:
+        self.draw, self.pool, self.tame, self.names = draw, pool, tame, names
+
+    def pick(self, accept: Callable[[Any], bool] = lambda x: True) -> Any:
+        found = [x for x in self.pool if accept(x)]
+        return self.draw(st.sampled_from(found)) if found else None
+
+    def step(self, op: str) -> Any:
+        """One op more, or `None` where nothing fits."""
+        x = self.pick(lambda x: 0 not in x.shape) if op in ("max", "min", "argmax", "argmin") else self.pick()
+        if x is None:
+            return None
+        if op in TAKES:
+            kinds = [d for d in TAKES[op] if not self.tame or d.is_floating == x.dtype.is_floating]
+            kinds = [d for d in kinds if not self.tame or op in (TAME_FLOAT if d.is_floating else TAME_OTHER)]
+            if not kinds:
+                return None
+            if x.dtype not in kinds:
+                x = xb.astype(x, self.draw(st.sampled_from(kinds)))
+        if op in ELEMENTWISE:
+            others = [self.partner(x) for _ in range(OPS[op].arity - 1)]
+            return getattr(xb, op)(x, *others)
+        if op in REDUCTIONS:
+            axes = self.draw(st.lists(st.integers(0, x.ndim - 1), unique=True).map(tuple)) if x.ndim else ()
+            keepdims = self.draw(st.booleans())
+            extra = {"dtype": x.dtype} if op in ("sum", "prod") and self.draw(st.booleans()) else {}
+            return getattr(xb, op)(x, axis=self.draw(st.sampled_from([axes, None])), keepdims=keepdims, **extra)
+        return getattr(self, f"make_{op}")(x)
+
+    def partner(self, x: Any) -> Any:
+        """Something that broadcasts with x and has its dtype."""
+        choice = self.draw(st.integers(0, 3))
+        if choice == 0:
+            fitting = self.pick(lambda y: y.shape == x.shape and y.dtype == x.dtype)
+            return x if fitting is None else fitting
+        if choice == 1 and x.ndim:
+            return x[(slice(0, 1),) if x.shape[0] else ()]
+        if choice == 2:
+            return xb.full((), self.draw(st.integers(0, 3)), dtype=x.dtype)
+        return self.draw(st.integers(1, 3)) if x.dtype.is_numeric else self.draw(st.booleans())
+
+    def axis(self, x: Any) -> int:
+        return self.draw(st.integers(-x.ndim, x.ndim - 1))
+
+    def make_argmax(self, x: Any) -> Any:
+        return xb.argmax(x, axis=self.axis(x) if x.ndim and self.draw(st.booleans()) else None)
+
+    def make_argmin(self, x: Any) -> Any:
+        return xb.argmin(x, axis=self.axis(x) if x.ndim else None, keepdims=self.draw(st.booleans()))
+
+    def make_cumulative_sum(self, x: Any) -> Any:
+        initial = self.draw(st.booleans())
+        return xb.cumulative_sum(x, axis=self.axis(x), include_initial=initial) if x.ndim else None
+
+    def make_matmul(self, x: Any) -> Any:
+        return xb.matmul(x, xb.matrix_transpose(x) if x.ndim > 1 else x) if x.ndim else None
+
+    def make_reshape(self, x: Any) -> Any:
+        return xb.reshape(x, self.draw(st.sampled_from([(-1,), (1, x.size), (x.size, 1, 1)]))) if x.size else None
+
+    def make_permute_dims(self, x: Any) -> Any:
+        return xb.permute_dims(x, self.draw(st.permutations(range(x.ndim))))
+
+    def make_broadcast_to(self, x: Any) -> Any:
+        return xb.broadcast_to(x, (self.draw(st.integers(0, 2) if not self.tame else st.just(2)), *x.shape))
+
+    def make_concat(self, x: Any) -> Any:
+        other = self.pick(lambda y: y.shape == x.shape and y.dtype == x.dtype)
+        return xb.concat([x, other, x], axis=self.axis(x)) if x.ndim else xb.stack([x, other])
+
+    def make_slice(self, x: Any) -> Any:
+        return x[self.draw(keys(x.shape, nonempty=self.tame))]
+
+    def make_where(self, x: Any) -> Any:
+        condition = self.pick(lambda y: y.dtype is DType.bool and y.shape == x.shape)
+        return xb.where(xb.full((), True, dtype=xb.bool) if condition is None else condition, x, self.partner(x))
+
+    def make_astype(self, x: Any) -> Any:
+        if self.tame and x.dtype.is_floating:
+            return xb.astype(x, self.draw(st.sampled_from(FLOATING)))
+        return xb.astype(x, self.draw(st.sampled_from(DTYPES)))
+
+    def make_transfer(self, x: Any) -> Any:
+        return xb.to_device(x, self.draw(st.sampled_from(self.names or ("cpu:0",))))
+
+    def make_constant(self, x: Any) -> Any:
+        special = [0.0, -0.0, 1.5] if self.tame else [np.nan, np.inf, -np.inf, -0.0, 5e-324]
+        return xb.asarray(np.array(special)) if x.dtype.is_floating else xb.asarray([[1, 2], [3, 4]], dtype=x.dtype)
+
+    def make_full(self, x: Any) -> Any:
+        return xb.full_like(x, self.draw(st.sampled_from([0, 1] if self.tame or not x.dtype.is_floating else [np.inf])))
+
+    def make_arange(self, x: Any) -> Any:
+        step = self.draw(st.sampled_from([1, 2, -1]))
+        return xb.arange(0, 3 * step, step, dtype=x.dtype if x.dtype.is_numeric else None)
+
+    def make_eye(self, x: Any) -> Any:
+        return xb.eye(2, 3, k=self.draw(st.integers(-2, 3)), dtype=x.dtype)
+
+    def make_grad(self, x: Any) -> Any:
+        y = self.pick(lambda y: y.dtype.is_floating)
+        try:
+            return None if y is None or not x.dtype.is_floating else xb.grad(xb.sum(xb.square(x)), y)
+        except GradientError:
+            return None
+
+    def settled(self, x: Any) -> Any:
+        """Bounded again, so that a long program neither overflows nor magnifies rounding."""
+        if not self.tame or x.dtype is DType.bool:
+            return x
+        return xb.tanh(x) if x.dtype.is_floating else xb.remainder(x, 10)
+
+
+@st.composite
+def keys(draw: st.DrawFn, shape: tuple[int, ...], nonempty: bool = False) -> tuple[Any, ...]:
+    """A basic index into an array of the shape."""
+    key: list[Any] = []
+    for length in shape[: draw(st.integers(0, len(shape)))]:
+        if length and draw(st.booleans()):
+            key.append(draw(st.integers(-length, length - 1)))
+            continue
+        bound = st.none() if nonempty else st.none() | st.integers(-length - 2, length + 2)
+        step = draw(st.sampled_from([None, 1, 2, 3, -1, -2, -5]))
+        key.append(slice(draw(bound), draw(bound), step))
+        if draw(st.booleans()):
+            key.append(None)
+    if draw(st.booleans()):
+        key.append(Ellipsis)
+    return tuple(key)
+
+
+def shapes(least: int = 0) -> st.SearchStrategy[tuple[int, ...]]:
+    return st.lists(st.integers(least, 3), max_size=3).map(tuple)
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn, names: tuple[str, ...] = (), tame: bool = False, grads: bool = False, largest: int = 12
+) -> Case:
+    """A random program over the whole op set, with devices drawn from ``names``.
+
+    ``tame``: only ops by which rounding is not magnified, on arrays that are not empty, so that backends can be
+    compared; ``grads``: with gradients in it.
+    """
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    specs = draw(st.lists(st.tuples(shapes(int(tame)), st.sampled_from(DTYPES)), min_size=1, max_size=3))
+    arguments = tuple(values(rng, shape, dtype) for shape, dtype in specs)
+    state = draw(st.lists(st.tuples(shapes(int(tame)), st.sampled_from(DTYPES)), max_size=2))
+    place = st.none() | st.sampled_from(names) if names else st.none()
+    shared = tuple(
+        xb.shared(values(rng, shape, dtype), name=f"w{i}", device=draw(place))
+        for i, (shape, dtype) in enumerate(state)
+    )
+    left_out = {"input", "shared"} | (set() if grads else {"grad"}) | (set() if names else {"transfer"})
+    ops = [op for op in OPS if op not in left_out]
+    if tame:
+        ops = [*TAME_FLOAT, *TAME_OTHER, *MOVING, *(["transfer"] if names else [])]
+
+    def function(*inputs: Any) -> Any:
+        builder = _Builder(draw, [*inputs, *(xb.asarray(w) for w in shared)], tame, names)
+        for op in draw(st.lists(st.sampled_from(ops), min_size=1, max_size=largest)):
+            scope = draw(place)
+            if scope is None:
+                made = builder.step(op)
+            else:
+                with xb.device(scope):
+                    made = builder.step(op)
+            if made is not None and made.size <= 200:
+                builder.pool.append(builder.settled(made))
+        for variable in shared:
+            new = builder.pick(lambda x, w=variable: x.shape == w.shape and x.dtype == w.dtype)
+            xb.update(variable, new)
+        outputs = draw(st.lists(st.sampled_from(builder.pool), min_size=1, max_size=4))
+        return draw(st.sampled_from([tuple, list, lambda o: {"first": o[0], "rest": o[1:]}]))(outputs)
+
+    return Case(xb.trace(function, *arguments), arguments, shared)

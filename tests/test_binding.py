@@ -1,0 +1,301 @@
+"""Binding: every node gets a device, every crossing one transfer, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from strategies import Case, programs
+
+import xbackend as xb
+from xbackend.backends import registry
+from xbackend.backends.base import Settings
+from xbackend.devices import Device, DeviceMap
+from xbackend.errors import DeviceUnavailable, SharedVariableError, UnboundDevice
+from xbackend.program.binding import Placed, bind
+from xbackend.program.ops import GENERATORS
+
+CPU = [Device("cpu", i) for i in range(3)]
+NAMES = ("dev0", "dev1", "dev2", "cpu:1")
+SPEC = xb.ArraySpec((2,))
+LINE = r"test_binding\.py:\d+"
+
+
+def place(function: Any, *specs: Any, devices: str = "dev0=cpu:0,dev1=cpu:1,dev2=cpu:2", default: int = 0) -> Placed:
+    return bind(xb.trace(function, *(specs or (SPEC,))), DeviceMap.parse(devices), CPU, CPU[default])
+
+
+def listing(placed: Placed) -> list[str]:
+    """``op@device`` of every node."""
+    return [f"{n.op}@{d}" for n, d in zip(placed.program.nodes, placed.devices, strict=True)]
+
+
+def test_an_op_runs_where_the_innermost_scope_says() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            a = xb.exp(x)
+            with xb.device("/gpu:0"), xb.device("CPU:2"):
+                b = xb.sin(a)
+            return b, xb.cos(a)
+
+    assert listing(place(function)) == [
+        "input@cpu:1", "exp@cpu:1", "transfer@cpu:2", "sin@cpu:2", "cos@cpu:1"
+    ]  # fmt: skip
+
+
+def test_outside_of_scopes_an_op_runs_where_its_inputs_are_else_on_the_default_device() -> None:
+    def function(x: Any, y: Any) -> Any:
+        with xb.device("dev1"):
+            a = xb.exp(x)
+        with xb.device("dev2"):
+            b = xb.exp(y)
+        return a * 2.0, xb.sin(b), a + b
+
+    assert listing(place(function, SPEC, SPEC)) == [
+        "input@cpu:1", "input@cpu:2", "exp@cpu:1", "exp@cpu:2", "constant@cpu:1", "multiply@cpu:1", "sin@cpu:2",
+        "transfer@cpu:0", "transfer@cpu:0", "add@cpu:0",
+    ]  # fmt: skip
+
+
+def test_an_argument_that_nothing_uses_is_on_the_default_device() -> None:
+    assert listing(place(lambda x, y: y, SPEC, SPEC, default=2)) == ["input@cpu:2", "input@cpu:2"]
+
+
+def test_a_shared_variable_is_on_its_own_device_else_on_the_default_one() -> None:
+    own, free = xb.shared(np.ones(2), device="dev1"), xb.shared(np.ones(2))
+
+    def function() -> Any:
+        with xb.device("dev2"):
+            return own + free
+
+    placed = bind(xb.trace(function), DeviceMap.parse("dev1=cpu:1,dev2=cpu:2"), CPU, CPU[0])
+    assert listing(placed) == ["shared@cpu:1", "shared@cpu:0", "transfer@cpu:2", "transfer@cpu:2", "add@cpu:2"]
+    assert {placed.devices[i].index: v for i, v in placed.program.shared.items()} == {1: own, 0: free}
+
+
+def test_a_value_is_transferred_once_to_each_device_that_uses_it() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            a = xb.exp(x)
+        with xb.device("dev1"):
+            b, c = xb.sin(a), xb.cos(a) + a
+        with xb.device("dev2"):
+            d = a + a
+        return b, c, d
+
+    assert listing(place(function)).count("transfer@cpu:1") == 1
+    assert listing(place(function)).count("transfer@cpu:2") == 1
+
+
+def test_the_transfer_that_the_user_wrote_serves_all_uses_there() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            a = xb.exp(x)
+        moved = xb.to_device(a, "dev1")
+        with xb.device("dev1"):
+            return moved + 1.0, xb.sin(a), xb.to_device(moved, "dev1"), xb.to_device(a, "cpu:1")
+
+    placed = place(function)
+    assert [d for d in listing(placed) if d.startswith("transfer")] == ["transfer@cpu:1"]
+    (position,) = (i for i, n in enumerate(placed.program.nodes) if n.op == "transfer")
+    assert placed.origin[position] is not None and placed.asked[position] == "dev1"
+
+
+def test_an_inserted_transfer_stands_for_no_node_and_names_the_line_that_needs_it() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            a = xb.exp(x)
+        with xb.device("dev1"):
+            return xb.sin(a)
+
+    placed = place(function)
+    (position,) = (i for i, n in enumerate(placed.program.nodes) if n.op == "transfer")
+    assert placed.origin[position] is None and placed.asked[position] is None
+    assert placed.program.nodes[position].source == placed.program.nodes[position + 1].source
+
+
+def test_arrays_made_of_nothing_are_made_where_they_are_used() -> None:
+    def function(x: Any) -> Any:
+        c = xb.asarray(np.array([1.0, 2.0]))
+        with xb.device("dev1"):
+            a = x + c
+        with xb.device("dev2"):
+            return a * c + xb.to_device(c, "dev2")
+
+    names = listing(place(function))
+    assert names.count("constant@cpu:1") == names.count("constant@cpu:2") == 1
+    assert [n for n in names if n.startswith("transfer")] == ["transfer@cpu:2"]
+
+
+def test_a_gradient_lives_where_its_array_lives() -> None:
+    w = xb.shared(np.ones(2), name="w", device="dev1")
+
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            y = xb.exp(x)
+        with xb.device("dev2"):
+            loss = xb.sum(y * w)
+            return xb.grad(loss, [x, y, w])
+
+    placed = place(function)
+    gradients = [(n, d) for n, d in zip(placed.program.nodes, placed.devices, strict=True) if n.op == "grad"]
+    assert [d for _, d in gradients] == [CPU[0], CPU[0], CPU[1]]
+    for node, device in gradients:
+        assert placed.devices[node.inputs[1]] == device
+        assert placed.devices[node.inputs[0]] == CPU[2]
+    assert placed.program.nodes[gradients[2][0].inputs[1]].op == "shared"
+
+
+def test_a_gradient_with_respect_to_the_loss_itself_is_one() -> None:
+    backend = registry.get("numpy").load()
+    assert backend.compile(lambda x: xb.grad(x, x), 3.0)(4.0) == 1.0
+    c = backend.compile(lambda x: xb.grad(c := xb.asarray(2.0) * 1.0, c), 3.0)
+    assert c(1.0) == 1.0
+
+
+def test_a_constant_that_a_gradient_is_taken_of_is_one_array_wherever_it_is_used() -> None:
+    def function(x: Any) -> Any:
+        c = xb.asarray(np.array([1.0, 2.0]))
+        with xb.device("dev1"):
+            left = xb.sum(c * x)
+        with xb.device("dev2"):
+            right = xb.sum(c * x * 10.0)
+        return xb.grad(left + right, c)
+
+    x = np.array([3.0, 5.0])
+    with registry.get("numpy").load(Settings(virtual_devices=3)) as backend:
+        for devices in ("dev1=cpu:1,dev2=cpu:2", "dev1=cpu:0,dev2=cpu:0"):
+            np.testing.assert_allclose(backend.compile(function, x, devices=devices)(x), 11 * x)
+
+
+def test_a_transfer_that_a_gradient_is_taken_of_is_no_other_copy() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            y = xb.exp(x)
+        moved = xb.to_device(y, "dev1")
+        with xb.device("dev1"):
+            loss = xb.sum(moved * 2.0) + xb.sum(y * 100.0)
+        return xb.grad(loss, [moved, y])
+
+    x = np.array([3.0, 5.0])
+    with registry.get("numpy").load(Settings(virtual_devices=3)) as backend:
+        for devices in ("dev0=cpu:1,dev1=cpu:2", "dev0=cpu:0,dev1=cpu:0"):
+            moved, y = backend.compile(function, x, devices=devices)(x)
+            np.testing.assert_allclose(moved, [2.0, 2.0])
+            np.testing.assert_allclose(y, [102.0, 102.0])
+
+
+def test_a_logical_name_without_a_binding_names_the_line() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev9"):
+            return xb.exp(x)
+
+    with pytest.raises(UnboundDevice, match=rf"'dev9' is not bound \(asked for at .*{LINE}\)"):
+        place(function)
+
+
+def test_a_device_that_is_not_there_names_the_line_and_the_devices() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("gpu:4"):
+            return xb.exp(x)
+
+    with pytest.raises(DeviceUnavailable, match=rf"gpu:4 \(asked for at .*{LINE}\); there is cpu:0, cpu:1, cpu:2"):
+        place(function)
+    with pytest.raises(DeviceUnavailable, match="dev0=gpu:7"):
+        place(lambda x: xb.to_device(x, "dev0"), devices="dev0=gpu:7")
+
+
+def test_a_generator_asks_for_its_device_too() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("gpu:4"):
+            c = xb.ones((2,))
+        return x + c
+
+    with pytest.raises(DeviceUnavailable, match="gpu:4"):
+        place(function)
+
+
+def test_a_shared_variable_on_two_devices_is_refused() -> None:
+    w = xb.shared(np.ones(2), name="w", device="dev0")
+    with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
+        backend.compile(lambda: w * 2.0, devices="dev0=cpu:0")
+        with pytest.raises(SharedVariableError, match=r"shared w.*lives on cpu:0.*also live on cpu:1"):
+            backend.compile(lambda: w * 2.0, devices="dev0=cpu:1")
+        backend.compile(lambda: w * 3.0, devices="dev0=cpu:0")
+
+
+BINDINGS = st.fixed_dictionaries({name: st.sampled_from(CPU) for name in NAMES if name.startswith("dev")})
+
+
+@settings(max_examples=300)
+@given(programs(NAMES, grads=True), BINDINGS, st.sampled_from(CPU))
+def test_every_input_of_an_op_is_on_the_ops_device(case: Case, bindings: dict[str, Device], default: Device) -> None:
+    placed = bind(case.program, DeviceMap(bindings), CPU, default)
+    nodes = placed.program.nodes
+    seen: set[tuple[int, Device]] = set()
+    for i, node in enumerate(nodes):
+        assert node.device == str(placed.devices[i])
+        assert all(j < i for j in node.inputs)
+        if node.op == "grad":
+            assert placed.devices[node.inputs[1]] == placed.devices[i]
+        elif node.op == "transfer":
+            if placed.origin[i] is None:
+                assert placed.devices[node.inputs[0]] != placed.devices[i]
+                assert nodes[node.inputs[0]].op not in GENERATORS or node.inputs[0] in targets(placed)
+                assert (node.inputs[0], placed.devices[i]) not in seen, "transferred twice"
+                seen.add((node.inputs[0], placed.devices[i]))
+        else:
+            assert {placed.devices[j] for j in node.inputs} <= {placed.devices[i]}, f"{node.op} misses a transfer"
+    for target, expression in placed.program.updates.items():
+        assert placed.devices[target] == placed.devices[expression]
+    assert [nodes[i].aval for i in placed.program.inputs] == [case.program.nodes[i].aval for i in case.program.inputs]
+    assert [nodes[i].aval for i in placed.program.outputs] == [case.program.nodes[i].aval for i in case.program.outputs]
+
+
+def targets(placed: Placed) -> set[int]:
+    return {n.inputs[1] for n in placed.program.nodes if n.op == "grad"}
+
+
+@settings(max_examples=200)
+@given(programs(NAMES, grads=True), BINDINGS)
+def test_an_op_is_where_its_scope_asked_for(case: Case, bindings: dict[str, Device]) -> None:
+    placed = bind(case.program, DeviceMap(bindings), CPU, CPU[0])
+    for node, device, origin in zip(placed.program.nodes, placed.devices, placed.origin, strict=True):
+        asked = case.program.nodes[origin].device if origin is not None else None
+        if asked is not None and node.op != "grad" and node.op not in GENERATORS:
+            assert device == DeviceMap(bindings).resolve(asked, CPU)
+
+
+@settings(max_examples=150)
+@given(programs(NAMES), BINDINGS)
+def test_the_devices_change_no_bit_and_one_device_needs_no_transfer(case: Case, bindings: dict[str, Device]) -> None:
+    one = {name: "cpu:1" for name in bindings}
+    results, state = [], []
+    for devices in (one, bindings):
+        with registry.get("numpy").load(Settings(virtual_devices=3)) as backend:
+            run = backend.compile(case.program, devices=devices)
+            results.append(repr(run(*case.arguments)))
+            state.append([repr(backend.get_value(w)) for w in case.shared])
+    assert results[0] == results[1] and state[0] == state[1]
+    alone = bind(case.program, DeviceMap({n: "cpu:1" for n in one}), CPU[1:2], CPU[1])
+    assert not [i for i, n in enumerate(alone.program.nodes) if n.op == "transfer" and alone.origin[i] is None]
+
+
+def test_every_crossing_has_a_record_with_its_bytes() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            a = xb.exp(x)
+        with xb.device("dev1"):
+            return xb.sin(a) + 1.0
+
+    with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
+        run = backend.compile(function, SPEC, devices="dev0=cpu:0,dev1=cpu:1")
+        run(np.ones(2))
+        (record,) = run.placement.transfers
+        assert (record.source, record.target, record.bytes, record.inserted) == ("cpu:0", "cpu:1", 16, True)
+        by_op = {r.op: (r.asked, r.bound, r.executed, r.status) for r in run.placement.ops}
+        assert by_op["exp"] == ("dev0", "cpu:0", "cpu:0", "as asked")
+        assert by_op["sin"] == ("dev1", "cpu:1", "cpu:1", "as asked")

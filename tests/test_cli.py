@@ -1,0 +1,146 @@
+"""The commands, as processes, as a user types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xbackend.backends import registry
+from xbackend.cli.parser import parser
+
+FUNCTIONS = """
+import numpy as np
+import xbackend as xb
+
+def inputs():
+    return [np.arange(6, dtype=np.float32).reshape(2, 3)]
+
+def gram(a):
+    with xb.device("dev1"):
+        return {"product": a @ a.T, "largest": xb.max(a)}
+
+def unplaced(a, scale=2):
+    return a * scale
+
+def nothing(a):
+    pass
+"""
+
+
+def xbackend(*arguments: object, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
+    """Run a command line; the exit code must be the expected one."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "COLUMNS": "200"}
+    done = subprocess.run(
+        [sys.executable, "-m", "xbackend", *map(str, arguments)],
+        capture_output=True, text=True, timeout=600, cwd=cwd, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == code, f"{arguments}\n{done.stdout}\n{done.stderr}"
+    assert "Traceback" not in done.stderr
+    return done
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine.py").write_text(FUNCTIONS)
+    return tmp_path
+
+
+def test_every_command_has_help() -> None:
+    actions = [a for a in parser()._actions if hasattr(a, "choices") and a.choices and a.dest == "command"]
+    for name, command in actions[0].choices.items():  # type: ignore[union-attr]
+        assert command.format_help().startswith(f"usage: xbackend {name}")
+
+
+def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
+    done = xbackend("compare", "--quick", "--size", 64, "--backends", "numpy", "--devices", "1,2", cwd=folder)
+    assert "report: reports/matpow/report.md" in done.stdout
+    assert "numpy" in done.stdout
+    results = json.loads((folder / "reports/matpow/results.json").read_text())
+    assert [(m["backend"], m["devices"], m["status"]) for m in results["measurements"]] == [
+        ("numpy", 1, "ok"),
+        ("numpy", 2, "ok"),
+    ]
+    before = (folder / "reports/matpow/report.md").read_bytes()
+    assert "report: reports/matpow/report.md" in xbackend("report", cwd=folder).stdout
+    assert (folder / "reports/matpow/report.md").read_bytes() == before
+
+
+def test_run_compares_a_users_function(folder: Path) -> None:
+    done = xbackend("run", "mine.py:gram", "--backends", "numpy,tensorflow", cwd=folder)
+    assert "reference" in done.stdout
+    assert "agrees" in done.stdout
+    assert "float32[2, 2]" in done.stdout
+
+
+def test_run_takes_inputs_and_settings_from_the_command_line(folder: Path) -> None:
+    done = xbackend(
+        "run", "mine.py:unplaced", "--input", "int64[2]", "--set", "scale=3", "--backends", "numpy", cwd=folder
+    )
+    assert "int64[2]" in done.stdout
+
+
+def test_draw_prints_mermaid_and_dot(folder: Path) -> None:
+    mermaid = xbackend("draw", "mine.py:gram", "--devices", "dev1=cpu:1", cwd=folder).stdout
+    assert mermaid.startswith("flowchart TD")
+    assert "cpu:1" in mermaid
+    assert xbackend("draw", "matpow", "--form", "dot", cwd=folder).stdout.startswith("digraph")
+
+
+def test_devices_lists_them(folder: Path) -> None:
+    done = xbackend("devices", "--backends", "numpy", "--virtual-devices", 3, cwd=folder)
+    assert "cpu:0, cpu:1, cpu:2" in done.stdout
+
+
+def test_doctor_says_what_works(folder: Path) -> None:
+    assert "available" in xbackend("doctor", "--backends", "numpy", cwd=folder).stdout
+
+
+def test_doctor_says_what_is_missing_and_what_to_type(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(folder / "empty"))
+    done = xbackend("doctor", cwd=folder, code=1)
+    for entry in registry.entries():
+        assert entry.name in done.stdout
+    assert "missing" in done.stdout
+    assert "xbackend env sync tensorflow" in done.stdout
+
+
+def test_env_lists_every_environment(folder: Path) -> None:
+    done = xbackend("env", "list", cwd=folder)
+    for name in {entry.environment for entry in registry.entries()}:
+        assert name in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("compare", "--backends", "torch"), "there is no backend 'torch'; there is numpy, tensorflow"),
+        (("compare", "sorting"), "there is no workload 'sorting'; there is matpow"),
+        (("compare", "--set", "power=3"), "workload matpow has no parameter power; it takes size, n, dtype, method"),
+        (("compare", "--baseline", "cupy"), "there is no backend 'cupy'"),
+        (("report",), "there is no report at all in reports"),
+        (("report", "speed"), "there is no report speed in reports"),
+        (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION"),
+        (("run", "yours.py:f"), "there is no file yours.py"),
+        (("run", "mine.py:f"), "mine.py has no function 'f'; it has gram, inputs, nothing, unplaced"),
+        (("run", "mine.py:nothing"), "the function returns nothing and updates nothing"),
+        (("run", "mine.py:unplaced", "--input", "complex64[2]"), "dtype complex64 is not supported"),
+        (("run", "mine.py:unplaced", "--input", "float32(2)"), "is no number, no FILE.npy and not like float32[3,4]"),
+        (("draw", "mine.py:gram", "--devices", "dev9=cpu:0"), "logical device 'dev1' is not bound"),
+        (("draw", "mine.py:gram", "--devices", "dev1=gpu:x"), "'gpu:x' names no device"),
+        (("env", "remove"), "name the environments to remove"),
+        (("env", "sync", "theana"), "there is no environment 'theana'"),
+        (("bench", "--quick"), "there is no folder bench here"),
+    ],
+)  # fmt: skip
+def test_bad_input_says_what_would_be_right(folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    assert said in " ".join(xbackend(*arguments, cwd=folder, code=2).stderr.split())
+
+
+def test_a_damaged_program_file_is_named_as_one(folder: Path) -> None:
+    (folder / "program.json").write_text('{"format": "xbackend.program", "version": 1, "nodes": 3}')
+    assert "the program is damaged" in xbackend("draw", "program.json", cwd=folder, code=2).stderr

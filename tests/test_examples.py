@@ -1,0 +1,67 @@
+"""The programs of the tutorials, each run as a user would run it, on every backend, against their published values."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from xbackend.backends import registry
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def run_example(name: str, *arguments: str) -> str:
+    """Standard output of an example as a process of its own; a failure shows all that it wrote."""
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def records(output: str, op: str) -> list[tuple[str, str]]:
+    """(bound, executed) of every op of that name in a printed placement."""
+    return re.findall(rf"^{op} \(node \d+\): asked .*? = (\S+), executed (\S+),", output, re.MULTILINE)
+
+
+@pytest.fixture(params=registry.names())
+def name(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.param
+    return chosen
+
+
+def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
+    output = run_example("p1_name_devices.py", name)
+    assert f"{name}: pinned [[22.0, 28.0], [49.0, 64.0]]" in output
+    assert f"{name}: default [[22.0, 28.0], [49.0, 64.0]]" in output
+    assert records(output, "matmul") == [("cpu:0", "cpu:0")]
+    refused = re.search(r"refused: there is no device gpu:7 .*p1_name_devices.py:(\d+)\); there is cpu:0", output)
+    assert refused, output
+    assert "return a @ b" in (EXAMPLES / "p1_name_devices.py").read_text().splitlines()[int(refused[1]) - 1]
+
+
+def test_p2_two_products_on_two_devices(name: str) -> None:
+    output = run_example("p2_two_devices.py", name)
+    assert f"{name}: total [[44.0, 56.0], [98.0, 128.0]]" in output
+    assert sorted(records(output, "matmul")) == [("cpu:0", "cpu:0"), ("cpu:1", "cpu:1")]
+    assert records(output, "add") == [("cpu:0", "cpu:0")]
+    assert re.search(r"^transfer cpu:1 -> cpu:0: 16 bytes$", output, re.MULTILINE), output
+
+
+def test_p3_one_device_against_two(name: str) -> None:
+    output = run_example("p3_one_against_two.py", "--size", "64", name)
+    assert re.search(rf"^{name}: one device \d+\.\d ms, two \d+\.\d ms, speed-up \d+\.\d\d$", output, re.MULTILINE)
+
+
+def test_p4_shared_variable_on_one_device_function_on_another(name: str) -> None:
+    output = run_example("p4_shared_variable.py", name)
+    assert f"{name}: doubled [2.0, 4.0, 6.0]" in output
+    assert f"{name}: x is now [2.0, 3.0, 4.0], doubled [4.0, 6.0, 8.0]" in output
+
+
+def test_p6_rows_spread_over_three_devices(name: str) -> None:
+    output = run_example("p6_in_graph_replication.py", name)
+    assert f"{name}: rows [[9.0], [21.0], [33.0], [45.0]]" in output

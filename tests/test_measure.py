@@ -1,0 +1,580 @@
+"""Measuring: order, checks before the clock, rows for what fails, and the bridge to pytest-benchmark."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xbackend.backends import registry
+from xbackend.backends.base import Backend, Built, Settings
+from xbackend.backends.numpy import NumPyBackend
+from xbackend.backends.placement import Executed
+from xbackend.devices import Device
+from xbackend.errors import (
+    ArgumentError,
+    BackendUnavailable,
+    UnknownBackend,
+    UnsupportedOperation,
+    WorkerDied,
+    WorkloadError,
+)
+from xbackend.measure import compilers, figures, loop, replay, results, session, targets
+from xbackend.measure import machine as machine_module
+from xbackend.measure.session import Session
+from xbackend.measure.worker import Worker
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)
+OTHERS = [name for name in registry.names() if name != "numpy"]
+
+
+def here(backend_class: type[Backend] = NumPyBackend) -> Callable[..., Worker]:
+    """An opener whose worker is this process, whatever the backend is called."""
+
+    def opener(name: str, *, virtual_devices: int = 1, **_: Any) -> Worker:
+        backend = backend_class(name, Settings(virtual_devices))
+
+        def call(function: str, *arguments: Any) -> Any:
+            module, _, attribute = function.partition(":")
+            return getattr(import_module(module), attribute)(backend, *arguments)
+
+        return Worker(backend, call, 0.1, 0.2)
+
+    return opener
+
+
+def measured(
+    opener: Callable[..., Worker], backends: Sequence[str] = ("numpy",), processes: int = 1, **options: Any
+) -> Session:
+    """A finished session over two small sizes."""
+    tasks = [session.task("matpow", size=size) for size in (8, 16)]
+    candidates = [session.Candidate(t, b, d) for t in tasks for d in (1, 2) for b in backends]
+    found = Session(
+        candidates, processes=processes, threads=1, seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options
+    )
+    found.run()
+    return found
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_block_holds_every_group_once_in_an_order_of_its_own() -> None:
+    groups = [f"group {i}" for i in range(8)]
+    order = session.blocks(groups, 5, seed=1)
+    found = [order[i : i + 8] for i in range(0, 40, 8)]
+    assert all(sorted(block) == groups for block in found)
+    assert len({tuple(block) for block in found}) == 5
+    assert order == session.blocks(groups, 5, seed=1)
+    assert order != session.blocks(groups, 5, seed=2)
+
+
+def test_a_session_is_complete_and_interleaved() -> None:
+    done = measured(here(), ["numpy", "pytensor", "aesara"], processes=2)
+    assert all(c.status == "ok" and len(c.processes) == 2 for c in done.candidates), [c.reason for c in done.candidates]
+    assert len(done.order) == 2 * len(done.candidates)
+    half = len(done.candidates)
+    for part in (done.order[:half], done.order[half:]):
+        assert sorted(part) == sorted(c.label for c in done.candidates)
+    assert done.order[:half] != done.order[half:]
+    for candidate in done.candidates:
+        for process in candidate.processes:
+            assert done.order[process.order] == candidate.label
+        first, second = candidate.processes
+        assert second.started > first.started
+        assert None not in (getattr(first.phases, name) for name in first.phases.__struct_fields__)
+
+
+def test_progress_names_what_begins() -> None:
+    lines: list[str] = []
+    done = measured(here(), on_progress=lines.append)
+    assert all(any(c.label in line for line in lines) for c in done.candidates)
+    assert "[2/2] numpy with" in "".join(lines)
+
+
+# --- right before fast ------------------------------------------------------------------------------------------------
+
+
+class Wrong(NumPyBackend):
+    """One per mille off."""
+
+    def get(self, value: Any) -> np.ndarray:
+        return super().get(value) * np.float32(1.001)
+
+
+class NotFinite(NumPyBackend):
+    def get(self, value: Any) -> np.ndarray:
+        return super().get(value) * np.float32(np.nan)
+
+
+class OtherDType(NumPyBackend):
+    def get(self, value: Any) -> np.ndarray:
+        return super().get(value).astype(np.float64)
+
+
+class Moved(NumPyBackend):
+    """Says that everything ran on another device."""
+
+    def build(self, program: Any) -> Built:
+        built = super().build(program)
+        return Built(built.execute, lambda: {i: Executed(Device("cpu", 7)) for i in built.executed()})
+
+
+@pytest.mark.parametrize(
+    ("backend", "reason"),
+    [
+        (Wrong, "relative error 0.001 against the float64 oracle"),
+        (NotFinite, "relative error inf"),
+        (OtherDType, "the outputs are float64, the program says float32"),
+        (Moved, "ran on cpu:7"),
+    ],
+)
+def test_a_wrong_result_gives_no_timing(backend: type[Backend], reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def clock(*_: Any) -> Any:
+        raise AssertionError("the clock was started")
+
+    monkeypatch.setattr(loop, "_time", clock)
+    done = measured(here(backend))
+    rows = done.results("wrong", {}).measurements
+    assert [row.status for row in rows] == ["wrong"] * 4
+    assert all(reason in row.reason and not row.processes and row.median is None for row in rows)
+    assert results_survive(done)
+
+
+def results_survive(done: Session) -> bool:
+    """Whether the results can be stored and read back."""
+    import msgspec
+
+    stored = done.results("any", done.settings())
+    return msgspec.json.decode(msgspec.json.encode(stored), type=results.Results) == stored
+
+
+def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = 0
+
+    def opener(name: str, **options: Any) -> Worker:
+        nonlocal opened
+        opened += 1
+        return here(Wrong if opened > 2 else NumPyBackend)(name, **options)
+
+    done = measured(opener, processes=2)
+    assert {c.status for c in done.candidates} == {"wrong"}
+    assert not any(c.processes for c in done.candidates)
+
+
+def test_other_inputs_than_in_the_other_processes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = iter(map(str, range(100)))
+    monkeypatch.setattr(loop, "hash_of", lambda _: next(hashes))
+    rows = measured(here()).results("inputs", {}).measurements
+    assert sorted(row.status for row in rows) == ["ok", "ok", "wrong", "wrong"]
+    assert any("inputs are not those of the other processes" in row.reason for row in rows)
+
+
+def test_hash_of_inputs_sees_dtype_shape_and_content() -> None:
+    a = np.arange(4, dtype=np.float32)
+    different = [a, a.astype(np.float64), a.reshape(2, 2), a[::-1]]
+    assert len({loop.hash_of([x]) for x in different}) == 4
+    assert loop.hash_of([a]) == loop.hash_of([a.copy()])
+
+
+# --- the clock waits --------------------------------------------------------------------------------------------------
+
+
+class Asynchronous(NumPyBackend):
+    """Works in a thread of its own, as a GPU does; `execute` returns before the result is there."""
+
+    waits = True
+
+    def start(self) -> Any:
+        self.thread = ThreadPoolExecutor(1)
+        return super().start()
+
+    def build(self, program: Any) -> Built:
+        built = super().build(program)
+
+        def work(values: Sequence[Any]) -> Any:
+            time.sleep(0.003)
+            return built.execute(*values)[0]
+
+        return Built(lambda *values: [self.thread.submit(work, values)], built.executed)
+
+    def synchronize(self, values: Any) -> None:
+        if self.waits:
+            for value in values:
+                if isinstance(value, Future):
+                    value.result()
+
+    def get(self, value: Any) -> np.ndarray:
+        return super().get(value.result() if isinstance(value, Future) else value)
+
+
+class LaunchOnly(Asynchronous):
+    """Its synchronize does not wait."""
+
+    waits = False
+
+
+def test_a_timing_of_launches_is_found_out() -> None:
+    rows = measured(here(LaunchOnly)).results("launches", {}).measurements
+    assert {row.status for row in rows} == {"wrong"}
+    assert all("the clock does not wait for the work" in row.reason and not row.processes for row in rows)
+
+
+def test_an_asynchronous_backend_that_waits_passes() -> None:
+    done = measured(here(Asynchronous))
+    assert [c.reason for c in done.candidates] == [""] * 4
+    assert all(p.median >= 0.003 for c in done.candidates for p in c.processes)
+
+
+def test_work_that_is_remembered_instead_of_done_is_found_out() -> None:
+    """A round takes 4 ms, however many iterations it has."""
+    rounds = 0
+
+    def seconds(_: Any, iterations: int) -> float:
+        nonlocal rounds
+        rounds += 1
+        return 0.004
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "seconds_of", seconds)
+        with pytest.raises(loop.TimingError, match=r"twice the work takes \d\.\d\d times as long"):
+            loop.check_timing(lambda: time.sleep(0.004), lambda _: None, 1, 0.004)  # type: ignore[arg-type, func-returns-value]
+    assert rounds == loop.ATTEMPTS
+
+
+def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = iter(range(10_000))
+    monkeypatch.setattr(compilers, "counts", lambda: {"jax": next(counted)})
+    rows = measured(here()).results("compiled", {}).measurements
+    assert {row.status for row in rows} == {"wrong"}
+    assert "compiled in timed rounds" in rows[0].reason
+
+
+def test_a_child_process_counts_as_a_compiler() -> None:
+    before = compilers.counts()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    assert compilers.counts() != before
+
+
+@given(target=st.floats(0.001, 0.01), cost=st.floats(1e-5, 2e-3))
+def test_calibration_makes_rounds_long_enough(target: float, cost: float) -> None:
+    clock = 0.0
+
+    def call() -> None:
+        nonlocal clock
+        clock += cost
+
+    def seconds(_: Any, iterations: int) -> float:
+        start = clock
+        for _ in range(iterations):
+            call()
+        return clock - start
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loop, "seconds_of", seconds)
+        iterations = loop.calibrate(call, target)
+    assert iterations * cost >= target * 0.999
+    assert (iterations - 1) * cost <= 12 * target
+
+
+# --- what fails is a row ----------------------------------------------------------------------------------------------
+
+
+def test_a_backend_that_is_missing_is_a_row_and_the_rest_goes_on() -> None:
+    def opener(name: str, **options: Any) -> Worker:
+        if name == "pytensor":
+            raise BackendUnavailable("no such framework; type this")
+        return here()(name, **options)
+
+    done = measured(opener, ["numpy", "pytensor"], processes=2)
+    rows = done.results("missing", {}).measurements
+    assert {(row.backend, row.status) for row in rows} == {("numpy", "ok"), ("pytensor", "missing")}
+    assert all(row.reason == "no such framework; type this" for row in rows if row.backend == "pytensor")
+    assert results_survive(done)
+
+
+def test_a_worker_that_dies_costs_one_candidate() -> None:
+    opened: list[str] = []
+
+    def opener(name: str, **options: Any) -> Worker:
+        worker = here()(name, **options)
+        opened.append(name)
+
+        def call(function: str, job: dict[str, Any]) -> Any:
+            if job["parameters"]["size"] == 16:
+                raise WorkerDied("its worker was killed by SIGSEGV")
+            return loop.measure(worker.backend, job)
+
+        return Worker(worker.backend, call)
+
+    rows = measured(opener).results("died", {}).measurements
+    assert {(row.parameters["size"], row.status) for row in rows} == {(8, "ok"), (16, "failed")}
+    assert all("SIGSEGV" in row.reason for row in rows if row.status == "failed")
+
+
+def test_what_cannot_be_compiled_is_a_row() -> None:
+    class Unable(NumPyBackend):
+        def build(self, program: Any) -> Built:
+            raise UnsupportedOperation("no matmul here")
+
+    rows = measured(here(Unable)).results("unable", {}).measurements
+    assert {(row.status, row.reason) for row in rows} == {("failed", "no matmul here")}
+
+
+def test_too_few_devices_is_a_row() -> None:
+    def opener(name: str, **options: Any) -> Worker:
+        return here()(name, **{**options, "virtual_devices": 1})
+
+    rows = measured(opener).results("few", {}).measurements
+    assert {(row.devices, row.status) for row in rows} == {(1, "ok"), (2, "failed")}
+    assert any("has 1 devices of kind cpu (cpu:0), 2 were asked for" in row.reason for row in rows)
+
+
+def test_wrong_requests_are_errors_before_anything_is_measured() -> None:
+    def opener(*_: Any, **__: Any) -> Worker:
+        raise AssertionError("something was started")
+
+    for options, error in (
+        ({"backends": ["numpie"]}, UnknownBackend),
+        ({"devices": ()}, ArgumentError),
+        ({"devices": (0,)}, ArgumentError),
+        ({"processes": 0}, ArgumentError),
+        ({"parameters": [{"sizes": 3}]}, WorkloadError),
+        ({"workload": "matpot"}, WorkloadError),
+    ):
+        with pytest.raises(error):
+            session.compare(opener=opener, **options)  # type: ignore[arg-type]
+
+
+def test_threads_that_are_not_equal_are_warned_of() -> None:
+    assert session._thread_warnings({"threads": {"openblas": 2, "XLA": 2}}, 2) == []
+    assert "openblas 4" in session._thread_warnings({"threads": {"openblas": 4, "XLA": 2}}, 2)[0]
+    assert "at most 1" in session._thread_warnings({"threads": {"openblas": 1}}, 2)[0]
+
+
+# --- real processes ---------------------------------------------------------------------------------------------------
+
+
+def test_numpy_in_real_processes(tmp_path: Path) -> None:
+    found = session.compare(
+        "matpow", parameters=[{"size": 64}], backends=["numpy"], devices=(1, 2), processes=2, threads=1
+    )
+    assert [row.status for row in found.measurements] == ["ok", "ok"], [row.reason for row in found.measurements]
+    for row in found.measurements:
+        assert len(row.processes) == 2
+        assert row.bindings == {"dev0": "cpu:0", "dev1": f"cpu:{row.devices - 1}"}
+        assert row.operations == 2 * 9 * 2 * 64**3 + 64**2
+        assert row.parity is not None and row.parity.passed
+        assert {op["status"] for op in row.placement["ops"]} == {"as asked"}
+        for process in row.processes:
+            phases = [getattr(process.phases, name) for name in process.phases.__struct_fields__]
+            assert all(seconds is not None and seconds >= 0 for seconds in phases)
+            assert process.iterations * process.median >= 1e-3
+    results.save(found, tmp_path / "results.json")
+    assert results.load(tmp_path / "results.json") == found
+
+
+def test_the_measuring_loop_brings_nothing_along() -> None:
+    code = "import sys; import xbackend.measure.loop, xbackend.measure.figures; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    assert not {"msgspec", "execnet", "pytest", "rich", "matplotlib", "tensorflow"} & set(loaded.split())
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+
+
+def test_the_fingerprint_is_of_stable_fields_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = machine_module.machine()
+    assert before == machine_module.machine()
+    monkeypatch.setattr("platform.python_version", lambda: "3.99.0")
+    monkeypatch.setattr("platform.release", lambda: "99")
+    monkeypatch.setattr(machine_module, "_memory", lambda: before.memory_bytes + 4096)
+    assert machine_module.machine().fingerprint == before.fingerprint
+    monkeypatch.setattr(machine_module, "cores", lambda: before.cores + 1)
+    assert machine_module.machine().fingerprint != before.fingerprint
+
+
+# --- figures ----------------------------------------------------------------------------------------------------------
+
+
+def test_ratio_and_its_interval() -> None:
+    assert targets.ratio([([2.0, 4.0], [1.0, 2.0])]) == (2.0, [2.0, 2.0])
+    generator = np.random.default_rng(0)
+    pairs = [(list(0.5 + generator.random(50) / 10), list(1.0 + generator.random(50) / 10)) for _ in range(5)]
+    value, (low, high) = targets.ratio(pairs)
+    assert low <= value <= high
+    assert 0.5 < value < 0.55 and high - low < 0.05
+    assert targets.ratio(pairs) == (value, [low, high])
+
+
+def test_sides_take_turns() -> None:
+    seen: list[str] = []
+
+    def side(name: str) -> Callable[[int], float]:
+        def run(iterations: int) -> float:
+            seen.append(name)
+            return 0.001 * iterations
+
+        return run
+
+    seconds, iterations = figures.in_turn([side("ours"), side("theirs")], 3, 0.01)
+    assert [len(s) for s in seconds] == [3, 3] and min(iterations) >= 10
+    assert seen[-6:] == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
+
+
+def test_blas_called_directly_computes_the_product() -> None:
+    with registry.get("numpy").load() as backend:
+        found = figures.blas(backend, {"size": 64, "rounds": 2})
+    assert len(found["ours"]) == 2
+    assert all(len(library["seconds"]) == 2 and library["file"] for library in found["libraries"])
+
+
+def test_a_figure_that_was_not_measured_says_why() -> None:
+    def opener(name: str, **options: Any) -> Worker:
+        raise BackendUnavailable("not here")
+
+    collected = targets.collect(["pytensor"], opener=opener)
+    found = [targets.figure(part, collected["pytensor"]) for part in targets.parts(True)]
+    assert all(f.value is None and f.reached is None and f.reason == "not here" for f in found)
+    assert targets.machine_figure(collected.values()).value is None
+
+
+@pytest.mark.parametrize("backend", OTHERS)
+def test_every_framework_has_a_hand_written_version(backend: str) -> None:
+    from xbackend.backends import handwritten
+
+    assert handwritten.exists(registry.get(backend))
+
+
+def test_import_and_tracing_figures() -> None:
+    found = targets.import_figure([0.05, 0.06, 0.07], [0.03, 0.03, 0.03])
+    assert found.value == pytest.approx(0.03) and found.reached in (True, False)
+    once, growth = targets.tracing_figures([0.1, 0.1, 0.1], [0.2, 0.2, 0.2])
+    assert (once.value, once.reached, growth.value, growth.reached) == (0.1, True, 2.0, True)
+
+
+# --- replay -----------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e6, allow_nan=False), min_size=1, max_size=30), st.integers(1, 1000))
+def test_replay_is_exact(rounds: list[float], iterations: int) -> None:
+    kept: list[Any] = []
+    benchmark = fixture(kept.append)
+    replay.feed(benchmark, rounds, iterations, {"backend": "numpy"})
+    (metadata,) = kept
+    assert metadata.stats.data == rounds
+    assert metadata.as_dict()["stats"]["iterations"] == iterations
+    assert metadata.as_dict()["options"]["timer"] == "recorded in a worker"
+    assert metadata.extra_info == {"backend": "numpy"}
+
+
+def fixture(add: Callable[[Any], None]) -> Any:
+    """pytest-benchmark's own fixture, outside of a test."""
+    from types import SimpleNamespace
+
+    from pytest_benchmark.fixture import BenchmarkFixture
+    from pytest_benchmark.utils import NameWrapper
+
+    return BenchmarkFixture(
+        SimpleNamespace(name="test", nodeid="bench::test"),
+        add_stats=add,
+        logger=None,
+        warner=None,
+        disabled=False,
+        timer=NameWrapper(replay.CLOCK),
+        **dict.fromkeys(("disable_gc", "cprofile", "cprofile_loops", "cprofile_dump"), None),
+        **dict.fromkeys(("min_rounds", "min_time", "max_time", "calibration_precision"), 1),
+        **dict.fromkeys(("warmup", "warmup_iterations", "precision", "confidence"), None),
+    )
+
+
+BENCH = """
+import pytest
+from xbackend.measure.replay import MARK
+pytestmark = MARK
+ROUNDS = [0.1, 0.1 + 0.2, 1e-9]
+
+@pytest.mark.parametrize("backend", ["numpy", "pytensor"])
+def test_one(backend, replay):
+    replay(ROUNDS, 7, {"backend": backend})
+
+def test_two(replay, request):
+    replay(ROUNDS)
+    if request.config.getoption("--break"):
+        exec(request.config.getoption("--break"))
+"""
+CONFTEST = """
+pytest_plugins = ["xbackend.measure.replay"]
+def pytest_addoption(parser):
+    parser.addoption("--break", default="")
+"""
+
+
+def run_bench(folder: Path, *options: str) -> tuple[int, str, list[dict[str, Any]]]:
+    """Exit status, output and saved runs of a small suite."""
+    (folder / "test_it.py").write_text(BENCH)
+    (folder / "conftest.py").write_text(CONFTEST)
+    command = [sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), *options]
+    done = subprocess.run(
+        [*command, f"--benchmark-storage={folder}/saved", "-p", "no:cacheprovider"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    saved = [json.loads(path.read_text()) for path in sorted(folder.glob("saved/*/*.json"))]
+    return done.returncode, done.stdout + done.stderr, saved
+
+
+def test_saved_runs_hold_what_was_recorded_and_are_compared(tmp_path: Path) -> None:
+    status, output, (saved,) = run_bench(tmp_path, "--benchmark-save=a", "--benchmark-save-data")
+    assert status == 0, output
+    assert saved["xbackend"] == {"complete": True}
+    assert [b["fullname"] for b in saved["benchmarks"]] == [
+        "test_it.py::test_one[numpy]",
+        "test_it.py::test_one[pytensor]",
+        "test_it.py::test_two",
+    ]
+    assert all(b["stats"]["data"] == [0.1, 0.1 + 0.2, 1e-9] for b in saved["benchmarks"])
+    assert saved["benchmarks"][0]["stats"]["iterations"] == 7
+    status, output, _ = run_bench(tmp_path, "--benchmark-compare", "--benchmark-compare-fail=median:1%")
+    assert status == 0 and "test_one[numpy] (NOW)" in output and "(0001_a)" in output, output
+
+
+@pytest.mark.parametrize("how", ["assert False", "raise KeyboardInterrupt", "raise SystemExit(1)", "pytest.skip('x')"])
+def test_a_partial_benchmark_is_not_saved_as_complete(tmp_path: Path, how: str) -> None:
+    status, output, saved = run_bench(tmp_path, "--benchmark-save=a", f"--break={how}")
+    names = [b["name"] for run in saved for b in run["benchmarks"]]
+    assert names == ["test_one[numpy]", "test_one[pytensor]"], output
+    assert status == 0 if "skip" in how else status != 0
+    assert all(run["xbackend"] == {"complete": False} for run in saved if "skip" not in how)
+
+
+def test_a_comparison_that_matches_nothing_fails(tmp_path: Path) -> None:
+    run_bench(tmp_path, "--benchmark-save=a", "-k", "one")
+    status, output, _ = run_bench(tmp_path, "--benchmark-compare", "-k", "two")
+    assert status == 1 and "no benchmark of this run is in the saved run" in output, output
+
+
+def test_the_replay_needs_its_clock(tmp_path: Path) -> None:
+    (tmp_path / "test_more.py").write_text("def test_unmarked(replay):\n    replay([1.0])\n")
+    status, output, _ = run_bench(tmp_path)
+    assert status == 1 and "needs the mark xbackend.measure.replay.MARK" in output
+
+
+def test_bench_is_stopped_by_an_unknown_backend() -> None:
+    command = [sys.executable, "-m", "pytest", "bench", "--backends=numpie", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 4 and "no backend numpie; there is numpy" in done.stderr

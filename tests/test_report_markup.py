@@ -1,0 +1,122 @@
+"""Foreign text stays text in everything that a report is made of, and foreign numbers are shown as they are."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+from hypothesis import example, given, settings
+from report_helpers import (
+    NASTY,
+    READER,
+    any_results,
+    check_document,
+    check_svg,
+    flat,
+    markdown_of,
+    measured,
+    of,
+    rows_of,
+    shown,
+)
+
+from xbackend import report
+from xbackend.measure.results import Results
+from xbackend.report import blocks, markdown, text
+
+
+@given(NASTY)
+@example("`|`\\")
+@settings(max_examples=400)
+def test_text_is_shown_as_it_is(foreign: str) -> None:
+    table = blocks.table(("a", "b"), [[foreign, "x"], ["y", foreign]])
+    source = markdown.write(
+        [blocks.Heading(2, foreign), blocks.paragraph(foreign), table, blocks.Image("f.svg", foreign)]
+    )
+    expected = text.plain(foreign)
+    assert rows_of(source) == [["a", "b"], [expected, "x"], ["y", expected]]
+    tokens = READER.parse(source)
+    inline = [shown(t) for t in tokens if t.type == "inline"]
+    # An empty paragraph leaves nothing.
+    assert inline[0] == expected and (not expected or inline[1] == expected)
+    kinds = {t.type for t in flat(tokens)}
+    assert not kinds & {"html_inline", "html_block", "link_open", "code_inline", "em_open", "strong_open", "s_open"}
+    assert not kinds & {"fence", "code_block", "hr", "bullet_list_open", "ordered_list_open", "blockquote_open"}
+    assert sum(t.type == "image" for t in flat(tokens)) == 1
+
+
+@given(any_results())
+@settings(max_examples=150)
+def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results) -> None:
+    check_document(markdown_of(found))
+    headers, rows = report.summary_table(found)
+    assert all(len(row) == len(headers) for row in rows) and len(rows) == len(found.measurements)
+    assert not any(ord(c) < 32 for row in rows for cell in row for c in cell)
+
+
+@given(any_results())
+@settings(max_examples=25)
+def test_any_text_and_number_in_any_field_gives_sound_plots(found: Results) -> None:
+    for name, data in report.render(found).items():
+        assert re.fullmatch(r"report\.md|[a-z0-9-]+\.svg", name)
+        if name.endswith(".svg"):
+            check_svg(data)
+
+
+@given(NASTY)
+def test_a_drawing_stays_in_its_fence(foreign: str) -> None:
+    source = markdown.write([blocks.Drawing(f"flowchart TD\n  a --> b\n{foreign}\n"), blocks.paragraph("after")])
+    tokens = READER.parse(source)
+    assert [t.type for t in tokens] == ["fence", "paragraph_open", "inline", "paragraph_close"]
+    assert tokens[0].info == "mermaid" and tokens[0].content.startswith("flowchart TD\n  a --> b")
+    assert "<" not in tokens[0].content
+
+
+def test_labels_are_not_mathematics() -> None:
+    small = [measured("_$x", [0.1, 0.2]), measured("$\\frac$", [0.1]), measured("日本", [1.0])]
+    found = of(*small, measured("_$x", [0.3], parameters={"size": 16}))
+    files = report.render(found)
+    assert "_$x on 1 device" in files["medians-01-matpow.svg"].decode()
+    assert "_$x on 1 device" in files["sizes-01-matpow.svg"].decode()
+
+
+def test_times_without_a_place_on_an_axis_are_not_drawn() -> None:
+    odd = [measured("below", [1e-20, 1.0]), measured("around", [1e-13, 1.9e12])]
+    files = report.render(of(*odd, measured("below", [1.0], parameters={"size": 16})))
+    words = files["medians-01-matpow.svg"].decode()
+    assert "500.0 ms" in words and words.count("no time") == 1
+    check_svg(files["sizes-01-matpow.svg"])
+
+
+# Units.
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        *[
+            (None, text.NOTHING),
+            (math.nan, "nan"),
+            (-math.inf, "-inf"),
+            (0.0, "0"),
+            (0.99961, "1.00"),
+            (1234.0, "1230"),
+        ],
+        *[(9.996, "10.0"), (-2.5, "-2.50"), (1e-9, "1.00e-09"), (1e9, "1.00e+09"), (10**400, "inf")],
+    ],
+)
+def test_numbers(value: float | None, expected: str) -> None:
+    assert text.number(value) == expected
+
+
+def test_units_of_time_and_size() -> None:
+    assert [text.time(t) for t in (2.0, 2e-3, 2e-6, 2e-9)] == ["2.000 s", "2.000 ms", "2.000 µs", "2.000 ns"]
+    assert text.time_unit([None, math.nan, 1e-5, 2e-3, 3.0]) == ("ms", 1e-3)
+    assert [text.size(n) for n in (0, 1023, 1024, 3 << 20, 1 << 60)] == [
+        "0 B",
+        "1023 B",
+        "1.00 KiB",
+        "3.00 MiB",
+        "1050000 TiB",
+    ]

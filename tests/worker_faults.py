@@ -1,0 +1,125 @@
+"""What can go wrong in a worker; the tests run these functions there (`RemoteBackend.call`)."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+from xbackend.errors import DeviceUnavailable
+from xbackend.workers.serving import Held, Host
+
+
+def pid(backend):
+    return os.getpid(), os.getsid(0), os.getpgid(0)
+
+
+def echo(backend, *arguments):
+    return arguments
+
+
+def variable(backend, name):
+    return os.environ.get(name)
+
+
+def path_of(backend, module):
+    """Where a module comes from there; None if it is not to be found."""
+    try:
+        return __import__(module).__file__
+    except ImportError:
+        return None
+
+
+def modules(backend):
+    return sorted({name.partition(".")[0] for name in sys.modules})
+
+
+def segfault(backend):
+    ctypes.string_at(0)
+
+
+def by_signal(backend, number):
+    os.kill(os.getpid(), number)
+    time.sleep(10)
+
+
+def leave(backend, status):
+    sys.stderr.write("so long\n")
+    sys.stderr.flush()
+    os._exit(status)
+
+
+def hang(backend, data=None):
+    time.sleep(3600)
+
+
+def hang_holding_the_gil(backend):
+    ctypes.PyDLL(None).sleep(3600)
+
+
+def stop(backend):
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def exhaust(backend):
+    return np.ones(1 << 40)
+
+
+def garbage(backend):
+    print("garbage " * 100_000)
+    sys.stdout.flush()
+    os.write(1, b"\x00\xff" * 100_000)
+    sys.stderr.write("x" * 1_000_000)
+    return "fine"
+
+
+def shouted(backend):
+    for number in range(100):
+        print(f"line {number}", file=sys.stderr)
+    sys.stderr.flush()
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def children(backend):
+    """A child, and a grandchild that left the process group and whose parent is gone."""
+    child = subprocess.Popen(["sleep", "3600"])
+    code = "import os\nif os.fork(): os._exit(0)\nos.setsid()\nprint(os.getpid(), flush=True)\n"
+    code += "os.dup2(2, 1)\nos.execlp('sleep', 'sleep', '3600')"
+    daemon = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False, text=True)
+    return child.pid, int(daemon.stdout)
+
+
+def unavailable(backend):
+    raise DeviceUnavailable("there is no device gpu:7; there is cpu:0")
+
+
+def value_error(backend):
+    raise ValueError("not mine: ü | \n second line")
+
+
+def exits(backend):
+    sys.exit(3)
+
+
+def execute(backend, built, value):
+    return [Held(result) for result in built.execute(value)]
+
+
+def not_plain(backend):
+    return object()
+
+
+def allocate(backend, size):
+    return len(np.empty(size, np.uint8))
+
+
+def held(backend):
+    """The numbers of what the worker keeps for the other side."""
+    (host,) = [item for item in gc.get_objects() if isinstance(item, Host)]
+    return sorted(host.held)

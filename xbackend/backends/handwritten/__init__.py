@@ -1,0 +1,54 @@
+"""The calls that a user of a framework writes by hand: what xbackend's own calls are measured against.
+
+One module for each environment, found by its name, with ``product(mode, dtype)`` (of two matrices) and
+``sum_of_powers(mode, dtype, n)`` (A^n + B^n as a chain of products). ``mode`` is what follows the environment in the
+backend's name: ``xla`` in ``tensorflow-xla``, empty in ``tensorflow``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.registry import Entry
+from xbackend.errors import UnsupportedOperation
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """``call`` is the user's function, ``place`` makes an array what that user has, ``wait`` returns when a result is
+    computed.
+    """
+
+    call: Callable[..., Any]
+    place: Callable[[np.ndarray], Any]
+    wait: Callable[[Any], object]
+
+
+def exists(entry: Entry) -> bool:
+    """Whether there is a hand-written version for the backend's framework."""
+    return find_spec(f"{__name__}.{entry.environment}") is not None
+
+
+def find(entry: Entry, what: str, *arguments: Any) -> ByHand:
+    """The hand-written version of ``what`` for a backend. Raises `UnsupportedOperation` where nobody wrote one."""
+    name = f"{__name__}.{entry.environment}"
+    if not exists(entry):
+        raise UnsupportedOperation(f"backend {entry.name} has no hand-written version: there is no module {name}")
+    module = import_module(name)
+    mode = entry.name.removeprefix(entry.environment).lstrip("-")
+    found: ByHand = getattr(module, what)(mode, *arguments)
+    return found
+
+
+def chain(matrix: Any, n: int, product: Callable[[Any, Any], Any]) -> Any:
+    """The n-th power by n - 1 products."""
+    power = matrix
+    for _ in range(n - 1):
+        power = product(power, matrix)
+    return power

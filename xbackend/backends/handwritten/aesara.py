@@ -1,0 +1,35 @@
+"""Aesara by hand: `aesara.function`, in one of its modes; NumPy arrays in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import aesara
+import aesara.tensor as at
+import numpy as np
+
+from xbackend.backends.handwritten import ByHand, chain
+
+
+def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
+    modes: dict[str, str | None] = {"": None, "numba": "NUMBA", "jax": "JAX"}
+    a, b = at.matrix("a", dtype=dtype), at.matrix("b", dtype=dtype)
+    return ByHand(aesara.function([a, b], build(a, b), mode=modes[mode]), np.array, _wait)
+
+
+def _wait(result: Any) -> None:
+    """In mode JAX the result may still be computed; in the others it is there."""
+    if "jax" in sys.modules:
+        sys.modules["jax"].block_until_ready(result)
+
+
+def product(mode: str, dtype: str) -> ByHand:
+    """Two matrices multiplied."""
+    return _by_hand(mode, dtype, at.dot)
+
+
+def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
+    """A^n + B^n."""
+    return _by_hand(mode, dtype, lambda a, b: chain(a, n, at.dot) + chain(b, n, at.dot))

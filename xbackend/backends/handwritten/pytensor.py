@@ -1,0 +1,40 @@
+"""PyTensor by hand: `pytensor.function`, in one of its modes; NumPy arrays in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytensor
+import pytensor.tensor as pt
+from pytensor.compile.mode import Mode
+
+from xbackend.backends.handwritten import ByHand, chain
+
+
+def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
+    modes: dict[str, Callable[[], Any]] = {
+        "": lambda: None,
+        "c": lambda: Mode(linker="cvm", optimizer="fast_run"),
+        "jax": lambda: "JAX",
+    }
+    a, b = pt.matrix("a", dtype=dtype), pt.matrix("b", dtype=dtype)
+    return ByHand(pytensor.function([a, b], build(a, b), mode=modes[mode]()), np.array, _wait)
+
+
+def _wait(result: Any) -> None:
+    """In mode JAX the result may still be computed; in the others it is there."""
+    if "jax" in sys.modules:
+        sys.modules["jax"].block_until_ready(result)
+
+
+def product(mode: str, dtype: str) -> ByHand:
+    """Two matrices multiplied."""
+    return _by_hand(mode, dtype, lambda a, b: a @ b)
+
+
+def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
+    """A^n + B^n."""
+    return _by_hand(mode, dtype, lambda a, b: chain(a, n, pt.dot) + chain(b, n, pt.dot))

@@ -1,0 +1,396 @@
+"""What the generations of the Theano lineage share: one adapter for PyTensor and Aesara, in all their modes.
+
+A program becomes one graph of the framework, gradients by the framework's own ``grad`` on that graph; `placed` cuts it
+into stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`)
+says what its modules are called and where it differs; a mode (`lineage_modes.py`) what a value is and how a stage is
+compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from xbackend.backends import lineage_blas, threads
+from xbackend.backends.base import Backend, Built, Value
+from xbackend.backends.lineage_ops import TABLE, Row
+from xbackend.backends.placed import Plan, StageRunner, cut, transfer_op
+from xbackend.backends.placement import Executed
+from xbackend.devices import Device
+from xbackend.errors import BackendUnavailable, UnsupportedOperation
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Node, Program, generate
+
+if TYPE_CHECKING:
+    from xbackend.backends.lineage_modes import Compiled, Mode
+    from xbackend.program.shared import SharedVariable
+
+Variable = Any  # of the framework
+
+# Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and all
+# three modes would spend their time on folding them.
+LARGE = 64
+
+
+class Cell:
+    """The storage of a shared variable: its value, and the device that it is on."""
+
+    __slots__ = ("device", "value")
+
+    def __init__(self, value: Value, device: Device) -> None:
+        self.value, self.device = value, device
+
+
+@dataclass
+class Graph:
+    """A program lowered: its framework variables by node, and those whose values come from outside."""
+
+    program: Program
+    variables: list[Variable] = field(default_factory=list)
+    arguments: list[Variable] = field(default_factory=list)
+    shared: dict[int, Variable] = field(default_factory=dict)
+    resident: dict[int, Variable] = field(default_factory=dict)  # large constants
+    sources: dict[Variable, Device] = field(default_factory=dict)
+
+    def device(self, node: int) -> Device:
+        return Device.parse(self.program.nodes[node].device or "")
+
+
+class LineageBackend(Backend):
+    """A generation in a mode. Subclasses set ``package``, ``make_mode`` and what differs."""
+
+    package: ClassVar[str]
+    flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
+    options: ClassVar[Mapping[str, str]] = {}  # further configuration of the generation
+    rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
+    mode: Mode
+
+    # Starting.
+
+    def make_mode(self) -> Mode:
+        """The mode, once the framework is imported."""
+        raise NotImplementedError
+
+    def module(self, name: str = "") -> ModuleType:
+        """A module of the framework."""
+        return import_module(f"{self.package}{'.' if name else ''}{name}")
+
+    def start(self) -> Iterable[Device]:
+        self._limit_threads()
+        self.blas = lineage_blas.choose()
+        self._configure()
+        try:
+            self.framework = self.module()
+            self.T = self.module("tensor")
+        except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
+            raise BackendUnavailable(
+                f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
+                f"pip install 'xbackend[{self.package}]', or let xbackend make its environment: "
+                f"xbackend env sync {self.package}"
+            ) from error
+        self._configure_imported()
+        graph = self.module("graph.basic")
+        self.Transfer = transfer_op(self.module("graph.op").Op, graph.Apply)
+        self.mode = self.make_mode()
+        devices = tuple(self.mode.start())
+        if self.settings.threads is not None and self.blas is not None:
+            from threadpoolctl import threadpool_limits
+
+            threadpool_limits(self.settings.threads, user_api="blas")
+        return devices
+
+    def _limit_threads(self) -> None:
+        # Libraries read these when they are loaded; those of NumPy already are, and are limited by threadpoolctl.
+        if self.settings.threads is not None:
+            os.environ.update(threads.environment(self.settings.threads))
+            os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
+
+    def _wanted(self) -> dict[str, str]:
+        """The configuration that programs of exact dtypes and a fast product need."""
+        # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
+        wanted = {"floatX": "float64", **self.options}
+        if self.blas is not None:
+            wanted["blas__ldflags"] = self.blas.ldflags
+            if self.blas.cxxflags:
+                wanted["gcc__cxxflags"] = self.blas.cxxflags
+        return wanted
+
+    def _configure(self) -> None:
+        """Configuration for the import, in front of the user's own, which so has the last word."""
+        if self.package in sys.modules:
+            return
+        home = os.environ.get("XBACKEND_HOME") or os.path.join(
+            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
+        )
+        # A directory of its own per version: what is compiled there outlives the process. Two processes may share it;
+        # the framework locks it.
+        version = importlib.metadata.version(self.package) if self._installed() else "missing"
+        compiled = Path(home).expanduser().absolute() / "compiled" / f"{self.package}-{version}"
+        wanted = {"base_compiledir": str(compiled), **self._wanted()}
+        own = ",".join(f"{k}={v}" for k, v in wanted.items())
+        os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
+
+    def _installed(self) -> bool:
+        return importlib.util.find_spec(self.package) is not None
+
+    def _configure_imported(self) -> None:
+        """The same for a framework that the user's own script imported before."""
+        config = self.framework.config
+        for name, value in self._wanted().items():
+            present = getattr(config, name)
+            if name == "gcc__cxxflags":
+                if value not in present:
+                    setattr(config, name, f"{present} {value}".strip())
+            elif name == "blas__ldflags":
+                if not present:
+                    config.blas__ldflags = value
+            elif str(present) != value:
+                setattr(config, name, type(present)(value == "True") if isinstance(present, bool) else value)
+
+    # Values and state.
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        return self.mode.put(array, device)
+
+    def get(self, value: Value) -> np.ndarray:
+        return np.array(value)
+
+    def device_of(self, value: Value) -> Device:
+        return self.mode.device_of(value)
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        self.mode.synchronize(values)
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Cell:
+        return Cell(self.put(array, device), device)
+
+    def read_storage(self, storage: Cell) -> np.ndarray:
+        return self.get(storage.value)
+
+    def write_storage(self, storage: Cell, array: np.ndarray) -> None:
+        storage.value = self.put(array, storage.device)
+
+    # Programs.
+
+    def build(self, program: Program) -> Built:
+        with self._deep(len(program.nodes)):
+            graph = self._lower(program)
+            order = [*program.outputs, *program.updates.values()]
+            outputs = [(graph.variables[i], graph.device(i)) for i in order]
+            plan = cut(graph.sources, outputs, self.Transfer)
+            return _Assembly(self, graph, plan).built()
+
+    @contextlib.contextmanager
+    def _deep(self, nodes: int) -> Iterator[None]:
+        """The lineage's gradient and its rewrites recurse along the graph."""
+        before = sys.getrecursionlimit()
+        sys.setrecursionlimit(max(before, 1000 + 50 * nodes))
+        try:
+            yield
+        finally:
+            sys.setrecursionlimit(before)
+
+    def _lower(self, program: Program) -> Graph:
+        graph = Graph(program)
+        targets = {n.inputs[1] for n in program.nodes if n.op == "grad"}
+        known: set[Variable] = set()
+        gradients: dict[int, Variable] = {}
+        for i, node in enumerate(program.nodes):
+            if node.op == "grad":
+                if i not in gradients:
+                    gradients.update(self._gradients(graph, i))
+                variable = gradients[i]
+            else:
+                variable = self._lower_node(graph, i, node)
+            variable = self._exact(variable, node)
+            if i in targets and variable in known:
+                # An op that changes nothing returned its input; the gradient is that of this node only.
+                variable = self.T.tensor_copy(variable)
+            known.add(variable)
+            graph.variables.append(variable)
+        return graph
+
+    def _lower_node(self, graph: Graph, i: int, node: Node) -> Variable:
+        inputs = [graph.variables[j] for j in node.inputs]
+        if node.op in ("input", "shared") or (node.op in GENERATORS and node.op != "full" and node.aval.size > LARGE):
+            variable = self.T.TensorType(node.dtype.value, shape=node.shape)(name=f"{node.op}_{i}")
+            graph.sources[variable] = graph.device(i)
+            if node.op == "input":
+                graph.arguments.append(variable)
+            else:
+                (graph.shared if node.op == "shared" else graph.resident)[i] = variable
+            return variable
+        if node.op == "transfer":
+            return self.Transfer(graph.device(node.inputs[0]), graph.device(i))(*inputs)
+        row = self.rows.get(node.op) or TABLE[node.op]
+        try:
+            return row(self.T, node, inputs)
+        except Exception as error:
+            raise self._unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
+
+    def _exact(self, variable: Variable, node: Node) -> Variable:
+        """The variable with the dtype and the static shape of its node, where the framework lost one of them."""
+        if variable.dtype != node.dtype.value:
+            variable = self.T.cast(variable, node.dtype.value)
+        if tuple(variable.type.shape) != node.shape:
+            variable = self.T.specify_shape(variable, node.shape)
+        return variable
+
+    def _gradients(self, graph: Graph, first: int) -> dict[int, Variable]:
+        """All gradients of one loss, as far as what they belong to is lowered, in one backward pass."""
+        nodes = graph.program.nodes
+        loss = nodes[first].inputs[0]
+        group = [
+            i
+            for i in range(first, len(nodes))
+            if nodes[i].op == "grad" and nodes[i].inputs[0] == loss and nodes[i].inputs[1] < first
+        ]
+        wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
+        try:
+            found = self.framework.grad(
+                graph.variables[loss], [graph.variables[j] for j in wrt], disconnected_inputs="ignore"
+            )
+        except Exception as error:
+            raise self._unsupported("the gradient", nodes[first], error) from error
+        by_target = dict(zip(wrt, found, strict=True))
+        return {i: by_target[nodes[i].inputs[1]] for i in group}
+
+    def _unsupported(self, what: str, node: Node | None, error: Exception) -> Exception:
+        """What to raise for an error of the framework while lowering or compiling."""
+        if isinstance(error, MemoryError | UnsupportedOperation):
+            return error
+        where = f" (at {node.source})" if node is not None and node.source else ""
+        reason = str(error).strip() or "no reason given"
+        return UnsupportedOperation(
+            f"backend {self.name} cannot do {what}{where}: {type(error).__name__}: {reason[:2000]}"
+        )
+
+    def compile_stage(
+        self, label: str, inputs: Sequence[Variable], outputs: Sequence[Variable], device: Device, mutable: set[Variable]
+    ) -> Compiled:
+        """A part of the graph, compiled for its device. Raises `UnsupportedOperation`."""
+        wrapped = [self.framework.In(v, mutable=v in mutable) for v in inputs]
+        try:
+            function = self.framework.function(
+                wrapped, list(outputs), mode=self.mode.compile_mode, on_unused_input="ignore"
+            )
+            return self.mode.innermost(function, [v.type for v in inputs], device)
+        except Exception as error:
+            raise self._unsupported(label, None, error) from error
+
+    # Description.
+
+    def describe(self) -> dict[str, Any]:
+        packages = (self.package, *self.mode.packages)
+        config = self.framework.config
+        return {
+            "blas": self.mode.describe_blas(),
+            "compiler": str(config.cxx),
+            "devices": [str(d) for d in self.devices],
+            "floatX": str(config.floatX),
+            "linker": self.mode.linker_name,
+            "mode": self.mode.name,
+            "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
+            "versions": {
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                **{p: importlib.metadata.version(p) for p in packages},
+            },
+        }
+
+
+class _Assembly:
+    """The compiled stages of one program, put together to one callable."""
+
+    def __init__(self, backend: LineageBackend, graph: Graph, plan: Plan) -> None:
+        self.backend, self.graph, self.plan = backend, graph, plan
+        program = graph.program
+        self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}
+        self.constants = [
+            backend.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident
+        ]
+        self.sources = [*graph.arguments, *graph.shared.values(), *graph.resident.values()]
+        self.outputs = [graph.variables[i] for i in (*program.outputs, *program.updates.values())]
+        self.targets = [self.cells[i] for i in program.updates]
+        self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
+
+    def built(self) -> Built:
+        one_device = len({*self.graph.sources.values(), *(s.device for s in self.plan.stages)}) <= 1
+        if one_device and not self.plan.moves and self.backend.mode.plain:
+            return Built(self._plain(), self._executed)
+        return Built(self._staged(), self._executed)
+
+    def _plain(self) -> Callable[..., Sequence[Value]]:
+        """One stage on one device: the framework's innermost callable itself, unless there is state."""
+        backend, graph = self.backend, self.graph
+        # What is updated may be overwritten in place, as in a function of the framework with updates. With several
+        # devices that would need care: a value could be part of two stages.
+        alone = len(backend.devices) == 1
+        mutable = {graph.shared[i] for i in graph.program.updates} if alone and backend.mode.mutates else set()
+        device = next(iter(graph.sources.values()), None) or graph.device(graph.program.outputs[0])
+        compiled = backend.compile_stage(graph.program.name, self.sources, self.outputs, device, mutable)
+        self.devices.update(dict.fromkeys(self.outputs, compiled.device))
+        return self._with_state(compiled.call)
+
+    def _with_state(self, call: Callable[..., Sequence[Value]]) -> Callable[..., Sequence[Value]]:
+        constants, cells, targets = self.constants, list(self.cells.values()), self.targets
+        n = len(self.graph.program.outputs)
+        if not cells and not constants:
+            return call
+
+        def execute(*values: Value) -> Sequence[Value]:
+            results = call(*values, *[cell.value for cell in cells], *constants)
+            for cell, value in zip(targets, results[n:], strict=True):
+                cell.value = value
+            return results[:n]
+
+        return execute
+
+    def _staged(self) -> Callable[..., Sequence[Value]]:
+        backend, plan = self.backend, self.plan
+        name = self.graph.program.name
+        compiled = [
+            backend.compile_stage(f"stage {k} of {name}", s.inputs, s.outputs, s.device, set())
+            for k, s in enumerate(plan.stages)
+        ]
+        calls = [backend.mode.on_device(c) for c in compiled]
+        run = StageRunner(plan, calls, self.sources, self.outputs, backend.mode.move, self._read_devices)
+        return self._with_state(lambda *values: run(values))
+
+    def _read_devices(self, values: Mapping[Variable, Value]) -> None:
+        self.devices = {v: self.backend.mode.device_of(value) for v, value in values.items()}
+
+    def _executed(self) -> Mapping[int, Executed]:
+        """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
+        stages = {s: k for k, s in enumerate(self.plan.stages)}
+        of_stage = {s: {self.devices[v] for v in s.outputs if v in self.devices} for s in stages}
+        records = {}
+        for i, (node, variable) in enumerate(zip(self.graph.program.nodes, self.graph.variables, strict=True)):
+            if node.op in ("input", "shared") or node.op in GENERATORS:
+                continue
+            if variable.owner is None:
+                records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
+                continue
+            name = str(variable.owner.op)
+            if node.op == "transfer":
+                if variable in self.devices:
+                    records[i] = Executed(self.devices[variable], name, "device of the value that the transfer returned")
+                continue
+            stage = self.plan.stage_of.get(variable)
+            found = of_stage.get(stage, set()) if stage is not None else set()
+            if len(found) == 1:
+                evidence = f"stage {stages[stage]} of {len(stages)}, {self.backend.mode.evidence}"
+                records[i] = Executed(next(iter(found)), name, evidence)
+        return records

@@ -1,0 +1,175 @@
+"""The worker's part of the figures that xbackend sets itself: its call against the call written by hand, its rate
+against the BLAS called directly. Both sides in one process, in short rounds in turn.
+
+Plain data in, plain data out, as in the measuring loop.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import xbackend as xb
+from xbackend import workloads
+from xbackend.backends import handwritten, registry
+from xbackend.errors import ParityError
+from xbackend.measure.loop import quiet
+from xbackend.workloads import matpow
+
+if TYPE_CHECKING:
+    from xbackend.backends.base import Backend
+
+Round = Callable[[int], float]  # iterations -> seconds
+
+
+def _product(a: Any, b: Any) -> Any:
+    return xb.matmul(a, b)
+
+
+def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of our call and of the hand-written one, on device-resident values as each of them has it.
+
+    ``job``: ``size``, ``n`` (1: the product of two matrices; else A^n + B^n), ``rounds``, ``round_seconds``. Each round
+    is so many calls one after the other, the last one waited for. Returns ``ours`` and ``by_hand`` (seconds per call of
+    each round, pairs in turn) and ``iterations`` of both. Raises `ParityError` where one of them computes something
+    else.
+    """
+    size, n = job["size"], job["n"]
+    a, b = matpow.inputs(size=size, seed=0)
+    if n == 1:
+        function, by_hand = _product, handwritten.find(registry.get(backend.name), "product", "float32")
+        oracle = a.astype(np.float64) @ b.astype(np.float64)
+    else:
+        function = _powers(n)
+        by_hand = handwritten.find(registry.get(backend.name), "sum_of_powers", "float32", n)
+        oracle = matpow.oracle((a, b), n=n)
+    device = str(backend.default_device)
+    executable = backend.compile(function, a, b, devices={"dev0": device, "dev1": device} if n > 1 else {})
+    theirs = [by_hand.place(x) for x in (a, b)]
+    tolerance = matpow.tolerance(size=size, n=n)
+    _check("xbackend", executable(a, b), oracle, tolerance)
+    _check("the hand-written version", by_hand.call(*theirs), oracle, tolerance)
+    sides = [
+        _round(executable.execute, executable.put(a, b), backend.synchronize),
+        _round(by_hand.call, theirs, by_hand.wait),
+    ]
+    (ours, hand), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
+    return {"ours": ours, "by_hand": hand, "iterations": iterations}
+
+
+def _powers(n: int) -> Callable[..., Any]:
+    return matpow.program(n=n)
+
+
+def _check(who: str, result: Any, oracle: np.ndarray, tolerance: float) -> None:
+    error = workloads.relative_error(np.asarray(result), oracle)
+    if not error <= tolerance:
+        raise ParityError(f"{who} has a relative error of {error:.2g}, {tolerance:.2g} is allowed")
+
+
+def _round(function: Callable[..., Any], arguments: Sequence[Any], wait: Callable[[Any], object]) -> Round:
+    def run(iterations: int) -> float:
+        start = time.perf_counter()
+        for _ in range(iterations):
+            result = function(*arguments)
+        wait(result)
+        return time.perf_counter() - start
+
+    return run
+
+
+def in_turn(
+    sides: Sequence[Round], rounds: int, round_seconds: float, pause: float = 0.0
+) -> tuple[list[list[float]], list[int]]:
+    """Seconds per call of ``rounds`` rounds of each side, one of each in turn, and the iterations of their rounds.
+
+    Every other turn goes backwards, so that nobody is always first. ``pause`` seconds between two rounds let the
+    threads of one side go to sleep before the other starts.
+    """
+    iterations = [_iterations(side, round_seconds) for side in sides]
+    seconds: list[list[float]] = [[] for _ in sides]
+    order = list(range(len(sides)))
+    with quiet():
+        for number in range(rounds):
+            for i in order if number % 2 == 0 else reversed(order):
+                if pause:
+                    time.sleep(pause)
+                seconds[i].append(sides[i](iterations[i]) / iterations[i])
+    return seconds, iterations
+
+
+def _iterations(side: Round, round_seconds: float) -> int:
+    """How many iterations last ``round_seconds``; warms up on the way."""
+    iterations, took = 1, side(1)
+    while took < round_seconds:
+        iterations = max(iterations + 1, int(iterations * min(10.0, 1.1 * round_seconds / max(took, 1e-9))))
+        took = side(iterations)
+    return iterations
+
+
+def blas(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of one product of two float32 matrices: the backend's, and of each BLAS in this process called directly.
+
+    ``job``: ``size``, ``rounds``. Returns ``ours`` and ``libraries``, a list of ``file``, ``library``, ``version``,
+    ``threads``, ``seconds``; a framework that brings its own kernels leaves only NumPy's BLAS there.
+    """
+    size = job["size"]
+    a, b = matpow.inputs(size=size, seed=0)
+    executable = backend.compile(_product, a, b)
+    oracle = a.astype(np.float64) @ b.astype(np.float64)
+    _check("xbackend", executable(a, b), oracle, matpow.tolerance(size=size, n=1))
+    libraries = _libraries()
+    sides = [_round(executable.execute, executable.put(a, b), backend.synchronize)]
+    for library in libraries:
+        out = np.zeros_like(a)
+        sides.append(_round(_sgemm(library.pop("function"), library.pop("wide")), (a, b, out), lambda _: None))
+        sides[-1](1)
+        _check(library["file"], out, oracle, matpow.tolerance(size=size, n=1))
+    (ours, *others), _ = in_turn(sides, job["rounds"], 0.0, pause=0.05)
+    for library, seconds in zip(libraries, others, strict=True):
+        library["seconds"] = seconds
+    return {"ours": ours, "libraries": libraries}
+
+
+def _libraries() -> list[dict[str, Any]]:
+    """The BLAS libraries loaded in this process whose cblas_sgemm can be called, with that function."""
+    from threadpoolctl import threadpool_info
+
+    found = []
+    for pool in threadpool_info():
+        if pool["user_api"] != "blas":
+            continue
+        library = ctypes.CDLL(pool["filepath"])
+        # NumPy's and SciPy's own builds of OpenBLAS rename their symbols; 64 means that integers are 64 bits wide.
+        for name in ("scipy_cblas_sgemm64_", "cblas_sgemm64_", "scipy_cblas_sgemm", "cblas_sgemm"):
+            if hasattr(library, name):
+                found.append(
+                    {
+                        "file": pool["filepath"].rsplit("/", 1)[-1],
+                        "library": pool["internal_api"],
+                        "version": pool.get("version"),
+                        "threads": pool["num_threads"],
+                        "function": getattr(library, name),
+                        "wide": "64" in name,
+                    }
+                )
+                break
+    return found
+
+
+def _sgemm(function: Any, wide: bool) -> Callable[[np.ndarray, np.ndarray, np.ndarray], None]:
+    integer = ctypes.c_int64 if wide else ctypes.c_int
+    real, pointer = ctypes.c_float, ctypes.c_void_p
+    function.restype = None
+    function.argtypes = [*[ctypes.c_int] * 3, *[integer] * 3, real, *[pointer, integer] * 2, real, pointer, integer]
+    rows, plain = 101, 111  # CblasRowMajor, CblasNoTrans
+
+    def call(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+        n = len(a)
+        function(rows, plain, plain, n, n, n, 1.0, a.ctypes.data, n, b.ctypes.data, n, 0.0, out.ctypes.data, n)
+
+    return call

@@ -1,0 +1,67 @@
+"""The machine that is measured on, and a fingerprint of what about it does not change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+from pathlib import Path
+
+from xbackend.measure.results import Machine
+
+_GIB = 1 << 30
+
+
+def cores() -> int:
+    """How many processor cores this process may use."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def machine() -> Machine:
+    """This machine.
+
+    The fingerprint is over processor, cores, memory (whole GiB), system and accelerators. Python, the kernel's release
+    and the clock frequency of the moment are no part of it.
+    """
+    memory = _memory()
+    system = f"{platform.system()} {platform.machine()}"
+    stable = [_processor(), cores(), round(memory / _GIB), system, _accelerators()]
+    fingerprint = hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:16]
+    return Machine(
+        processor=_processor(),
+        cores=cores(),
+        memory_bytes=memory,
+        system=system,
+        python=platform.python_version(),
+        accelerators=_accelerators(),
+        fingerprint=fingerprint,
+    )
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
+def _memory() -> int:
+    """Bytes of main memory; 0 where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 0
+
+
+def _accelerators() -> list[str]:
+    """NVIDIA GPUs by the name that the driver gives them."""
+    found = []
+    for information in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
+        for line in information.read_text().splitlines():
+            if line.startswith("Model:"):
+                found.append(line.partition(":")[2].strip())
+    return found

@@ -1,0 +1,97 @@
+"""The whole report as blocks: which section stands where, and under which file names the plots lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xbackend.measure.results import Results
+from xbackend.report import circumstances, placement, plots, summary, tables, text
+from xbackend.report.blocks import Block, Contents, Heading, Image, Table, paragraph
+from xbackend.report.candidates import Group, groups
+
+Pictures = dict[str, bytes]
+
+
+def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
+    """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
+    found = groups(results, baseline)
+    pictures: Pictures = {}
+    blocks: list[Block] = [
+        Heading(1, text.plain(results.name) or "Comparison"),
+        Heading(2, "Summary"),
+        *summary.sections(results, found),
+        Heading(2, "Contents"),
+        Contents(),
+    ]
+    if found:
+        blocks += [Heading(2, "How to read the tables"), paragraph(summary.READING)]
+    for number, group in enumerate(found, 1):
+        blocks += _group(number, group, pictures)
+    blocks += _sizes(found, pictures)
+    blocks += _placements(found)
+    blocks += _section("Figures to reach", circumstances.figures(results))
+    blocks += _section(
+        "One device against several, today and as published",
+        circumstances.published(found),
+        "Speed-up: the time on one device divided by the time on all devices, so above 1 is a gain. The published "
+        "programs differ from today's in size, transfers, synchronisation and in what the clock included.",
+    )
+    missing = tables.not_ok(results.measurements)
+    blocks += [Heading(2, "What was not measured, and why"), missing or paragraph("Everything was measured.")]
+    blocks += _section("Versions, threads and BLAS", _maybe(circumstances.environment(results)))
+    blocks += [Heading(2, "Machine"), circumstances.machine(results)]
+    blocks += _section("Settings", _maybe(circumstances.settings(results)))
+    blocks += [Heading(2, "Order of the processes"), *circumstances.order(results)]
+    return blocks, pictures
+
+
+def _section(title: str, blocks: Sequence[Block], introduction: str = "") -> list[Block]:
+    """A section, or nothing where it would be empty."""
+    if not blocks:
+        return []
+    return [Heading(2, title), *([paragraph(introduction)] if introduction else []), *blocks]
+
+
+def _maybe(block: Table | None) -> list[Block]:
+    return [] if block is None else [block]
+
+
+def _group(number: int, group: Group, pictures: Pictures) -> list[Block]:
+    baseline = f"{group.baseline.name} ({group.baseline_note})" if group.baseline else f"none: {group.baseline_note}"
+    blocks: list[Block] = [Heading(2, group.title), paragraph(f"Baseline: {baseline}."), tables.comparison(group)]
+    blocks += summary.cautions(group)
+    if plots.shown(group):
+        image = Image(_file("medians", number, group.workload), f"Median times of {group.title}")
+        pictures[image.file] = plots.medians(group, image.alt)
+        blocks.append(image)
+    ledger = tables.phases(group)
+    if ledger is not None:
+        blocks += [Heading(3, f"Phases: {group.label}"), paragraph("Medians over the processes."), ledger]
+    return blocks
+
+
+def _sizes(found: Sequence[Group], pictures: Pictures) -> list[Block]:
+    """A plot of time against size for each workload that was measured at several sizes."""
+    blocks: list[Block] = []
+    for number, series in enumerate(plots.over_sizes(found), 1):
+        image = Image(_file("sizes", number, series.workload), f"Time against size: {series.title}")
+        pictures[image.file] = plots.sizes(series, image.alt)
+        blocks += [paragraph(f"{series.title}. Time and size are logarithmic; bars reach over the processes."), image]
+    return _section("Time against size", blocks)
+
+
+def _placements(found: Sequence[Group]) -> list[Block]:
+    blocks: list[Block] = []
+    for group in found:
+        part = placement.sections(group)
+        if part:
+            blocks += [Heading(3, f"Placement: {group.label}"), *part]
+    introduction = "What the program asked for, and what the backend says that it executed."
+    return _section("Placement", blocks, introduction)
+
+
+def _file(kind: str, number: int, workload: str) -> str:
+    """A file name that is safe everywhere; the number keeps workloads of similar names apart."""
+    name = re.sub(r"[^a-z0-9]+", "-", workload.lower()).strip("-")[:40]
+    return "-".join(part for part in (kind, f"{number:02}", name) if part) + ".svg"

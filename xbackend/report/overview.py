@@ -1,0 +1,94 @@
+"""The index over all reports of a folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import quote
+
+from xbackend.errors import StoreError, UsageError
+from xbackend.measure.results import Results, load
+from xbackend.report import text
+from xbackend.report.blocks import Block, Heading, Inline, Link, paragraph, table
+
+_HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend")
+
+
+def index(reports: Path) -> Path:
+    """Write ``index.md`` over the reports in the folders of ``reports``, the newest first; returns its path.
+
+    Results that cannot be read are a row with the reason. Raises `UsageError` if there is no such folder, `StoreError`
+    where the index cannot be written.
+    """
+    from xbackend.report.markdown import write
+
+    if not reports.is_dir():
+        raise UsageError(f"there is no folder of reports {str(reports)!r}; run xbackend compare to make one")
+    path = reports / "index.md"
+    write_file(path, write(_blocks(reports)).encode())
+    return path
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it. Raises `StoreError`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file of a folder that is there, whole or not at all. Raises `StoreError`."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise StoreError(f"the report cannot be written to {path}: {error.strerror or error}") from error
+
+
+def _blocks(reports: Path) -> list[Block]:
+    good: list[tuple[str, str, list[Inline]]] = []
+    damaged: list[list[Inline]] = []
+    for stored in sorted(reports.glob("*/results.json")):
+        folder = stored.parent.name
+        try:
+            results = load(stored)
+        except StoreError as error:
+            damaged.append([_name(folder, stored.parent), str(error).replace(str(stored), f"{folder}/results.json")])
+            continue
+        good.append((results.created, folder, _row(folder, stored.parent, results)))
+    good.sort(key=lambda entry: entry[1])
+    good.sort(key=lambda entry: entry[0], reverse=True)
+    blocks: list[Block] = [Heading(1, "Reports")]
+    if good:
+        blocks.append(table(_HEADERS, [row for _, _, row in good], right=("gave a time",)))
+    if damaged:
+        blocks += [Heading(2, "Results that cannot be read"), table(("report", "reason"), damaged)]
+    if not good and not damaged:
+        blocks.append(paragraph("There is no report yet."))
+    return blocks
+
+
+def _name(folder: str, path: Path) -> Inline:
+    """The report's name, a link where there is a report."""
+    name = text.plain(folder)
+    if not (path / "report.md").is_file():
+        return f"{name} (no report.md)"
+    return Link(name, f"./{quote(folder, errors='replace')}/report.md")
+
+
+def _row(folder: str, path: Path, results: Results) -> list[Inline]:
+    measurements = results.measurements
+    gave = sum(m.status == "ok" for m in measurements)
+    return [
+        _name(folder, path),
+        text.plain(results.created),
+        ", ".join(dict.fromkeys(text.plain(m.workload) for m in measurements)),
+        ", ".join(dict.fromkeys(text.plain(m.backend) for m in measurements)),
+        ", ".join(map(str, sorted({m.devices for m in measurements}))),
+        f"{gave} of {len(measurements)}",
+        text.plain(results.machine.processor),
+        text.plain(results.xbackend),
+    ]

@@ -1,0 +1,257 @@
+"""The plots, as SVG: the same bytes for the same data, readable on light and dark pages, nothing fetched from anywhere.
+
+matplotlib is imported when the first plot is drawn. Text stays text, so that it can be searched and takes the reader's
+font; the background is transparent, text and axes are a grey that stands out from white and from black alike.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from xbackend.report import text
+from xbackend.report.candidates import Candidate, Group
+
+_GREY = "#767676"
+# Each at least three times as light or dark as white and as #0d1117, the page of a forge in its dark theme.
+_COLOURS = (
+    *("#3b82f6", "#d97706", "#16a34a", "#dc4c4c", "#9d6bdb", "#0d9488"),
+    *("#db5a9e", "#8a8a1f", "#708090", "#a0522d", "#0891b2"),
+)
+_MARKERS = "osD^vP<>Xph"
+_LINES = ("-", "--", ":", "-.")
+_STYLE: Any = {
+    "axes.edgecolor": _GREY,
+    "axes.labelcolor": _GREY,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": _GREY,
+    "font.size": 10,
+    "grid.alpha": 0.25,
+    "grid.color": _GREY,
+    "legend.frameon": False,
+    "legend.labelcolor": _GREY,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "xbackend",
+    "text.color": _GREY,
+    "text.parse_math": False,
+    "xtick.color": _GREY,
+    "ytick.color": _GREY,
+}
+# Times outside of this many seconds come from a damaged file and have no place on an axis.
+_SMALLEST, _LARGEST = 1e-12, 1e12
+# A range wider than this is drawn on a logarithmic axis.
+_WIDE = 20
+_LABEL = 40
+
+
+@dataclass(frozen=True)
+class Series:
+    """The groups of one workload that differ in their size only, by size."""
+
+    workload: str
+    title: str
+    groups: tuple[tuple[float, Group], ...]
+
+
+def over_sizes(groups: Sequence[Group]) -> list[Series]:
+    """The workloads that were measured at two sizes or more, all other parameters equal."""
+    found: dict[str, list[tuple[float, Group]]] = {}
+    for group in groups:
+        size = group.parameters.get("size")
+        if isinstance(size, int | float) and not isinstance(size, bool) and _drawable(size) and shown(group):
+            found.setdefault(_title(group), []).append((float(size), group))
+    return [
+        Series(members[0][1].workload, title, tuple(sorted(members, key=lambda member: member[0])))
+        for title, members in found.items()
+        if len({size for size, _ in members}) > 1
+    ]
+
+
+def _title(group: Group) -> str:
+    rest = text.pairs({name: item for name, item in group.parameters.items() if name != "size"})
+    return text.plain(group.workload) + (f": {rest}" if rest else "")
+
+
+def _drawable(value: float | None) -> bool:
+    return value is not None and _SMALLEST < value < _LARGEST
+
+
+def shown(group: Group) -> list[Candidate]:
+    """The candidates of a group that have a place on an axis of time."""
+    return [c for c in group.candidates if _drawable(c.median) and _dots(c)]
+
+
+def _dots(candidate: Candidate) -> list[float]:
+    return [t for t in candidate.medians if _drawable(t)]
+
+
+def medians(group: Group, title: str) -> bytes:
+    """A row for each candidate: a dot for each process, a bar across at the median, its value in words.
+
+    There must be a candidate that is `shown`.
+    """
+    with _figure(7.6, 0.9 + 0.3 * len(group.candidates)) as (figure, finish):
+        axes = figure.add_subplot()
+        drawn = shown(group)
+        unit = text.time_unit(c.median for c in drawn)
+        scaled = [t / unit[1] for c in drawn for t in _dots(c)]
+        _time_axis(axes, unit, min(scaled), max(scaled))
+        counts = sorted({c.measurement.devices for c in group.candidates})
+        for row, candidate in enumerate(group.candidates):
+            colour = _COLOURS[counts.index(candidate.measurement.devices) % len(_COLOURS)]
+            _candidate(axes, row, candidate, unit, colour)
+        labels = [text.shorten(c.name, _LABEL) for c in group.candidates]
+        axes.set_yticks(range(len(labels)), labels)
+        axes.set_ylim(len(labels) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        axes.grid(axis="x")
+        return finish(title)
+
+
+def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float) -> None:
+    """The axis of time; room is left on the right for the values in words."""
+    scale = ""
+    if high > _WIDE * low:
+        scale = ", logarithmic axis"
+        axes.set_xscale("log")
+        width = (high / low) ** 0.2
+        axes.set_xlim(low / 1.3, high * max(width, 1.3))
+        _log_ticks(axes.xaxis, axes.get_xlim(), _tick)
+    else:
+        axes.set_xlim(0, high * 1.22)
+    axes.set_xlabel(f"time of one execution ({unit[0]}{scale})")
+
+
+def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float], colour: str) -> None:
+    middle = candidate.median
+    if middle is None or not _drawable(middle) or not _dots(candidate):
+        words = candidate.measurement.status if candidate.measurement.status != "ok" else "no time"
+        where = (0.01, row)
+        transform = axes.get_yaxis_transform()
+        axes.text(*where, text.shorten(text.plain(words), _LABEL), transform=transform, va="center", style="italic")
+        return
+    dots = [t / unit[1] for t in _dots(candidate)]
+    axes.plot([min(dots), max(dots)], [row, row], color=colour, linewidth=1.2)
+    axes.plot(dots, [row] * len(dots), "o", color=colour, markersize=5, alpha=0.55, markeredgewidth=0)
+    axes.plot([middle / unit[1]], [row], "|", color=colour, markersize=14, markeredgewidth=2.5)
+    axes.annotate(
+        text.time(middle, unit), (max(dots), row), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9
+    )
+
+
+def sizes(series: Series, title: str) -> bytes:
+    """Time against size, both logarithmic, bars over the processes; below it GFLOP/s, which tells close lines apart."""
+    lines: dict[tuple[str, int], list[tuple[float, Candidate]]] = {}
+    for size, group in series.groups:
+        for c in shown(group):
+            lines.setdefault((c.measurement.backend, c.measurement.devices), []).append((size, c))
+    backends = list(dict.fromkeys(backend for backend, _ in lines))
+    counts = sorted({devices for _, devices in lines})
+    rated = any(_drawable(c.gflops) for points in lines.values() for _, c in points)
+    with _figure(7.6, max(6.4 if rated else 3.6, 0.9 + 0.24 * len(lines))) as (figure, finish):
+        axes, *below = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False)[:, 0]
+        handles = []
+        for (backend, devices), points in lines.items():
+            style = _line_style(backends.index(backend), counts.index(devices))
+            handles.append(_times(axes, points, style))
+            for rates in below:
+                _rates(rates, points, style)
+        _size_axes([axes, *below], sorted({size for size, _ in series.groups}))
+        labels = [text.shorten(points[0][1].name, _LABEL) for points in lines.values()]
+        figure.legend(handles, labels, loc="outside right upper", fontsize=9)
+        return finish(title)
+
+
+def _line_style(backend: int, devices: int) -> dict[str, Any]:
+    return {
+        "color": _COLOURS[backend % len(_COLOURS)],
+        "marker": _MARKERS[backend % len(_MARKERS)],
+        "linestyle": _LINES[devices % len(_LINES)],
+        "linewidth": 1.3,
+        "markersize": 5,
+    }
+
+
+def _times(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> Any:
+    middles = [c.median or 0.0 for _, c in points]
+    # No less than 0, where a process has no place on the axis and the median lies outside of the others.
+    below = [max(m - min(_dots(c)), 0.0) for m, (_, c) in zip(middles, points, strict=True)]
+    above = [max(max(_dots(c)) - m, 0.0) for m, (_, c) in zip(middles, points, strict=True)]
+    return axes.errorbar([size for size, _ in points], middles, yerr=[below, above], **style)
+
+
+def _rates(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> None:
+    known = [(size, c.gflops) for size, c in points if _drawable(c.gflops)]
+    axes.plot([size for size, _ in known], [rate for _, rate in known], **style)
+
+
+def _size_axes(panels: Sequence[Any], ticks: list[float]) -> None:
+    axes = panels[0]
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    _log_ticks(axes.yaxis, axes.get_ylim(), _tick_time)
+    _log_ticks(axes.xaxis, axes.get_xlim(), _tick)
+    if len(ticks) <= 8:
+        axes.set_xticks(ticks, [_tick(tick) for tick in ticks])
+    axes.set_ylabel("time of one execution")
+    for rates in panels[1:]:
+        rates.set_ylabel("GFLOP/s")
+        rates.set_ylim(bottom=0)
+    panels[-1].set_xlabel("size")
+    for panel in panels:
+        panel.grid()
+
+
+def _tick(value: float) -> str:
+    return f"{value:.6g}"
+
+
+def _tick_time(value: float) -> str:
+    name, length = text.time_unit([value])
+    return f"{_tick(value / length)} {name}"
+
+
+def _log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], str]) -> None:
+    """Ticks in words of our own: matplotlib's would be mathematics, which no renderer of SVG sets."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    wide = limits[1] > 300 * limits[0]
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=9))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
+    axis.set_minor_locator(NullLocator())
+
+
+@contextmanager
+def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
+    """A figure of so many inches and what turns it into SVG with a title, under settings of its own."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        # Scripts that DejaVu lacks are laid out with a box and shown in the reader's own font.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(figure)
+
+        def finish(title: str) -> bytes:
+            file = io.BytesIO()
+            metadata = {"Title": text.plain(title), "Date": None, "Creator": None, "Format": None, "Type": None}
+            figure.savefig(file, format="svg", transparent=True, metadata=metadata)
+            return _tidy(file.getvalue().decode())
+
+        yield figure, finish
+
+
+def _tidy(svg: str) -> bytes:
+    """Without the type declaration and the metadata, which name addresses that a viewer might fetch."""
+    svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
+    return re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL).encode()

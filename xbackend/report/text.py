@@ -1,0 +1,107 @@
+"""Numbers and foreign text as a reader sees them: units, significant digits, no control characters."""
+
+from __future__ import annotations
+
+import json
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
+
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_TIMES = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
+
+
+def plain(text: object) -> str:
+    """One line of text without what could steer a terminal, a browser or an XML parser.
+
+    Line breaks and runs of blanks become one blank; control characters, surrogates, noncharacters and marks that turn
+    the direction of writing become U+FFFD.
+    """
+    line = " ".join(str(text).split())
+    return "".join(_REPLACEMENT if _unsafe(c) else c for c in line)
+
+
+def _unsafe(character: str) -> bool:
+    if unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL:
+        return True
+    code = ord(character)
+    return (code & 0xFFFE) == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+
+
+def shorten(text: str, length: int) -> str:
+    """At most ``length`` characters, the last an ellipsis where something was cut."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+def as_float(value: float) -> float:
+    """A number as float; infinite where a whole number of a damaged file is larger than any float."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
+def number(value: float | None, digits: int = 3) -> str:
+    """A number with so many significant digits; a dash for `None`, ``nan`` and ``inf`` as they are."""
+    if value is None:
+        return NOTHING
+    value = as_float(value)
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    rounded = f"{value:.{digits - 1}e}"
+    exponent = int(rounded.partition("e")[2])
+    if not -4 <= exponent < 7:
+        return rounded
+    return f"{float(rounded):.{max(digits - 1 - exponent, 0)}f}"
+
+
+def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
+    """The unit in which the middle one of these times is read best, and its length in seconds."""
+    usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
+    if not usable:
+        return _TIMES[0]
+    middle = usable[(len(usable) - 1) // 2]
+    return next((unit for unit in _TIMES if middle >= unit[1]), _TIMES[-1])
+
+
+def time(value: float | None, unit: tuple[str, float] | None = None) -> str:
+    """Seconds as text in ``unit`` (its own best unit if left out), the unit included, with 4 significant digits."""
+    if value is None or not math.isfinite(value):
+        return number(value)
+    name, length = unit or time_unit([value])
+    return f"{number(value / length, 4)} {name}"
+
+
+def size(value: int) -> str:
+    """Bytes as text in the largest binary unit that leaves at least 1."""
+    units = ("B", "KiB", "MiB", "GiB", "TiB")
+    length = as_float(value)
+    power = next((p for p in range(len(units)) if abs(length) < 1024 ** (p + 1)), len(units) - 1)
+    return f"{number(length / 1024**power)} {units[power]}" if power else f"{value} B"
+
+
+def counted(count: int, singular: str, plural: str = "") -> str:
+    """A count with its noun: ``1 process``, ``3 processes``."""
+    return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def join(words: Iterable[str]) -> str:
+    """Words as an English enumeration."""
+    items = list(words)
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def value(item: Any) -> str:
+    """A value of unknown type, as data: text as it is, everything else as JSON."""
+    return plain(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str))
+
+
+def pairs(items: Mapping[str, Any]) -> str:
+    """A mapping as ``key=value, key=value``."""
+    return ", ".join(f"{plain(key)}={value(item)}" for key, item in items.items())
