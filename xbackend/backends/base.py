@@ -233,12 +233,13 @@ class Backend(abc.ABC):
         start = time.perf_counter()
         placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
         for node, variable in placed.program.shared.items():
-            self._ensure(variable, placed.devices[node])
+            self.ensure_storage(variable, placed.devices[node])
         built = self.build(placed.program)
         ledger = replace(ledger, lower=time.perf_counter() - start)
         return Executable(self, placed, built, ledger, strict=placement == "strict")
 
-    def _ensure(self, variable: SharedVariable, device: Device) -> None:
+    def ensure_storage(self, variable: SharedVariable, device: Device) -> None:
+        """Make the variable's storage on the device if there is none yet. Raises `SharedVariableError`."""
         if variable.uid in self._shared:
             _, home = self._shared[variable.uid]
             if home != device:

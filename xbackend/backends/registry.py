@@ -22,6 +22,8 @@ class Entry:
 
     ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
     what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
+    ``exclusive``: its framework fixes devices and threads when it starts, or cannot be loaded beside others, so that an
+    interpreter has it for itself.
     """
 
     name: str
@@ -29,6 +31,7 @@ class Entry:
     environment: str
     packages: tuple[str, ...]
     summary: str
+    exclusive: bool = True
 
     def load(self, settings: Settings | None = None) -> Backend:
         """Start the backend in this interpreter. Raises what its framework's adapter raises."""
@@ -37,12 +40,12 @@ class Entry:
         return backend
 
 
-def _entry(name: str, adapter: str, environment: str, packages: str, summary: str) -> Entry:
-    return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary)
+def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, exclusive: bool = True) -> Entry:
+    return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, exclusive)
 
 
 _ENTRIES = (
-    _entry("numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices"),
+    _entry("numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices", False),
     _entry("tensorflow", "tensorflow:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
     _entry("tensorflow-xla", "tensorflow:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"),
     _entry("tensorflow-eager", "tensorflow:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),

@@ -13,9 +13,7 @@ from xbackend.backends.registry import Entry
 from xbackend.devices import Device
 from xbackend.workers.remote import LIMIT, RemoteBackend
 
-# A framework's devices and threads are fixed when it starts, and some cannot be loaded beside each other: the first
-# one that is opened in this interpreter has it for itself. These packages start no framework.
-_NO_FRAMEWORK = {"numpy", "autograd"}
+# The first exclusive framework that is opened in this interpreter has it for itself.
 _here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
 
 
@@ -54,7 +52,7 @@ def open(
     settings = Settings(virtual_devices, chosen, threads)
     if not isolated and memory is None and _can_run_here(entry, settings):
         backend = entry.load(settings)
-        if not set(entry.packages) <= _NO_FRAMEWORK:
+        if entry.exclusive:
             _here[entry.environment] = settings
         return backend
     environment = environments.get(entry.environment)
@@ -66,8 +64,7 @@ def open(
 def _can_run_here(entry: Entry, settings: Settings) -> bool:
     if any(find_spec(package) is None for package in entry.packages):
         return False
-    alone = set(entry.packages) <= _NO_FRAMEWORK or not _here
-    return alone or _here == {entry.environment: settings}
+    return not entry.exclusive or not _here or _here == {entry.environment: settings}
 
 
 def _say(message: str) -> None:

@@ -82,7 +82,7 @@ class Host:
     def new_storage(self, uid: str, name: str, array: np.ndarray, device: str) -> Held:
         # Under the same uid as on the other side: the programs that come name their variables by it.
         variable = SharedVariable(array, name, uid=uid)
-        self.backend._ensure(variable, Device.parse(device))
+        self.backend.ensure_storage(variable, Device.parse(device))
         return Held(self.backend.storage(variable))
 
     def read_storage(self, storage: Any) -> np.ndarray:
