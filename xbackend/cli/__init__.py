@@ -19,7 +19,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     reader = parser()
     # argparse itself cannot hand on options that it does not know, which is what `bench` is for.
-    options, options.rest = reader.parse_known_args(argv)
+    options, rest = reader.parse_known_args(argv)
+    options.rest = rest
     if options.rest and not options.passes_on:
         reader.error(f"{options.command} does not take {' '.join(options.rest)}")
     module, _, name = options.handler.partition(":")
