@@ -19,6 +19,7 @@ import pytest
 
 from xbackend.backends import handwritten, registry
 from xbackend.measure import session, targets
+from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import cores, machine
 from xbackend.measure.results import Figure
 
@@ -198,9 +199,11 @@ def collected(
 @pytest.fixture
 def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], None]:
     """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end."""
+    figures: list[dict[str, Any]] = []
 
     def noted(figure: Figure) -> None:
-        benchmark.extra_info["figure"] = {**msgspec.to_builtins(figure), "reached": figure.reached}
+        figures.append({**msgspec.to_builtins(figure), "reached": figure.reached})
+        benchmark.extra_info["figures"] = figures
         request.config.stash[FIGURES].append(figure)
 
     return noted
@@ -214,8 +217,7 @@ def replay_part(collected: dict[str, targets.Collected], replay: Any, note: Any)
         one = collected[backend]
         if part in one.reasons:
             pytest.fail(f"{part} on {backend} was not measured: {one.reasons[part]}", pytrace=False)
-        best = targets.best_rate(collected.values())
-        note(targets.figure(part, one, best[0] if best else None))
+        note(targets.figure(part, one))
         rounds = [seconds for found in one.found[part] for seconds in found["ours"]]
         replay(rounds, one.found[part][0].get("iterations", [1])[0])
 
@@ -234,4 +236,6 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         value = "-" if figure.value is None else f"{figure.value:.3g}"
         limit = f", {figure.relation} {figure.limit:g}" if figure.limit is not None else ""
         line = f"{figure.group}: {figure.name}: {figure.subject}: {value}{between} {figure.unit}{limit}"
-        terminalreporter.write_line(f"{line}: {words[figure.reached]}", yellow=figure.reached is False)
+        busy = figure.detail.get("foreign_cores", 0.0)
+        doubt = f" (others kept {busy:.1f} cores busy)" if busy > FOREIGN else ""
+        terminalreporter.write_line(f"{line}: {words[figure.reached]}{doubt}", yellow=figure.reached is False)

@@ -13,9 +13,11 @@ pytestmark = MARK
 
 
 @pytest.mark.figure("blas")
-def test_product_at_2048(backend: str, replay_part: Any, benchmark: Any) -> None:
+def test_product_at_2048(backend: str, collected: Any, replay_part: Any, note: Any, benchmark: Any) -> None:
     benchmark.group = "one product at 2048x2048"
     replay_part("blas", backend)
+    best = targets.best_rate(collected.values())
+    note(targets.rate_figure(collected[backend], best[0] if best else None))
 
 
 @pytest.mark.figure("blas")

@@ -7,7 +7,11 @@ framework.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+# As type checkers understand it. To import typing for it would take most of the time that importing xbackend takes.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 __version__ = "0.1.0"
 

@@ -107,6 +107,10 @@ class ParityError(XBackendError):
     """A result is not equal to the oracle's within the tolerance of its workload."""
 
 
+class TimingError(XBackendError):
+    """Seconds that do not say how long the work took."""
+
+
 class WorkloadError(XBackendError):
     """A workload that does not exist, or parameters that it does not take."""
 

@@ -17,7 +17,7 @@ import xbackend as xb
 from xbackend import workloads
 from xbackend.backends import handwritten, registry
 from xbackend.errors import ParityError
-from xbackend.measure.loop import quiet
+from xbackend.measure.loop import foreign_load, quiet
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
     ``job``: ``size``, ``n`` (1: the product of two matrices; else A^n + B^n), ``rounds``, ``round_seconds``. Each round
     is so many calls one after the other, the last one waited for. Returns ``ours`` and ``by_hand`` (seconds per call of
-    each round, pairs in turn) and ``iterations`` of both. Raises `ParityError` where one of them computes something
-    else.
+    each round, pairs in turn), ``iterations`` of both, and ``foreign_cores`` that others kept busy. Raises
+    `ParityError` where one of them computes something else.
     """
     size, n = job["size"], job["n"]
     a, b = matpow.inputs(size=size, seed=0)
@@ -57,8 +57,9 @@ def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         _round(executable.execute, executable.put(a, b), backend.synchronize),
         _round(by_hand.call, theirs, by_hand.wait),
     ]
-    (ours, hand), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
-    return {"ours": ours, "by_hand": hand, "iterations": iterations}
+    with foreign_load() as foreign:
+        (ours, hand), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
+    return {"ours": ours, "by_hand": hand, "iterations": iterations, "foreign_cores": foreign[0]}
 
 
 def _powers(n: int) -> Callable[..., Any]:
@@ -129,10 +130,11 @@ def blas(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         sides.append(_round(_sgemm(library.pop("function"), library.pop("wide")), (a, b, out), lambda _: None))
         sides[-1](1)
         _check(library["file"], out, oracle, matpow.tolerance(size=size, n=1))
-    (ours, *others), _ = in_turn(sides, job["rounds"], 0.0, pause=0.05)
+    with foreign_load() as foreign:
+        (ours, *others), _ = in_turn(sides, job["rounds"], 0.0, pause=0.05)
     for library, seconds in zip(libraries, others, strict=True):
         library["seconds"] = seconds
-    return {"ours": ours, "libraries": libraries}
+    return {"ours": ours, "libraries": libraries, "foreign_cores": foreign[0]}
 
 
 def _libraries() -> list[dict[str, Any]]:

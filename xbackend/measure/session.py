@@ -264,17 +264,9 @@ class Session:
 
     def _in_process(self, worker: Worker, waiting: list[Candidate], started: float) -> list[Candidate]:
         """Measure in an open worker; the candidates that are left when it has ended early."""
-        try:
-            description = worker.backend.describe()
-        except XBackendError as error:
-            for candidate in waiting:
-                candidate.fail("failed", str(error))
-            return []
         for position, candidate in enumerate(waiting):
             self.say(f"    {candidate.label}")
             self.order.append(candidate.label)
-            candidate.description = description
-            candidate.warnings += _thread_warnings(description, self.threads)
             try:
                 self._measure(worker, candidate, started)
             except (WorkerDied, WorkerTimeout) as error:
@@ -297,6 +289,9 @@ class Session:
             "effort": self.effort.to_dict(),
         }
         found = worker.call("xbackend.measure.loop:measure", job)
+        # Afterwards: only now all pools of threads are there.
+        candidate.description = backend.describe()
+        candidate.warnings += _thread_warnings(candidate.description, self.threads)
         candidate.placement = found["placement"]
         candidate.warnings += found["warnings"]
         self._note_parity(candidate, found)

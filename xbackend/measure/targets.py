@@ -134,11 +134,8 @@ _RATIOS = {
 }
 
 
-def figure(part: str, collected: Collected, machine_best: float | None = None) -> Figure:
-    """The figure of a part for one backend; without a value and with the reason where it was not measured.
-
-    ``machine_best`` is the best rate of all (operations per second), for the detail of ``blas``.
-    """
+def figure(part: str, collected: Collected) -> Figure:
+    """The figure of a part for one backend; without a value and with the reason where it was not measured."""
     group, name, limit, relation = _RATIOS[part]
     pairs = collected.pairs(part)
     common: dict[str, Any] = {"group": group, "name": name, "subject": collected.backend, "unit": "ratio"}
@@ -151,33 +148,34 @@ def figure(part: str, collected: Collected, machine_best: float | None = None) -
         "interval": interval,
         "processes": len(pairs),
         "rounds": len(pairs[0][0]),
+        "foreign_cores": max(found["foreign_cores"] for found in collected.found[part]),
         "ours": median([median(a) for a, _ in pairs]),
         "theirs": median([median(b) for _, b in pairs]),
-        "fastest": {"ours": min(min(a) for a, _ in pairs), "theirs": min(min(b) for _, b in pairs)},
+        "fastest_ours": min(min(a) for a, _ in pairs),
+        "fastest_theirs": min(min(b) for _, b in pairs),
     }
-    if part == "blas":
-        detail.update(_rates(collected, machine_best))
     return Figure(**common, value=value, limit=limit, relation=relation, detail=detail)
+
+
+def rate_figure(collected: Collected, machine_best: float | None = None) -> Figure:
+    """The backend's rate at 2048, beside the libraries called directly and the machine's best. It has no limit."""
+    common: dict[str, Any] = {"group": "blas", "name": "rate at 2048x2048", "unit": "GFLOP/s"}
+    found = collected.found.get("blas", [])
+    if not found:
+        return Figure(**common, subject=collected.backend, value=None, reason=collected.reasons.get("blas", ""))
+    rates: dict[str, list[float]] = {}
+    threads: dict[str, int] = {}
+    for library in (library for f in found for library in f["libraries"]):
+        rates.setdefault(library["file"], []).append(_rate(library["seconds"]) / 1e9)
+        threads[library["file"]] = library["threads"]
+    own = median([_rate(f["ours"]) for f in found])
+    detail: dict[str, Any] = {"of_machine_best": own / machine_best if machine_best else None}
+    detail.update({f"{file} ({threads[file]} threads)": median(r) for file, r in rates.items()})
+    return Figure(**common, subject=collected.backend, value=own / 1e9, detail=detail)
 
 
 def _rate(seconds: Sequence[float]) -> float:
     return 2.0 * SIZE_OF_BLAS**3 / median(seconds)
-
-
-def _rates(collected: Collected, machine_best: float | None) -> dict[str, Any]:
-    """Operations per second: ours, of each library called directly, and our part of the machine's best."""
-    found = collected.found["blas"]
-    own = median([_rate(f["ours"]) for f in found])
-    libraries: dict[str, Any] = {}
-    for library in (library for f in found for library in f["libraries"]):
-        row = libraries.setdefault(library["file"], {k: library[k] for k in ("library", "version", "threads")})
-        row.setdefault("rates", []).append(_rate(library["seconds"]))
-    for row in libraries.values():
-        row["rate"] = median(row.pop("rates"))
-    detail: dict[str, Any] = {"rate": own, "libraries": libraries}
-    if machine_best:
-        detail.update(machine_best=machine_best, of_machine_best=own / machine_best)
-    return detail
 
 
 def best_rate(collected: Iterable[Collected]) -> tuple[float, str] | None:
@@ -313,7 +311,8 @@ def measure(backends: Iterable[str], **options: Any) -> list[Figure]:
     """All figures, for these backends; options are those of `collect`."""
     collected = collect(backends, **options)
     best = best_rate(collected.values())
-    found = [figure(part, c, best[0] if best else None) for part in _RATIOS for c in collected.values()]
+    found = [figure(part, c) for part in _RATIOS for c in collected.values()]
+    found += [rate_figure(c, best[0] if best else None) for c in collected.values()]
     found.append(machine_figure(collected.values()))
     options.get("on_progress", lambda _: None)("figures of import and tracing")
     found.append(import_figure(*import_seconds()))

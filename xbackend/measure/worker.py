@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.backends.base import Backend, Settings
-from xbackend.workers.process import WorkerProcess
 from xbackend.workers.remote import RemoteBackend
 
 
@@ -22,27 +20,6 @@ class Worker:
     call: Callable[..., Any]
     process_start: float | None = None
     framework_import: float | None = None
-
-
-class _Clocked(RemoteBackend):
-    """Notes when its process answered and when its framework was there."""
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self._begun = self._answered = time.perf_counter()
-        super().__init__(*arguments, **options)
-        self._ready = time.perf_counter()
-
-    @property
-    def worker(self) -> WorkerProcess:
-        return self._process
-
-    @worker.setter
-    def worker(self, process: WorkerProcess) -> None:
-        self._process = process
-        self._answered = time.perf_counter()
-
-    def started(self) -> Worker:
-        return Worker(self, self.call, self._answered - self._begun, self._ready - self._answered)
 
 
 def open_worker(
@@ -61,4 +38,5 @@ def open_worker(
     entry = registry.get(name)
     if environments.get(entry.environment).state != "ready":
         environments.sync(entry.environment, on_progress or (lambda _: None))
-    return _Clocked(name, Settings(virtual_devices, None, threads), limit=limit).started()
+    backend = RemoteBackend(name, Settings(virtual_devices, None, threads), limit=limit)
+    return Worker(backend, backend.call, backend.process_start, backend.framework_import)

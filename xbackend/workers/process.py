@@ -122,7 +122,13 @@ class WorkerProcess:
     def _command(self, launch: Launch) -> str:
         configuration = {
             "report": str(self._report),
-            "environment": {"PYTHONPATH": None, "PYTHONHOME": None, **launch.environment},
+            "environment": {
+                "PYTHONPATH": None,
+                "PYTHONHOME": None,
+                # What frameworks write for the time of the process (generated code, mostly) goes with it.
+                "TMPDIR": str(self._directory),
+                **launch.environment,
+            },
             "memory": launch.memory,
         }
         text = base64.urlsafe_b64encode(json.dumps(configuration).encode()).decode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -27,6 +28,9 @@ LIMIT = 600.0  # seconds
 
 class RemoteBackend(Backend):
     """The backend of that name in a worker process of its own.
+
+    ``process_start`` and ``framework_import`` are the seconds until its process answered, and from there until its
+    framework was there.
 
     Functions are traced and bound here, where the user's lines are known; the placed program goes over as data. Values
     stay in the worker; here they are references, freed there when they are gone here.
@@ -68,7 +72,9 @@ class RemoteBackend(Backend):
         super().__init__(name, settings)
 
     def start(self) -> Iterable[Device]:
+        begun = time.perf_counter()
         self.worker = WorkerProcess(self._launch)
+        answered = time.perf_counter()
         # For a backend that is dropped without being closed.
         self._finalizer = weakref.finalize(self, self.worker.end)
         try:
@@ -76,6 +82,7 @@ class RemoteBackend(Backend):
         except BaseException:
             self.worker.end()
             raise
+        self.process_start, self.framework_import = answered - begun, time.perf_counter() - answered
         return [Device.parse(device) for device in found["devices"]]
 
     def put(self, array: np.ndarray, device: Device) -> Value:

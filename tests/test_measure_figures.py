@@ -1,0 +1,72 @@
+"""The figures that xbackend sets itself: ratios side by side, their intervals, and reasons where there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from xbackend.backends import registry
+from xbackend.errors import BackendUnavailable
+from xbackend.measure import figures, targets
+from xbackend.measure.worker import Worker
+
+OTHERS = [name for name in registry.names() if name != "numpy"]
+
+
+def test_ratio_and_its_interval() -> None:
+    assert targets.ratio([([2.0, 4.0], [1.0, 2.0])]) == (2.0, [2.0, 2.0])
+    generator = np.random.default_rng(0)
+    pairs = [(list(0.5 + generator.random(50) / 10), list(1.0 + generator.random(50) / 10)) for _ in range(5)]
+    value, (low, high) = targets.ratio(pairs)
+    assert low <= value <= high
+    assert 0.5 < value < 0.55 and high - low < 0.05
+    assert targets.ratio(pairs) == (value, [low, high])
+
+
+def test_sides_take_turns() -> None:
+    seen: list[str] = []
+
+    def side(name: str) -> Callable[[int], float]:
+        def run(iterations: int) -> float:
+            seen.append(name)
+            return 0.001 * iterations
+
+        return run
+
+    seconds, iterations = figures.in_turn([side("ours"), side("theirs")], 3, 0.01)
+    assert [len(s) for s in seconds] == [3, 3] and min(iterations) >= 10
+    assert seen[-6:] == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
+
+
+def test_blas_called_directly_computes_the_product() -> None:
+    with registry.get("numpy").load() as backend:
+        found = figures.blas(backend, {"size": 64, "rounds": 2})
+    assert len(found["ours"]) == 2
+    assert all(len(library["seconds"]) == 2 and library["file"] for library in found["libraries"])
+
+
+def test_a_figure_that_was_not_measured_says_why() -> None:
+    def opener(name: str, **options: Any) -> Worker:
+        raise BackendUnavailable("not here")
+
+    collected = targets.collect(["pytensor"], opener=opener)
+    found = [targets.figure(part, collected["pytensor"]) for part in targets.parts(True)]
+    assert all(f.value is None and f.reached is None and f.reason == "not here" for f in found)
+    assert targets.machine_figure(collected.values()).value is None
+
+
+@pytest.mark.parametrize("backend", OTHERS)
+def test_every_framework_has_a_hand_written_version(backend: str) -> None:
+    from xbackend.backends import handwritten
+
+    assert handwritten.exists(registry.get(backend))
+
+
+def test_import_and_tracing_figures() -> None:
+    found = targets.import_figure([0.05, 0.06, 0.07], [0.03, 0.03, 0.03])
+    assert found.value == pytest.approx(0.03) and found.reached in (True, False)
+    once, growth = targets.tracing_figures([0.1, 0.1, 0.1], [0.2, 0.2, 0.2])
+    assert (once.value, once.reached, growth.value, growth.reached) == (0.1, True, 2.0, True)
