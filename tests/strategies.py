@@ -72,6 +72,11 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np
     return rng.uniform(-1.0, 1.0, shape).astype(dtype.value)
 
 
+def sample_of(dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
+    """The same numbers for a shape each time."""
+    return values(np.random.default_rng(0), shape, dtype)
+
+
 @dataclass(frozen=True)
 class Case:
     """A program, arguments for it, and its shared variables."""

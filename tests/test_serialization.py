@@ -231,3 +231,17 @@ def test_a_changed_initial_value_of_a_shared_variable_is_found() -> None:
     row["value"]["data"] = row["value"]["data"].replace("8D", "8E")
     with pytest.raises(ProgramFormatError, match="not those that were saved"):
         xb.Program.from_json(json.dumps(data))
+
+
+def test_values_can_be_left_out_for_a_reader_that_has_them() -> None:
+    w = xb.shared(np.arange(6.0).reshape(2, 3), name="w")
+    program = xb.trace(lambda x: x @ w, xb.ArraySpec((4, 2)))
+    text = program.to_json(values=False)
+    read = xb.Program.from_json(text)
+    assert read == program
+    (variable,) = read.shared.values()
+    assert (variable.uid, variable.value.tolist()) == (w.uid, [[0.0] * 3] * 2)
+    lost = json.loads(program.to_json())
+    lost["state"] = None
+    with pytest.raises(xb.errors.ProgramFormatError, match="has lost its value"):
+        xb.Program.from_json(json.dumps(lost))

@@ -102,7 +102,7 @@ def run_together(backend: Backend, checks: Sequence[Check]) -> Sequence[np.ndarr
     position = {id(a): i for i, a in enumerate(arrays)}
 
     def together(*inputs: Any) -> Any:
-        return tuple(check.function(*(inputs[position[id(a)]] for a in check.arguments)) for check in checks)
+        return [check.function(*(inputs[position[id(a)]] for a in check.arguments)) for check in checks]
 
     copies = [a.copy() for a in arrays]
     results: Sequence[np.ndarray] = backend.compile(together, *arrays)(*arrays)

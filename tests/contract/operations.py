@@ -60,11 +60,8 @@ def array(numbers: tuple[Any, ...], dtype: DType) -> np.ndarray:
 
 def elementwise() -> list[Batch]:
     def checks(dtype: DType) -> list[Check]:
-        return [
-            Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype))
-            for op in ELEMENTWISE
-            if dtype in TAKES[op]
-        ]  # fmt: skip
+        ops = [op for op in ELEMENTWISE if dtype in TAKES[op]]
+        return [Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype)) for op in ops]
 
     return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in DTYPES]
 
@@ -79,6 +76,10 @@ def shared_columns(checks: list[Check]) -> list[Check]:
     return [Check(c.label, c.function, tuple(map(same, c.arguments)), c.rule, c.limits) for c in checks]
 
 
+# Every op meets every dtype; every variant of it only these, because each is compiled anew.
+THOROUGH = (DType.float64,)
+
+
 def sample(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     """Different numbers of both signs; the integers among them repeat, and half of the booleans are true."""
     rng = np.random.default_rng(seed)
@@ -89,55 +90,69 @@ def sample(dtype: DType, shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
     return rng.uniform(-2.0, 2.0, shape).astype(dtype.value)
 
 
+def reduction(op: str, where: str, x: np.ndarray, rule: Rule = "array", **keywords: Any) -> Check:
+    function: Callable[..., Any] = getattr(xb, op)
+    return Check(f"{op}-{where}-{x.dtype}", lambda x: function(x, **keywords), (x,), rule)
+
+
+def reductions_of(op: str, dtype: DType) -> list[Check]:
+    x, empty, scalar = sample(dtype, (2, 3, 4)), sample(dtype, (0, 3)), sample(dtype, (), 1)
+    special = np.array([[1, nan, 3], [inf, 2, -inf], [-inf, 1, 0]], dtype.value) if dtype.is_floating else x[0]
+    rule: Rule = "array" if op in ("sum", "prod", "mean") else "bits"
+    of_nothing = op not in ("max", "min")
+    checks = [
+        reduction(op, "axes_0_and_-1_kept", x, rule, axis=(-1, 0), keepdims=True),
+        reduction(op, "special", special, rule, axis=0),
+    ]
+    if of_nothing:
+        checks.append(reduction(op, "nothing", empty, rule))
+    if dtype in THOROUGH or (op in ("any", "all") and dtype is DType.bool):
+        checks += [
+            reduction(op, "all_axes", x, rule),
+            reduction(op, "axis_1", x, rule, axis=1),
+            reduction(op, "no_axes", x, rule, axis=()),
+            reduction(op, "scalar", scalar, rule),
+            reduction(op, "empty_along_the_other_axis", empty, rule, axis=1),
+        ]
+        if of_nothing:
+            checks.append(reduction(op, "nothing_axis_0", empty, rule, axis=0))
+    return checks
+
+
+def positions_of(op: str, dtype: DType) -> list[Check]:
+    x = sample(dtype, (2, 3, 4))
+    checks = [
+        reduction(op, "flat", x, "bits"),
+        reduction(op, "ties", np.zeros((2, 3), dtype.value), "bits", axis=1),
+    ]
+    if dtype in THOROUGH:
+        checks += [
+            reduction(op, "axis_0", x, "bits", axis=0),
+            reduction(op, "axis_-1_kept", x, "bits", axis=-1, keepdims=True),
+            reduction(op, "empty_along_the_other_axis", sample(dtype, (0, 3)), "bits", axis=1),
+        ]
+    return checks
+
+
 def reductions() -> list[Batch]:
     batches = []
     for dtype in DTYPES:
-        x, empty, scalar = sample(dtype, (2, 3, 4)), sample(dtype, (0, 3)), sample(dtype, (), 1)
-        special = np.array([[1, nan, 3], [inf, 2, -inf], [-inf, 1, 0]], dtype.value) if dtype.is_floating else x[0]
-        large = np.full((5,), 2**30, dtype.value)
+        x, empty, large = sample(dtype, (2, 3, 4)), sample(dtype, (0, 3)), np.full((5,), 2**30, dtype.value)
         checks: list[Check] = []
-
-        def add(
-            op: str, where: str, x: np.ndarray, rule: Rule = "array", dtype: DType = dtype, checks: Any = checks,
-            keywords: dict[str, Any] | None = None, **more: Any,
-        ) -> None:  # fmt: skip
-            given = {**(keywords or {}), **more}
-            function: Callable[..., Any] = getattr(xb, op)
-            checks.append(Check(f"{op}-{where}-{dtype}", lambda x: function(x, **given), (x,), rule))
-
         for op in ("sum", "prod", "mean", "max", "min", "any", "all"):
-            if dtype not in TAKES[op] and op not in ("any", "all"):
-                continue
-            rule: Rule = "array" if op in ("sum", "prod", "mean") else "bits"
-            add(op, "all_axes", x, rule)
-            add(op, "axis_1", x, rule, axis=1)
-            add(op, "axes_0_and_-1_kept", x, rule, axis=(-1, 0), keepdims=True)
-            add(op, "no_axes", x, rule, axis=())
-            add(op, "scalar", scalar, rule)
-            add(op, "special", special, rule, axis=0)
-            add(op, "empty_along_the_other_axis", empty, rule, axis=1)
-            if op not in ("max", "min"):
-                add(op, "nothing", empty, rule)
-                add(op, "nothing_axis_0", empty, rule, axis=0)
-        for op in ("argmax", "argmin"):
-            if dtype in TAKES[op]:
-                add(op, "flat", x, "bits")
-                add(op, "axis_0", x, "bits", axis=0)
-                add(op, "axis_-1_kept", x, "bits", axis=-1, keepdims=True)
-                add(op, "ties", np.zeros((2, 3), dtype.value), "bits", axis=1)
-                add(op, "empty_along_the_other_axis", empty, "bits", axis=1)
-        if dtype in TAKES["cumulative_sum"]:
-            add("cumulative_sum", "axis_0", x, axis=0)
-            add("cumulative_sum", "axis_-1_from_0", x, axis=-1, include_initial=True)
-            add("cumulative_sum", "empty", empty, axis=0)
+            if dtype in TAKES[op] or op in ("any", "all"):
+                checks += reductions_of(op, dtype)
+        if dtype.is_numeric:
+            checks += [*positions_of("argmax", dtype), *positions_of("argmin", dtype)]
+            checks.append(reduction("cumulative_sum", "axis_0", x, axis=0))
+            checks.append(reduction("cumulative_sum", "axis_-1_from_0", x, axis=-1, include_initial=True))
+            checks.append(reduction("cumulative_sum", "empty", empty, axis=0))
         if dtype.is_integer:
             for op in ("sum", "cumulative_sum", "prod"):
-                add(op, "beyond_32_bits", large[:2] if op == "prod" else large, axis=0)
-                keywords: dict[str, Any] = {"axis": 1, "dtype": dtype}
-                add(op, "in_its_own_dtype", x, keywords=keywords)
+                checks.append(reduction(op, "beyond_32_bits", large[:2] if op == "prod" else large, axis=0))
+                checks.append(reduction(op, "in_its_own_dtype", x, axis=1, dtype=dtype))
         if dtype.is_floating:
-            add("var", "axis_1", x, axis=1, correction=1)
-            add("std", "all_axes", x)
+            checks += [reduction("var", "axis_1", x, axis=1, correction=1), reduction("std", "all_axes", x)]
         batches.append(Batch(f"reductions-{dtype}", tuple(shared_columns(checks))))
     return batches
 
@@ -157,6 +172,13 @@ SLICES: dict[str, Any] = {
     "new_axes": np.s_[None, :, 0, None, ::3],
     "everything": np.s_[...],
 }
+
+
+MOVING_OF_ALL = frozenset(
+    {"identity", "reshape", "permute_dims", "broadcast_to", "broadcast_to_nothing", "squeeze", "concat", "stack"}
+    | {"concat_with_nothing", "where", "slice_step_-2", "slice_step_-1_part", "slice_new_axes", "slice_empty"}
+)
+PRODUCTS_OF_ALL = frozenset({"matmul", "matmul_stacks", "matmul_of_nothing", "matmul_special", "matrix_power_5"})
 
 
 def moving() -> list[Batch]:
@@ -190,13 +212,15 @@ def moving() -> list[Batch]:
             "concat_with_nothing": (lambda x: xb.concat([x[:0], x, x[:0]], axis=0), (row,)),
             "stack": (lambda x: xb.stack([x, x[::-1]], axis=1), (row,)),
             "stack_scalars": (lambda x, y: xb.stack([x, y[0]]), (scalar, row)),
-            "where": (lambda m, x, y: xb.where(m, x, y), (mask, x, row)),
+            "where": (xb.where, (mask, x, row)),
             "where_scalar": (lambda m, x: xb.where(m, x, xb.zeros_like(x)), (mask, scalar)),
             "where_empty": (lambda x: xb.where(xb.isnan(xb.astype(x, xb.float64)), x, x), (empty,)),
             **{f"slice_{k}": (lambda x, key=key: x[key], (x,)) for k, key in SLICES.items()},
             "slice_empty": (lambda x: x[::-1, :1], (empty,)),
             "slice_of_slice": (lambda x: x[:, ::-1][1:, 1:][..., ::-2], (x,)),
         }
+        if dtype not in THOROUGH:
+            functions = {label: row for label, row in functions.items() if label in MOVING_OF_ALL}
         checks = [Check(f"{label}-{dtype}", f, arrays, "bits") for label, (f, arrays) in functions.items()]
         batches.append(Batch(f"moving-{dtype}", tuple(shared_columns(checks))))
     return batches
@@ -234,7 +258,6 @@ def products() -> list[Batch]:
         stack_a, stack_b = sample(dtype, (2, 1, 2, 3), 3), sample(dtype, (3, 3, 4), 4)
         row, empty_rows, empty_inner = sample(dtype, (3,), 5), sample(dtype, (0, 3), 6), sample(dtype, (2, 0), 7)
         squares = sample(dtype, (2, 3, 3), 8)
-        power = xb.linalg.matrix_power
         functions: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
             "matmul": (xb.matmul, (a, b)),
             "matmul_transposed": (lambda a, b: xb.matmul(b.T, a.T), (a, b)),
@@ -249,11 +272,11 @@ def products() -> list[Batch]:
             "tensordot_1": (lambda a, b: xb.tensordot(a, b, axes=1), (a, b)),
             "vecdot": (xb.vecdot, (a, row)),
             "outer": (xb.linalg.outer, (row, row)),
-            "matrix_power_0": (lambda x: power(x, 0), (squares,)),
-            "matrix_power_1": (lambda x: power(x, 1), (square,)),
-            "matrix_power_5": (lambda x: power(x, 5), (square,)),
-            "matrix_power_6_by_chain": (lambda x: power(x, 6, method="chain"), (square,)),
-            "matrix_power_3_of_stack": (lambda x: power(x, 3), (squares,)),
+            "matrix_power_0": (lambda x: xb.linalg.matrix_power(x, 0), (squares,)),
+            "matrix_power_1": (lambda x: xb.linalg.matrix_power(x, 1), (square,)),
+            "matrix_power_5": (lambda x: xb.linalg.matrix_power(x, 5), (square,)),
+            "matrix_power_6_by_chain": (lambda x: xb.linalg.matrix_power(x, 6, method="chain"), (square,)),
+            "matrix_power_3_of_stack": (lambda x: xb.linalg.matrix_power(x, 3), (squares,)),
         }
         if dtype.is_floating:
             special = np.array([[inf, 1.0, nan], [0.0, 2.0, -inf], [1.0, 1.0, 1.0]], dtype.value)
@@ -261,6 +284,8 @@ def products() -> list[Batch]:
         if dtype is DType.int64:
             wide = np.array([[2**31 + 1, 3], [-5, 2**30]], dtype.value)
             functions["matmul_beyond_32_bits"] = (xb.matmul, (wide, wide))
+        if dtype not in THOROUGH:
+            functions = {label: row for label, row in functions.items() if label in PRODUCTS_OF_ALL}
         checks = [Check(f"{label}-{dtype}", f, arrays, "array") for label, (f, arrays) in functions.items()]
         batches.append(Batch(f"products-{dtype}", tuple(shared_columns(checks))))
     return batches

@@ -153,18 +153,13 @@ def compare(
         figures: measure also the figures that the project sets itself, for these backends.
         name: what the results are called.
         on_progress: gets a line of text whenever something begins that may last.
-        opener: starts a worker.
 
     Raises:
         UnknownBackend, WorkloadError, ArgumentError: before anything is measured.
     """
-    chosen = list(dict.fromkeys(registry.names() if backends is None else backends))
-    for backend in chosen:
-        registry.get(backend)
+    chosen = [registry.get(b).name for b in dict.fromkeys(registry.names() if backends is None else backends)]
     count = PROCESSES[quick] if processes is None else processes
-    for label, numbers in (("devices", devices), ("processes", [count])):
-        if not numbers or any(type(n) is not int or n < 1 for n in numbers):
-            raise ArgumentError(f"{label}={numbers!r}: whole numbers from 1 up are needed")
+    _check_counts(devices=devices, processes=[count])
     tasks = [_task(workload, given, quick) for given in parameters]
     say: Progress = on_progress or (lambda _: None)
     session = Session(
@@ -179,14 +174,27 @@ def compare(
     )
     from xbackend.measure import targets
 
-    every = set(registry.names())
-    complete = quick and tuple(devices) == (1,) and set(chosen) == every and targets.ready(every)
+    # Of its own duration there is a figure for the whole of the quick comparison, environments there.
+    whole = quick and tuple(devices) == (1,) and set(chosen) == set(registry.names()) and targets.ready(chosen)
     session.run()
-    found = [targets.quick_comparison(session.seconds, count, len(tasks))] if complete else []
+    found = [targets.quick_comparison(session.seconds, count, len(tasks))] if whole else []
     if figures:
         found += targets.measure(chosen, processes=count, quick=quick, threads=threads, on_progress=say, opener=opener)
     settings = {"quick": quick, "devices": list(devices), "seconds": session.seconds, **session.settings()}
     return session.results(name, settings, found)
+
+
+def _drawing(program: Program) -> dict[str, str]:
+    """The program drawn by logical device, if it is small enough to be read as a drawing."""
+    from xbackend.program.drawing import LARGEST
+
+    return {"drawing": program.draw()} if len(program.nodes) <= LARGEST else {}
+
+
+def _check_counts(**counts: Sequence[int]) -> None:
+    for label, numbers in counts.items():
+        if not numbers or any(type(n) is not int or n < 1 for n in numbers):
+            raise ArgumentError(f"{label}={numbers!r}: whole numbers from 1 up are needed")
 
 
 def _task(workload: str, given: Mapping[str, Any], quick: bool) -> Task:
@@ -292,7 +300,7 @@ class Session:
         # Afterwards: only now all pools of threads are there.
         candidate.description = backend.describe()
         candidate.warnings += _thread_warnings(candidate.description, self.threads)
-        candidate.placement = found["placement"]
+        candidate.placement = {**found["placement"], **_drawing(candidate.task.program)}
         candidate.warnings += found["warnings"]
         self._note_parity(candidate, found)
         if candidate.status == "ok":

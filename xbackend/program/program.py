@@ -121,11 +121,11 @@ class Program:
         by_op = {op: n for op, n in sorted(counted.items()) if n}
         return OperationCount(sum(by_op.values()), by_op, tuple(sorted(uncounted)))
 
-    def to_json(self) -> str:
-        """The program as JSON text, shared variables' initial values included."""
+    def to_json(self, values: bool = True) -> str:
+        """The program as JSON text; without ``values`` the initial values of shared variables are left out."""
         from xbackend.program.serialization import to_json
 
-        return to_json(self)
+        return to_json(self, values)
 
     @staticmethod
     def from_json(text: str | bytes) -> Program:

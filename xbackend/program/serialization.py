@@ -76,8 +76,12 @@ def _state_digest(shared: Mapping[int, SharedVariable]) -> str:
     return digest.hexdigest()
 
 
-def to_json(program: Program) -> str:
-    """The program as JSON text (keys sorted, one node a line)."""
+def to_json(program: Program, values: bool = True) -> str:
+    """The program as JSON text (keys sorted, one node a line).
+
+    Without ``values`` the initial values of shared variables are left out, and are zeros when it is read: for a reader
+    that has their storage already.
+    """
     nodes = []
     for node in program.nodes:
         params = {
@@ -85,14 +89,14 @@ def to_json(program: Program) -> str:
         }
         nodes.append([node.op, node.inputs, params, node.shape, node.dtype, node.device, node.source])
     shared = {
-        str(i): {"name": v.name, "uid": v.uid, "device": v.device, "value": _encode_array(v.value)}
+        str(i): {"name": v.name, "uid": v.uid, "device": v.device, "value": _encode_array(v.value) if values else None}
         for i, v in program.shared.items()
     }
     head = {
         "format": FORMAT,
         "version": VERSION,
         "fingerprint": program.fingerprint,
-        "state": _state_digest(program.shared),
+        "state": _state_digest(program.shared) if values else None,
         "name": program.name,
         "inputs": program.inputs,
         "outputs": program.outputs,
@@ -131,7 +135,7 @@ def from_json(text: str | bytes) -> Program:
             f"the program is damaged: its content has the fingerprint {program.fingerprint[:12]}, "
             f"the file says {str(data.get('fingerprint'))[:12]}"
         )
-    if _state_digest(program.shared) != data.get("state"):
+    if data.get("state") is not None and _state_digest(program.shared) != data["state"]:
         raise ProgramFormatError("the program is damaged: its shared variables are not those that were saved")
     return program
 
@@ -207,7 +211,12 @@ def _read(data: dict[str, Any]) -> Program:
         raise ProgramFormatError(f"the structure has not the {len(outputs)} leaves of the outputs")
     shared = {}
     for key, row in data["shared"].items():
-        value = _decode_array(row["value"])
+        if (row["value"] is None) != (data["state"] is None):
+            raise ProgramFormatError(f"shared variable {row['name']!r} has lost its value")
+        if row["value"] is None:
+            value = np.zeros(nodes[int(key)].shape, nodes[int(key)].dtype.value)
+        else:
+            value = _decode_array(row["value"])
         if nodes[int(key)].op != "shared" or nodes[int(key)].aval != (value.shape, value.dtype.name):
             raise ProgramFormatError(f"shared variable {row['name']!r} does not fit node {key}")
         if not (isinstance(row["uid"], str) and row["uid"]):

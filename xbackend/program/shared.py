@@ -12,6 +12,7 @@ from xbackend.devices import Device, canonical
 from xbackend.errors import DTypeError, SharedVariableError
 from xbackend.program.array import Operators
 from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.host import host_array
 
 _numbers = itertools.count()
 
@@ -27,7 +28,7 @@ class SharedVariable(Operators):
     def __init__(
         self, value: Any, name: str | None = None, device: str | Device | None = None, *, uid: str = ""
     ) -> None:
-        array = np.asarray(value)
+        array = host_array(value, "the value of a shared variable")
         if name is not None and (not isinstance(name, str) or not name):
             raise SharedVariableError(f"the name of a shared variable is text, not {name!r}")
         number = next(_numbers)

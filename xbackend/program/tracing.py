@@ -18,12 +18,14 @@ from xbackend.errors import ArgumentError, DTypeError, ShapeError, SharedVariabl
 from xbackend.program import structure
 from xbackend.program.array import Array
 from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.host import host_array
 from xbackend.program.ops import OPS, Aval
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
 
-# Frames in these directories are no user's: this package, and NumPy, whose functions call it back.
-_NOT_THE_USERS = (str(Path(__file__).parent), str(Path(np.__file__).parent))
+# Frames in these places are no user's: this package, devices.py, and NumPy, whose functions call it back.
+_HERE = Path(__file__).parent
+_NOT_THE_USERS = (str(_HERE), str(_HERE.parent / "devices.py"), str(Path(np.__file__).parent))
 _own_code: dict[CodeType, bool] = {}
 
 
@@ -44,22 +46,11 @@ class ArraySpec:
     dtype: DType
 
     def __init__(self, shape: int | Sequence[int], dtype: Any = DType.float64) -> None:
-        lengths = (shape,) if isinstance(shape, int) else tuple(shape)
-        if any(not isinstance(n, int) or n < 0 for n in lengths):
+        lengths = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in lengths):
             raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
         object.__setattr__(self, "shape", lengths)
         object.__setattr__(self, "dtype", as_dtype(dtype))
-
-
-def _host_array(value: Any, dtype: DType | None, what: str) -> np.ndarray:
-    """The value as a NumPy array. Raises `ShapeError` for ragged lists, `DTypeError` for a number out of range."""
-    try:
-        with np.errstate(over="ignore"):
-            return np.asarray(value, dtype.value if dtype is not None else None)
-    except OverflowError:
-        raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"{what} is {value!r:.60}, which is no array: {error}") from None
 
 
 def _is_own(code: CodeType) -> bool:
@@ -130,7 +121,7 @@ class Tracer:
             return value
         if isinstance(value, SharedVariable):
             return self.shared(value)
-        found = _host_array(value, dtype, "a constant")
+        found = host_array(value, "a constant", dtype)
         as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
         constant = found.copy()
         constant.flags.writeable = False
@@ -205,7 +196,7 @@ def _spec(value: Any, name: str) -> Aval:
     if isinstance(value, SharedVariable):
         raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
-        value = _host_array(value, None, f"argument {name!r}")
+        value = host_array(value, f"argument {name!r}")
     return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
 
 

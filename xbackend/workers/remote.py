@@ -99,7 +99,7 @@ class RemoteBackend(Backend):
         self.worker.request("synchronize", list(values))
 
     def build(self, program: Program) -> Built:
-        built: Reference = self.worker.request("build", program.to_json())
+        built: Reference = self.worker.request("build", program.to_json(values=False))
         return Built(partial(_execute, built), partial(_executed, built))
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:

@@ -1,0 +1,181 @@
+"""The checks of gradients, and the arrays that they are taken at: no ties, no kinks, inside of every domain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from batches import Batch, Check
+from tolerances import CHAIN
+
+import xbackend as xb
+from xbackend.program.dtypes import DType
+
+Loss = Callable[..., Any]
+
+
+def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:
+    """Different numbers between 0.1 and 0.9, none near a half."""
+    size = int(np.prod(shape))
+    values = np.linspace(0.1, 0.9, 2 * size + 1)[1::2] + 0.003
+    return np.random.default_rng(seed).permutation(values).reshape(shape)
+
+
+X, ROW, OTHER, SQUARE, STACK = (
+    numbers((3, 4), 0), numbers((4,), 1), numbers((3, 4), 2) + 0.05, numbers((3, 3), 3), numbers((2, 4, 3), 4)
+)  # fmt: skip
+WEIGHTS = numbers((3, 4), 5)
+
+
+def weighted(value: Any) -> Any:
+    """A sum in which every element counts differently, so that no two gradients are alike by accident."""
+    weights = xb.reshape(xb.linspace(0.5, 1.5, value.size), value.shape)
+    return xb.sum(value * xb.astype(weights, value.dtype))
+
+
+UNARY = "abs negative square exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh atanh"
+# One argument; the gradient is with respect to it.
+ONE: dict[str, tuple[Loss, np.ndarray]] = {
+    **{op: ((lambda x, op=op: getattr(xb, op)(x)), X) for op in UNARY.split()},
+    "acosh": (lambda x: xb.acosh(x + 1.0), X),
+    "floor": (lambda x: xb.floor(x * 7.0) * x, X),
+    "sign": (lambda x: xb.sign(x - 0.5) * x, X),
+    "round": (lambda x: xb.round(x * 3.0) * x, X),
+    "pow_number": (lambda x: x**3, X),
+    "pow_of_number": (lambda x: 2.0**x, X),
+    "remainder": (lambda x: xb.remainder(x, 0.37), X),
+    "maximum_number": (lambda x: xb.maximum(x, 0.5), X),
+    "clip": (lambda x: xb.clip(x, 0.3, 0.7), X),
+    "where": (lambda x: xb.where(x > 0.5, x * x, xb.sqrt(x)), X),
+    "where_nan_elsewhere": (lambda x: xb.where(x > 0.5, x, xb.zeros_like(x)) * x, X),
+    "sum_axis": (lambda x: xb.sum(x, axis=0) ** 2, X),
+    "sum_keepdims": (lambda x: x / xb.sum(x, axis=1, keepdims=True), X),
+    "prod": (lambda x: xb.prod(x, axis=1), X),
+    "mean": (lambda x: xb.mean(x, axis=(0, 1)) * x, X),
+    "max": (lambda x: xb.max(x, axis=1), X),
+    "min_all": (lambda x: xb.min(x) * x, X),
+    "var": (lambda x: xb.var(x, axis=0), X),
+    "std": (lambda x: xb.std(x, axis=1, correction=1), X),
+    "cumulative_sum": (lambda x: xb.cumulative_sum(x, axis=1) ** 2, X),
+    "slice": (lambda x: x[1:, ::2] ** 2, X),
+    "slice_negative_step": (lambda x: x[::-1, 3:0:-2] ** 2 * X[:, :2], X),
+    "slice_twice": (lambda x: x[0] * x[1, ::-1], X),
+    "integer_index": (lambda x: x[1, 2] * x[:, 0], X),
+    "concat": (lambda x: xb.concat([x, x[:1] ** 2, x * 3.0], axis=0), X),
+    "stack": (lambda x: xb.stack([x[0], x[2] ** 2], axis=1), X),
+    "reshape": (lambda x: xb.reshape(x, (2, 6)) ** 2, X),
+    "permute_dims": (lambda x: xb.permute_dims(x, (2, 0, 1)) ** 2, STACK),
+    "broadcast_to": (lambda x: xb.broadcast_to(x, (3, 4)) * X, ROW),
+    "astype_through_float32": (lambda x: xb.astype(xb.astype(x, xb.float32), xb.float64) ** 2, X),
+    "matrix_power": (lambda x: xb.linalg.matrix_power(x, 5), SQUARE),
+    "matmul_with_itself": (lambda x: x.T @ x, X),
+    "matmul_vector": (lambda x: X @ x, ROW),
+    "used_in_three_places": (lambda x: xb.sin(x) * x + xb.exp(x[::-1]), X),
+}
+# Two arguments; the gradient is with respect to both.
+TWO: dict[str, tuple[Loss, np.ndarray, np.ndarray]] = {
+    "add_broadcast": (lambda x, y: (x + y) ** 2, X, ROW),
+    "subtract": (lambda x, y: (x - y) ** 3, X, OTHER),
+    "multiply_broadcast": (lambda x, y: x * y, X, ROW),
+    "divide": (lambda x, y: x / y, X, OTHER),
+    "divide_broadcast": (lambda x, y: y[:, None] / x[:, :1].T, X, ROW),
+    "pow": (xb.pow, X, OTHER),
+    "atan2": (xb.atan2, X, OTHER),
+    "maximum": (xb.maximum, X, OTHER),
+    "minimum": (xb.minimum, X, OTHER),
+    "matmul": (lambda x, y: x @ y.T, X, OTHER),
+    "matmul_stack": (xb.matmul, X, STACK),
+    "tensordot": (lambda x, y: xb.tensordot(x, y, axes=([0, 1], [2, 1])), X, STACK),
+}
+
+
+def _gradient(loss: Loss, number: int) -> Loss:
+    return lambda *arrays: xb.grad(weighted(loss(*arrays)), arrays[number])
+
+
+def _second(loss: Loss) -> Loss:
+    def function(x: Any) -> Any:
+        return xb.grad(weighted(xb.grad(weighted(loss(x)), x) ** 2), x)
+
+    return function
+
+
+SECOND = (
+    "square", "exp", "log", "sqrt", "sin", "tanh", "pow_number", "where", "sum_keepdims", "slice_negative_step",
+    "concat", "reshape", "matmul_with_itself", "used_in_three_places",
+)  # fmt: skip
+
+
+# A gradient is made of the same ops in both dtypes; these show that it keeps the dtype of what it belongs to.
+IN_FLOAT32 = ("exp", "sum_keepdims", "mean", "slice_negative_step", "concat", "where", "pow_number", "matmul", "divide")
+
+
+def first_order(dtype: DType) -> Batch:
+    def as_dtype(x: np.ndarray) -> np.ndarray:
+        return _cast.setdefault((id(x), dtype), x.astype(dtype.value))
+
+    def wanted(label: str) -> bool:
+        return dtype is DType.float64 or label in IN_FLOAT32
+
+    checks = [
+        Check(f"grad-{label}-{dtype}", _gradient(loss, 0), (as_dtype(x),), "array", CHAIN)
+        for label, (loss, x) in ONE.items()
+        if wanted(label)
+    ]
+    for label, (loss, x, y) in TWO.items():
+        if not wanted(label):
+            continue
+        for number in range(2):
+            given = (as_dtype(x), as_dtype(y))
+            checks.append(Check(f"grad-{label}-{number}-{dtype}", _gradient(loss, number), given, "array", CHAIN))
+    return Batch(f"gradients-{dtype}", tuple(checks))
+
+
+_cast: dict[tuple[int, DType], np.ndarray] = {}
+
+
+def second_order() -> Batch:
+    checks = [Check(f"grad-grad-{label}", _second(ONE[label][0]), (ONE[label][1],), "array", CHAIN) for label in SECOND]
+    return Batch("gradients-second-order", tuple(checks))
+
+
+def _of_intermediates(x: Any, number: int) -> Any:
+    y = xb.sin(x)
+    z = y * x
+    return xb.grad(weighted(z * y + xb.exp(x)), [x, y, z])[number]
+
+
+def _of_a_slice(x: Any) -> Any:
+    part = x[1]
+    return xb.grad(weighted(x**2) + weighted(part**3), part)
+
+
+def _of_a_scalar_by_itself(x: Any) -> Any:
+    total = xb.sum(x)
+    return xb.grad(total, total)
+
+
+def _of_a_constant(x: Any) -> Any:
+    c = xb.asarray(WEIGHTS)
+    return xb.grad(weighted(x * c), c)
+
+
+def structure() -> Batch:
+    """Gradients where it matters what they are taken of, and of what."""
+    functions: dict[str, Loss] = {
+        "of_itself": lambda x: xb.grad(x[0, 0], x),
+        "of_a_scalar_by_itself": _of_a_scalar_by_itself,
+        "of_intermediates_x": lambda x: _of_intermediates(x, 0),
+        "of_intermediates_y": lambda x: _of_intermediates(x, 1),
+        "of_intermediates_z": lambda x: _of_intermediates(x, 2),
+        "of_a_slice_and_not_of_the_whole": _of_a_slice,
+        "of_a_constant": _of_a_constant,
+        "used_in_the_program": lambda x: x - 0.1 * xb.grad(weighted(xb.square(x)), x),
+        "of_an_empty_part": lambda x: xb.grad(xb.sum(x[:0]) + xb.sum(x), x),
+    }
+    checks = [Check(f"grad-{label}", f, (X,), "array", CHAIN) for label, f in functions.items()]
+    return Batch("gradients-structure", tuple(checks))
+
+
+BATCHES = (first_order(DType.float64), first_order(DType.float32), second_order(), structure())

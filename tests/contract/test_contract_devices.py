@@ -1,0 +1,144 @@
+"""Several devices of one backend: the same program, bound to one of them or to three, gives the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from batches import LIMIT_SECONDS
+from tolerances import CHAIN, check_equal
+
+import xbackend as xb
+from xbackend.backends.base import Backend
+from xbackend.devices import Device
+from xbackend.errors import BackendUnavailable, DeviceUnavailable
+
+THREE = tuple(Device("cpu", i) for i in range(3))
+SPREAD = "dev0=cpu:0,dev1=cpu:1,dev2=cpu:2"
+ONE = "dev0=cpu:0,dev1=cpu:0,dev2=cpu:0"
+
+
+@pytest.fixture(scope="module")
+def three(name: str) -> Iterator[Backend | DeviceUnavailable]:
+    """The backend with three virtual devices, or what it says if it cannot."""
+    try:
+        backend = xb.open(name, virtual_devices=3, isolated=True, limit=LIMIT_SECONDS)
+    except (DeviceUnavailable, BackendUnavailable) as error:
+        yield error
+        return
+    yield backend
+    backend.close()
+
+
+def refused(three: Backend | DeviceUnavailable) -> bool:
+    """Whether the backend cannot make several devices; it must say how many were asked for and what there is."""
+    if isinstance(three, Backend):
+        return False
+    assert isinstance(three, DeviceUnavailable)
+    assert "virtual_devices=3" in str(three) and "cpu:0" in str(three)
+    return True
+
+
+def test_there_are_as_many_devices_as_asked_for(three: Any) -> None:
+    if refused(three):
+        return
+    assert three.devices == THREE
+    assert three.default_device == THREE[0]
+    for device in THREE:
+        value = three.put(np.arange(3.0), device)
+        assert three.device_of(value) == device
+        np.testing.assert_array_equal(three.get(value), np.arange(3.0))
+
+
+def products(a: Any, b: Any) -> Any:
+    """A^3 on dev1, B^3 on dev2, their sum on dev0, and the gradient of all of it."""
+    with xb.device("dev1"):
+        an = xb.linalg.matrix_power(a, 3)
+    with xb.device("dev2"):
+        bn = xb.linalg.matrix_power(b, 3)
+    with xb.device("dev0"):
+        total = an + bn
+        loss = xb.sum(xb.square(total))
+    return total, loss, xb.to_device(total, "dev2"), *xb.grad(loss, [a, b, an])
+
+
+def test_a_program_on_three_devices_equals_the_same_on_one(three: Any) -> None:
+    if refused(three):
+        return
+    rng = np.random.default_rng(0)
+    a, b = rng.random((4, 4)), rng.random((4, 4))
+    spread = three.compile(products, a, b, devices=SPREAD)
+    alone = three.compile(products, a, b, devices=ONE)
+    results = spread(a, b)
+    for got, want in zip(results, alone(a, b), strict=True):
+        check_equal(got, want, "array", CHAIN)
+    power = np.linalg.matrix_power
+    check_equal(results[0], power(a, 3) + power(b, 3), "array", CHAIN)
+    check_equal(results[5], 2 * results[0], "array", CHAIN)
+    assert spread.input_devices == (THREE[1], THREE[2])
+    assert spread.output_devices == (THREE[0], THREE[0], THREE[2], THREE[1], THREE[2], THREE[1])
+    values = spread.execute(*spread.put(a, b))
+    three.synchronize(values)
+    assert tuple(three.device_of(v) for v in values) == spread.output_devices
+    assert not [r for r in spread.placement.ops if r.status == "moved"]
+    executed = {(r.op, r.asked, r.executed) for r in spread.placement.ops if r.executed is not None}
+    for op, asked, where in executed:
+        assert asked not in ("dev0", "dev1", "dev2") or where == f"cpu:{asked[-1]}", f"{op} ran on {where}"
+    assert {(t.source, t.target) for t in spread.placement.transfers} >= {("cpu:1", "cpu:0"), ("cpu:2", "cpu:0")}
+    assert alone.placement.transfers == ()
+
+
+def test_state_lives_on_its_device_and_is_updated_there(three: Any) -> None:
+    if refused(three):
+        return
+    start = np.array([1.0, 2.0])
+    w = xb.shared(start, name="w", device="dev2")
+
+    def step(x: Any) -> Any:
+        with xb.device("dev1"):
+            y = x * w
+        xb.update(w, w - 0.5 * xb.grad(xb.sum(y), w))
+        return y
+
+    run = three.compile(step, start, devices=SPREAD)
+    value = start
+    for _ in range(3):
+        np.testing.assert_allclose(run(start), start * value, rtol=1e-12)
+        value = value - 0.5 * start
+        np.testing.assert_allclose(three.get_value(w), value, rtol=1e-12)
+    with pytest.raises(xb.errors.SharedVariableError, match="lives on cpu:2"):
+        three.compile(lambda: w * 1.0, devices={"dev2": "cpu:0"})
+
+
+def test_gradients_tell_copies_from_what_they_were_copied_from(three: Any) -> None:
+    if refused(three):
+        return
+
+    def function(x: Any) -> Any:
+        c = xb.asarray(np.array([1.0, 2.0]))
+        with xb.device("dev0"):
+            y = x * 3.0 + c
+        moved = xb.to_device(y, "dev1")
+        with xb.device("dev1"):
+            loss = xb.sum(moved * 2.0 * c) + xb.sum(y * 100.0)
+        with xb.device("dev2"):
+            loss = loss + xb.sum(c)
+        return xb.grad(loss, [moved, y, x, c])
+
+    x = np.array([5.0, 7.0])
+    for devices in (SPREAD, ONE):
+        moved, y, by_x, by_c = three.compile(function, x, devices=devices)(x)
+        c = np.array([1.0, 2.0])
+        np.testing.assert_allclose(moved, 2 * c)
+        np.testing.assert_allclose(y, 100 + 2 * c)
+        np.testing.assert_allclose(by_x, 3 * (100 + 2 * c))
+        np.testing.assert_allclose(by_c, (100 + 2 * c) + 2 * (3 * x + c) + 1)
+
+
+def test_a_fourth_device_is_not_there(three: Any) -> None:
+    if refused(three):
+        return
+    with pytest.raises(DeviceUnavailable, match=r"cpu:3.*there is cpu:0, cpu:1, cpu:2.*virtual_devices=4"):
+        three.compile(lambda x: xb.to_device(x, "cpu:3"), 1.0)

@@ -1,0 +1,80 @@
+"""Gradients: every backend's own agree with the oracle's, and the oracle's with differences of the loss itself."""
+
+from __future__ import annotations
+
+import gradients
+import numpy as np
+import pytest
+from batches import ORACLE, Batch, Check, Host
+from gradients import BATCHES, ONE, SECOND, TWO, Loss, weighted
+
+import xbackend as xb
+from xbackend.backends.base import Backend
+
+ALL = [(batch, check) for batch in BATCHES for check in batch.checks]
+
+
+@pytest.mark.parametrize(("batch", "check"), ALL, ids=[c.label for _, c in ALL])
+def test_gradient(host: Host, batch: Batch, check: Check) -> None:
+    host.check(batch, check)
+
+
+def differences(loss: Loss, arrays: list[np.ndarray], number: int) -> np.ndarray:
+    """Central differences of the weighted loss, extrapolated (Richardson), elements one by one."""
+    run = ORACLE.backend.compile(lambda *a: weighted(loss(*a)), *arrays)
+
+    def slope(position: tuple[int, ...], step: float) -> float:
+        values = []
+        for sign in (1, -1):
+            moved = [a.copy() for a in arrays]
+            moved[number][position] += sign * step
+            values.append(float(run(*moved)))
+        return (values[0] - values[1]) / (2 * step)
+
+    result = np.empty_like(arrays[number])
+    for position in np.ndindex(result.shape):
+        result[position] = (4 * slope(position, 5e-5) - slope(position, 1e-4)) / 3
+    return result
+
+
+CASES = {label: (loss, [x]) for label, (loss, x) in ONE.items() if label != "astype_through_float32"}
+CASES |= {label: (loss, [x, y]) for label, (loss, x, y) in TWO.items()}
+
+
+@pytest.mark.parametrize("label", CASES)
+def test_the_oracles_gradient_is_that_of_central_differences(label: str) -> None:
+    loss, arrays = CASES[label]
+    for number in range(len(arrays)):
+        run = ORACLE.backend.compile(lambda *a, n=number: xb.grad(weighted(loss(*a)), a[n]), *arrays)
+        found = run(*arrays)
+        np.testing.assert_allclose(found, differences(loss, arrays, number), rtol=2e-8, atol=2e-9)
+        assert np.abs(found).max() > 0, "a gradient that is zero everywhere proves nothing"
+
+
+@pytest.mark.parametrize("label", SECOND)
+def test_the_oracles_second_gradient_is_that_of_central_differences(label: str) -> None:
+    loss, x = ONE[label]
+
+    def first(x: object) -> object:
+        return xb.grad(weighted(loss(x)), x) ** 2
+
+    (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-grad-{label}")
+    np.testing.assert_allclose(ORACLE.result(check), differences(first, [x], 0), rtol=1e-7, atol=1e-8)
+
+
+def test_gradients_of_shared_variables_and_arguments_in_one_list(backend: Backend) -> None:
+    w = xb.shared(gradients.WEIGHTS, name="w")
+
+    def function(x: object) -> object:
+        loss = xb.sum(xb.sin(x * w) * w)
+        return loss, xb.grad(loss, [x, w])
+
+    x = gradients.X
+    run = backend.compile(function, x)
+    for _ in range(2):
+        loss, (by_x, by_w) = run(x)
+        v = backend.get_value(w)
+        np.testing.assert_allclose(loss, np.sum(np.sin(x * v) * v), rtol=1e-12)
+        np.testing.assert_allclose(by_x, np.cos(x * v) * v * v, rtol=1e-12)
+        np.testing.assert_allclose(by_w, np.cos(x * v) * x * v + np.sin(x * v), rtol=1e-12)
+        backend.set_value(w, v * 0.5)

@@ -1,0 +1,227 @@
+"""Shared variables, and what a call must leave alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xbackend as xb
+from xbackend.backends.base import Backend
+from xbackend.errors import SharedVariableError
+from xbackend.program.dtypes import DType
+
+START = np.array([1.0, 2.0, 3.0])
+
+
+def test_updates_take_effect_once_after_the_outputs(backend: Backend) -> None:
+    w, v = xb.shared(START, name="w"), xb.shared(START * 10, name="v")
+
+    def function(x: Any) -> Any:
+        xb.update(w, w + v * x)
+        xb.update(v, w)
+        return w, w * 2.0, v + x
+
+    run = backend.compile(function, 1.0)
+    a, b = START, START * 10
+    for x in (1.0, -0.5, 2.0):
+        old_w, twice, moved = run(x)
+        np.testing.assert_array_equal(old_w, a)
+        np.testing.assert_array_equal(twice, a * 2)
+        np.testing.assert_array_equal(moved, b + x)
+        a, b = a + b * x, a
+        np.testing.assert_array_equal(backend.get_value(w), a)
+        np.testing.assert_array_equal(backend.get_value(v), b)
+
+
+def test_two_shared_variables_can_be_exchanged_and_one_set_to_a_number(backend: Backend) -> None:
+    w, v, n = xb.shared(START, name="w"), xb.shared(-START, name="v"), xb.shared(np.int64(7), name="n")
+
+    def function() -> None:
+        xb.update(w, v)
+        xb.update(v, w)
+        xb.update(n, 3)
+
+    run = backend.compile(function)
+    assert run() == ()
+    np.testing.assert_array_equal(backend.get_value(w), -START)
+    np.testing.assert_array_equal(backend.get_value(v), START)
+    assert backend.get_value(n) == 3 and backend.get_value(n).dtype == np.int64
+    run()
+    np.testing.assert_array_equal(backend.get_value(w), START)
+
+
+def test_values_are_got_and_set_before_between_and_after_programs(backend: Backend) -> None:
+    w = xb.shared(START, name="w")
+    np.testing.assert_array_equal(backend.get_value(w), START)
+    backend.set_value(w, START + 1)
+    np.testing.assert_array_equal(backend.get_value(w), START + 1)
+    run = backend.compile(lambda: w * 1.0)
+    np.testing.assert_array_equal(run(), START + 1)
+    given = START * 5
+    backend.set_value(w, given)
+    given[:] = -1
+    np.testing.assert_array_equal(run(), START * 5)
+    found = backend.get_value(w)
+    found[:] = -2
+    np.testing.assert_array_equal(backend.get_value(w), START * 5)
+    np.testing.assert_array_equal(w.value, START)
+
+
+def test_two_programs_share_one_state_and_other_variables_of_its_name_do_not(backend: Backend) -> None:
+    w, namesake = xb.shared(START, name="w"), xb.shared(START, name="w")
+
+    def step(x: Any) -> None:
+        xb.update(w, w + x)
+
+    add = backend.compile(step, 1.0)
+    read = backend.compile(lambda: (w + 0.0, namesake + 0.0))
+    add(1.0)
+    add(2.0)
+    ours, other = read()
+    np.testing.assert_array_equal(ours, START + 3)
+    np.testing.assert_array_equal(other, START)
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_state_of_every_dtype_keeps_dtype_and_shape(backend: Backend, dtype: DType) -> None:
+    initial = np.array([[0, 1, 1]], dtype.value)
+    w, scalar, empty = xb.shared(initial), xb.shared(initial[0, 1]), xb.shared(initial[:0])
+    for variable, value in ((w, initial), (scalar, initial[0, 1]), (empty, initial[:0])):
+        found = backend.get_value(variable)
+        assert found.dtype == dtype.value and found.shape == np.shape(value)
+    if dtype is DType.bool:
+        return  # stored like the others; one program for all of them is below
+    assert w.dtype is dtype
+
+
+def test_one_program_updates_state_of_every_dtype_and_of_no_elements(backend: Backend) -> None:
+    variables = {d: xb.shared(np.array([[0, 1, 1]], d.value), name=f"w_{d}") for d in DType}
+    empty, scalar = xb.shared(np.zeros((0, 2), np.float32)), xb.shared(np.int32(5))
+
+    def function() -> Any:
+        for dtype, w in variables.items():
+            xb.update(w, ~w if dtype is DType.bool else w - 1)
+        xb.update(empty, empty * 2.0)
+        xb.update(scalar, scalar * scalar)
+        return list(variables.values()), empty + 1.0, scalar
+
+    values, nothing, five = backend.compile(function)()
+    for (dtype, w), old in zip(variables.items(), values, strict=True):
+        assert old.dtype == dtype.value and old.tolist() == [[0, 1, 1]]
+        found = backend.get_value(w)
+        assert found.dtype == dtype.value and found.shape == (1, 3)
+        assert found.tolist() == ([[True, False, False]] if dtype is DType.bool else [[-1, 0, 0]])
+    assert nothing.shape == (0, 2) and nothing.dtype == np.float32
+    assert five == 5 and five.shape == () and five.dtype == np.int32
+    assert backend.get_value(scalar) == 25 and backend.get_value(empty).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    "value", [START[:2], START.astype(np.float32), START[None], "abc", [[1.0], [1.0, 2.0]], None, np.array([None] * 3)],
+    ids=lambda v: repr(v)[:25],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_is_refused_and_the_old_one_stays(backend: Backend, value: Any) -> None:
+    w = xb.shared(START, name="w")
+    with pytest.raises(xb.errors.XBackendError):
+        backend.set_value(w, value)
+    np.testing.assert_array_equal(backend.get_value(w), START)
+
+
+def test_what_is_no_shared_variable_has_no_value(backend: Backend) -> None:
+    for wrong in (START, "w", None):
+        with pytest.raises(SharedVariableError, match=r"not a shared variable; make one with xb\.shared"):
+            backend.get_value(wrong)  # type: ignore[arg-type]
+        with pytest.raises(SharedVariableError, match="not a shared variable"):
+            backend.set_value(wrong, START)  # type: ignore[arg-type]
+
+
+def test_outputs_outlive_later_calls_and_inputs_stay_as_they_are(backend: Backend) -> None:
+    w = xb.shared(START, name="w")
+
+    def function(x: Any) -> Any:
+        xb.update(w, w * 2.0)
+        y = xb.reshape(x, (3, 2))
+        return x, y, y + 1.0, w, x[0], xb.broadcast_to(w, (2, 3)) + x, w[::-1]
+
+    x = np.arange(6.0).reshape(2, 3)
+    run = backend.compile(function, x)
+    (value,) = run.put(x)
+    first = run.execute(value)
+    before = [backend.get(v) for v in first]
+    wanted = [x, x.reshape(3, 2), x.reshape(3, 2) + 1, START, x[0], START + x, START[::-1]]
+    for got, want in zip(before, wanted, strict=True):
+        np.testing.assert_array_equal(got, want)
+    (other,) = run.put(-x)
+    for _ in range(3):
+        backend.synchronize(run.execute(other))
+    backend.set_value(w, START * 100)
+    for got, want in zip([backend.get(v) for v in first], wanted, strict=True):
+        np.testing.assert_array_equal(got, want, "an output was overwritten by a later call")
+    np.testing.assert_array_equal(backend.get(value), x, "an input was changed")
+    np.testing.assert_array_equal(backend.get(other), -x, "an input was changed")
+
+
+def test_values_on_a_device_are_copies_and_go_from_program_to_program(backend: Backend) -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    value = backend.put(x, backend.default_device)
+    x += 100
+    np.testing.assert_array_equal(backend.get(value), np.arange(6.0).reshape(2, 3))
+    backend.get(value)[:] = -1
+    np.testing.assert_array_equal(backend.get(value), np.arange(6.0).reshape(2, 3))
+    assert backend.device_of(value) == backend.default_device
+    run = backend.compile(lambda x: x * 2.0 + 1.0, xb.ArraySpec((2, 3)))
+    expected = np.arange(6.0).reshape(2, 3)
+    for _ in range(3):
+        (value,) = run.execute(value)
+        expected = expected * 2 + 1
+    assert [backend.device_of(value)] == list(run.output_devices)
+    backend.synchronize([value])
+    np.testing.assert_array_equal(backend.get(value), expected)
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_every_dtype_and_memory_layout_goes_to_the_device_and_back(backend: Backend, dtype: DType) -> None:
+    x = (np.arange(24).reshape(2, 3, 4) % 5).astype(dtype.value)
+    layouts = (x, x.T, x[::-1, ::2, 1:], np.asfortranarray(x), x[:0], x[0, 0, 1], np.broadcast_to(x[0, 0], (3, 4)))
+    for array in layouts:
+        found = backend.get(backend.put(np.asarray(array), backend.default_device))
+        assert found.dtype == array.dtype and found.shape == array.shape
+        np.testing.assert_array_equal(found, array)
+        assert found.flags.writeable
+
+
+def test_a_result_has_the_form_that_the_function_returned(backend: Backend) -> None:
+    def function(x: Any) -> Any:
+        return {"sum": xb.sum(x), "more": [x, (x + 1.0,), {}], "same": x}
+
+    found = backend.compile(function, START)(START)
+    assert list(found) == ["sum", "more", "same"] and found["more"][2] == {}
+    assert isinstance(found["more"], list) and isinstance(found["more"][1], tuple)
+    np.testing.assert_array_equal(found["more"][1][0], START + 1)
+    assert found["sum"].shape == () and found["sum"] == 6.0
+
+
+def test_a_program_without_arguments_and_one_that_ignores_its_own(backend: Backend) -> None:
+    np.testing.assert_array_equal(backend.compile(lambda: xb.arange(3) * 2)(), [0, 2, 4])
+    run = backend.compile(lambda x, unused: xb.sum(x), START, START)
+    assert run(START, START * np.nan) == 6.0
+
+
+def test_the_ledger_and_the_placement_are_there_after_a_call(backend: Backend) -> None:
+    run = backend.compile(lambda x: xb.tanh(x) @ x, START)
+    assert run.ledger.trace is not None and run.ledger.lower is not None and run.ledger.first_call is None
+    run(START)
+    assert run.ledger.first_call is not None and run.ledger.first_call > 0
+    assert {r.op for r in run.placement.ops} >= {"tanh", "matmul"}
+    assert not [r for r in run.placement.ops if r.status == "moved"]
+    assert run.placement.transfers == ()
+
+
+def test_a_backend_describes_itself_in_plain_data(backend: Backend) -> None:
+    import json
+
+    description = backend.describe()
+    assert json.loads(json.dumps(description)) == description
+    assert description["versions"]["numpy"] and "threads" in description and "blas" in description

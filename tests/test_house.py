@@ -1,0 +1,272 @@
+"""The house rules of docs/architecture.md and STYLE.md, read from the source itself."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from expected_failures import EXPECTED_FAILURES
+
+from xbackend.backends import registry
+from xbackend.backends.base import Backend
+
+REPOSITORY = Path(__file__).parent.parent
+PACKAGE = REPOSITORY / "xbackend"
+SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
+FRAMEWORKS = {"tensorflow", "pytensor", "aesara", "theano", "jax", "jaxlib", "numba", "torch", "autograd"}
+# What a worker imports of xbackend, and what that may import beside the standard library and its framework.
+WORKER_SIDE = ("errors", "devices", "program", "backends", "workers.bootstrap", "workers.serving", "workers.protocol")
+WORKER_SIDE = (*WORKER_SIDE, "workers.guard", "measure.loop", "measure.compilers", "workloads")
+WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}
+# The two modules that open a backend for the user: the public names, and the commands' entry.
+DOORS = {"xbackend", "xbackend.__main__"}
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(REPOSITORY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def rooms() -> list[list[str]]:
+    """The rooms of docs/architecture.md, ground floor first: names of modules and packages under xbackend."""
+    text = (REPOSITORY / "docs" / "architecture.md").read_text()
+    table = text[text.index("| room |") :].split("\n\n")[0]
+    return [re.findall(r"`(\w+)(?:\.py|/)`", row.split("|")[1]) for row in table.splitlines()[2:]]
+
+
+def is_typing(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def imports(source: str, module: str = "") -> Iterator[tuple[str, int]]:
+    """The absolute name of every module imported anywhere in the source, with its line; not those for types only."""
+    todo: list[ast.AST] = [ast.parse(source)]
+    while todo:
+        node = todo.pop()
+        if is_typing(node):
+            assert isinstance(node, ast.If)
+            todo += node.orelse
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: a relative import"
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        todo += ast.iter_child_nodes(node)
+
+
+def room_of(module: str, order: list[list[str]]) -> int | None:
+    parts = module.split(".")
+    return next((i for i, room in enumerate(order) if len(parts) > 1 and parts[1] in room), None)
+
+
+def wrong_imports(source: str, module: str, order: list[list[str]]) -> list[str]:
+    """Imports of rooms that do not stand above the module's own."""
+    own = room_of(module, order)
+    found = []
+    for imported, line in imports(source, module):
+        if imported.split(".")[0] != "xbackend" or module in DOORS:
+            continue
+        theirs = room_of(imported, order)
+        if imported == "xbackend" or theirs is None:
+            # `import xbackend as xb` takes what is public, and is for the rooms that use it as a user does.
+            allowed = own is not None and own > room_of_name("workers", order)
+        else:
+            allowed = own is not None and theirs <= own
+        if not allowed:
+            found.append(f"{module}:{line} imports {imported}")
+    return found
+
+
+def room_of_name(name: str, order: list[list[str]]) -> int:
+    return next(i for i, room in enumerate(order) if name in room)
+
+
+def test_the_rooms_of_the_document_are_those_of_the_package() -> None:
+    listed = {name for room in rooms() for name in room}
+    there = {p.stem if p.is_file() else p.name for p in PACKAGE.iterdir() if p.suffix == ".py" or (p / "__init__.py").exists()}
+    assert there - {"__init__", "__main__", "__pycache__"} == listed
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: module_name(p))
+def test_a_room_imports_only_from_those_above_it(path: Path) -> None:
+    assert wrong_imports(path.read_text(), module_name(path), rooms()) == []
+
+
+def test_an_import_from_below_would_be_found() -> None:
+    order = rooms()
+    planted = "from xbackend.backends.base import Backend"
+    assert wrong_imports(planted, "xbackend.program.ops", order) == [
+        "xbackend.program.ops:1 imports xbackend.backends.base.Backend"
+    ]
+    assert wrong_imports("def f():\n    import xbackend.cli", "xbackend.report.text", order)
+    assert wrong_imports("import xbackend as xb", "xbackend.program.ops", order)
+    assert not wrong_imports("if TYPE_CHECKING:\n    " + planted, "xbackend.program.ops", order)
+    assert not wrong_imports("from xbackend.program import ops", "xbackend.backends.base", order)
+
+
+def worker_sources() -> list[Path]:
+    def belongs(path: Path) -> bool:
+        name = module_name(path).removeprefix("xbackend").lstrip(".")
+        return name == "" or any(name == w or name.startswith(f"{w}.") for w in WORKER_SIDE)
+
+    return [p for p in SOURCES if belongs(p)]
+
+
+def foreign(source: str, module: str) -> set[str]:
+    """Packages that a worker's environment does not hold, imported by the source."""
+    tops = {name.split(".")[0] for name, _ in imports(source, module)}
+    allowed = WORKER_PACKAGES | (FRAMEWORKS if module.startswith("xbackend.backends.") else set())
+    return tops - allowed - {"xbackend", "__future__"} - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("path", worker_sources(), ids=lambda p: module_name(p))
+def test_the_workers_side_needs_nothing_but_its_framework(path: Path) -> None:
+    module = module_name(path)
+    assert foreign(path.read_text(), module) == set()
+    inside = {name for name, _ in imports(path.read_text(), module) if name.startswith("xbackend.")}
+    beyond = {n for n in inside if not any(n.startswith(f"xbackend.{w}") for w in WORKER_SIDE)}
+    assert module in DOORS or beyond == set()
+
+
+def test_a_package_that_no_environment_has_would_be_found() -> None:
+    assert foreign("import rich", "xbackend.backends.base") == {"rich"}
+    assert foreign("import tensorflow", "xbackend.program.ops") == {"tensorflow"}
+    assert not foreign("import tensorflow, json, numpy", "xbackend.backends.tensorflow")
+
+
+ONLY_BACKENDS = [p for p in SOURCES if PACKAGE / "backends" not in p.parents]
+
+
+@pytest.mark.parametrize("path", ONLY_BACKENDS, ids=lambda p: module_name(p))
+def test_no_framework_is_imported_outside_of_the_adapters(path: Path) -> None:
+    tops = {name.split(".")[0] for name, _ in imports(path.read_text())}
+    assert tops & FRAMEWORKS == set()
+
+
+def fresh(code: str, folder: Path) -> str:
+    """What a fresh interpreter prints that runs the code with the package from the folder."""
+    command = [sys.executable, "-c", f"import sys; sys.path.insert(0, {str(folder)!r}); {code}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.strip()
+
+
+IMPORTED = "import xbackend; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+
+
+def heavy(folder: Path) -> set[str]:
+    return set(fresh(IMPORTED, folder).split()) & (FRAMEWORKS | {"numpy", "scipy", "execnet", "matplotlib", "rich"})
+
+
+def test_importing_xbackend_imports_neither_numpy_nor_a_framework() -> None:
+    assert heavy(REPOSITORY) == set()
+    assert fresh("import xbackend; print(len(dir(xbackend)) > 100, xbackend.__version__)", REPOSITORY) == "True 0.1.0"
+
+
+def test_a_planted_import_would_be_found(tmp_path: Path) -> None:
+    import shutil
+
+    shutil.copytree(PACKAGE, tmp_path / "xbackend", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "numpy.py").write_text("")
+    assert heavy(tmp_path) == set()
+    source = tmp_path / "xbackend" / "__init__.py"
+    source.write_text(source.read_text() + "\nimport numpy\n")
+    assert heavy(tmp_path) == {"numpy"}
+
+
+def test_every_public_name_is_there() -> None:
+    import xbackend as xb
+
+    for name in xb.__all__:
+        assert getattr(xb, name) is not None
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        xb.nothing  # noqa: B018
+
+
+def comparisons(source: str, names: tuple[str, ...]) -> list[int]:
+    """Lines where something is compared with the name of a backend, by an operator, ``in``, a method or ``match``."""
+    lines = []
+    for node in ast.walk(ast.parse(source)):
+        parts: list[ast.expr] = []
+        if isinstance(node, ast.Compare):
+            parts = [node.left, *node.comparators]
+        elif isinstance(node, ast.MatchValue):
+            parts = [node.value]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            if node.func.attr in ("startswith", "endswith", "removeprefix"):
+                parts = [*node.args]
+        texts = {c.value for part in parts for c in ast.walk(part) if isinstance(c, ast.Constant)}
+        if texts & set(names):
+            lines.append(node.lineno if hasattr(node, "lineno") else node.value.lineno)
+    return lines
+
+
+@pytest.mark.parametrize("path", ONLY_BACKENDS, ids=lambda p: module_name(p))
+def test_no_backend_is_asked_for_its_name_outside_of_the_adapters(path: Path) -> None:
+    assert comparisons(path.read_text(), registry.names()) == []
+
+
+def test_a_comparison_with_a_backends_name_would_be_found() -> None:
+    for planted in (
+        "if backend == 'tensorflow': pass", "x = name in ('pytensor-c', 'numpy')", "y = n.startswith('aesara')",
+        "match n:\n    case 'numpy': pass",
+    ):  # fmt: skip
+        assert comparisons(planted, registry.names()), planted
+    assert not comparisons("x = open('numpy')", registry.names())
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: module_name(p))
+def test_files_and_functions_are_short(path: Path) -> None:
+    source = path.read_text()
+    assert len(source.splitlines()) <= 400
+    functions = [n for n in ast.walk(ast.parse(source)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    assert {f.name: f.end_lineno - f.lineno + 1 for f in functions if f.end_lineno - f.lineno + 1 > 60} == {}  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("entry", list(registry.entries()), ids=lambda e: e.name)
+def test_every_backend_of_the_registry_is_found_by_its_path(entry: registry.Entry) -> None:
+    module, _, name = entry.adapter.partition(":")
+    spec = find_spec(module)
+    assert spec is not None and spec.origin is not None
+    tree = ast.parse(Path(spec.origin).read_text())
+    classes = {n.name for n in tree.body if isinstance(n, ast.ClassDef)}
+    assert name in classes
+    assert entry.summary and entry.packages and entry.environment
+
+
+def test_the_numpy_backend_of_the_registry_is_a_backend() -> None:
+    assert isinstance(registry.get("numpy").load(), Backend)
+
+
+def test_there_is_no_second_list_of_backends() -> None:
+    """Three names of one framework's modes or more, outside of the registry, are a list."""
+    for path in SOURCES:
+        if path.name == "registry.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set | ast.Dict):
+                keys = node.keys if isinstance(node, ast.Dict) else node.elts
+                texts = {k.value for k in keys if isinstance(k, ast.Constant)}
+                assert len(texts & set(registry.names())) < 4, f"{module_name(path)}:{node.lineno}"
+
+
+def test_every_expected_failure_is_of_a_test_that_exists_with_a_reason_and_a_link() -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", "tests/contract"]
+    listing = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True, timeout=120).stdout
+    found = [re.fullmatch(r"\S+::(\w+)\[(.*)\]", line) for line in listing.splitlines()]
+    tests = [(m[1], m[2]) for m in found if m]
+    assert len(tests) > 1000
+    for expected in EXPECTED_FAILURES:
+        assert expected.reason and expected.link.startswith("https://")
+        hits = [
+            (test, backend)
+            for test, rest in tests
+            for backend in registry.names()
+            if rest.startswith(backend) and expected.matches(backend, test, rest.removeprefix(backend).lstrip("-"))
+        ]
+        assert hits, f"nothing is expected to fail by {expected}"
