@@ -26,19 +26,23 @@ STRUCTURAL = frozenset(
 )
 ELEMENTWISE = tuple(op for op in OPS if op not in STRUCTURAL)
 # Ops whose results differ by rounding only, and smoothly so, when their inputs do.
-TAME_FLOAT = ("abs", "negative", "square", "tanh", "sin", "cos", "atan", "add", "subtract", "multiply", "maximum")
-TAME_FLOAT = (*TAME_FLOAT, "minimum", "sum", "mean", "max", "min", "cumulative_sum", "matmul")
-TAME_OTHER = ("abs", "negative", "sign", "add", "subtract", "multiply", "maximum", "minimum", "equal", "not_equal")
-TAME_OTHER = (*TAME_OTHER, "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor")
-TAME_OTHER = (*TAME_OTHER, "logical_not", "sum", "max", "min", "any", "all", "argmax", "argmin", "cumulative_sum")
-TAME_OTHER = (*TAME_OTHER, "matmul")
+TAME_FLOAT = frozenset(
+    {"abs", "negative", "square", "tanh", "sin", "cos", "atan", "add", "subtract", "multiply", "maximum", "minimum"}
+    | {"sum", "mean", "max", "min", "cumulative_sum", "matmul"}
+)
+TAME_OTHER = frozenset(
+    {"abs", "negative", "sign", "add", "subtract", "multiply", "maximum", "minimum", "equal", "not_equal", "less"}
+    | {"less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "sum"}
+    | {"max", "min", "any", "all", "argmax", "argmin", "cumulative_sum", "matmul"}
+)
 MOVING = ("reshape", "permute_dims", "broadcast_to", "concat", "slice", "where", "astype", "full", "arange", "eye")
 
 
 def dtypes_of(op: str) -> tuple[DType, ...]:
     """The dtypes that an op takes, as its own dtype rule says."""
     arity = max(OPS[op].arity, 1)
-    shapes = {"matmul": (1, 1), "argmax": (1,), "argmin": (1,), "cumulative_sum": (1,)}.get(op, ())
+    special: dict[str, tuple[int, ...]] = {"matmul": (1, 1), "argmax": (1,), "argmin": (1,), "cumulative_sum": (1,)}
+    shapes = special.get(op, ())
     params = {"axis": 0 if op in ("argmax", "argmin", "cumulative_sum") else ()}
 
     def takes(dtype: DType) -> bool:
@@ -245,7 +249,7 @@ def programs(
     left_out = {"input", "shared"} | (set() if grads else {"grad"}) | (set() if names else {"transfer"})
     ops = [op for op in OPS if op not in left_out]
     if tame:
-        ops = [*TAME_FLOAT, *TAME_OTHER, *MOVING, *(["transfer"] if names else [])]
+        ops = [*sorted(TAME_FLOAT), *sorted(TAME_OTHER), *MOVING, *(["transfer"] if names else [])]
 
     def function(*inputs: Any) -> Any:
         builder = _Builder(draw, [*inputs, *(xb.asarray(w) for w in shared)], tame, names)
@@ -262,6 +266,7 @@ def programs(
             new = builder.pick(lambda x, w=variable: x.shape == w.shape and x.dtype == w.dtype)
             xb.update(variable, new)
         outputs = draw(st.lists(st.sampled_from(builder.pool), min_size=1, max_size=4))
-        return draw(st.sampled_from([tuple, list, lambda o: {"first": o[0], "rest": o[1:]}]))(outputs)
+        forms: list[Any] = [tuple, list, lambda o: {"first": o[0], "rest": o[1:]}]
+        return draw(st.sampled_from(forms))(outputs)
 
     return Case(xb.trace(function, *arguments), arguments, shared)

@@ -272,7 +272,7 @@ def test_an_op_is_where_its_scope_asked_for(case: Case, bindings: dict[str, Devi
 @settings(max_examples=150)
 @given(programs(NAMES), BINDINGS)
 def test_the_devices_change_no_bit_and_one_device_needs_no_transfer(case: Case, bindings: dict[str, Device]) -> None:
-    one = {name: "cpu:1" for name in bindings}
+    one = dict.fromkeys(bindings, "cpu:1")
     results, state = [], []
     for devices in (one, bindings):
         with registry.get("numpy").load(Settings(virtual_devices=3)) as backend:
@@ -280,7 +280,7 @@ def test_the_devices_change_no_bit_and_one_device_needs_no_transfer(case: Case, 
             results.append(repr(run(*case.arguments)))
             state.append([repr(backend.get_value(w)) for w in case.shared])
     assert results[0] == results[1] and state[0] == state[1]
-    alone = bind(case.program, DeviceMap({n: "cpu:1" for n in one}), CPU[1:2], CPU[1])
+    alone = bind(case.program, DeviceMap(one), CPU[1:2], CPU[1])
     assert not [i for i, n in enumerate(alone.program.nodes) if n.op == "transfer" and alone.origin[i] is None]
 
 

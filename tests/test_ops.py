@@ -182,6 +182,7 @@ AXIS = st.integers(-4, 3)
 AXES = st.none() | AXIS | st.lists(AXIS, max_size=3).map(tuple)
 
 
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @settings(max_examples=400)
 @given(SMALL, st.sampled_from(["sum", "prod", "max", "min", "mean", "any", "all"]), AXES, st.booleans())
 def test_reductions_have_numpys_shapes(shape: tuple[int, ...], op: str, axis: Any, keepdims: bool) -> None:
@@ -255,7 +256,7 @@ def test_matmul_is_numpys(
     try:
         wanted = np.matmul(a, b)
     except ValueError:
-        with pytest.raises(ShapeError, match="matmul|do not broadcast"):
+        with pytest.raises(ShapeError, match=r"matmul|do not broadcast"):
             xb.trace(xb.matmul, a, b)
         return
     got = numpy_backend.compile(xb.matmul, a, b)(a, b)
@@ -341,18 +342,18 @@ def test_functions_made_of_others_are_numpys(numpy_backend: Backend) -> None:
     x = np.random.default_rng(0).random((3, 4))
     cases: list[tuple[Callable[[Any], Any], Any]] = [
         (lambda a: xb.var(a, axis=1, correction=1), np.var(x, axis=1, ddof=1)),
-        (lambda a: xb.std(a), np.std(x)),
+        (xb.std, np.std(x)),
         (lambda a: xb.clip(a, 0.2, 0.7), np.clip(x, 0.2, 0.7)),
         (lambda a: xb.clip(a, max=0.5), np.clip(x, None, 0.5)),
-        (lambda a: xb.cumulative_sum(a, axis=1, include_initial=True), np.cumulative_sum(x, axis=1, include_initial=True)),
+        (lambda a: xb.cumulative_sum(a, axis=0, include_initial=True), np.vstack([np.zeros(4), np.cumsum(x, axis=0)])),
         (lambda a: xb.vecdot(a, a), np.vecdot(x, x)),
         (lambda a: xb.linalg.outer(a[0], a[1]), np.outer(x[0], x[1])),
         (lambda a: xb.any(a > 0.9, axis=0), np.any(x > 0.9, axis=0)),
-        (lambda a: xb.all(a), np.all(x)),
+        (xb.all, np.all(x)),
         (lambda a: xb.linspace(0.0, 1.0, 5, endpoint=False), np.linspace(0.0, 1.0, 5, endpoint=False)),
-        (lambda a: xb.positive(a), x),
+        (xb.positive, x),
         (lambda a: a.T @ a, x.T @ x),
-        (lambda a: [row for row in a][1], x[1]),
+        (lambda a: list(a)[1], x[1]),
     ]  # fmt: skip
     for function, wanted in cases:
         np.testing.assert_allclose(numpy_backend.compile(function, x)(x), wanted, rtol=1e-13)
@@ -408,7 +409,7 @@ def test_exponents_and_methods_that_are_none(n: Any, method: str, said: str) -> 
 
 def test_an_exponent_that_is_an_array_is_refused() -> None:
     with pytest.raises(TraceError, match="known while tracing"):
-        xb.trace(lambda a, n: xb.linalg.matrix_power(a, n), xb.ArraySpec((2, 2)), 3)
+        xb.trace(xb.linalg.matrix_power, xb.ArraySpec((2, 2)), 3)
 
 
 @pytest.mark.parametrize("shape", [(), (2,), (2, 3), (4, 2, 3)])

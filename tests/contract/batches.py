@@ -59,8 +59,8 @@ class Host:
     def check(self, batch: Batch, check: Check) -> None:
         """Compare one result of the batch with the oracle's; the batch is compiled at its first check."""
         if batch.name not in self._results:
-            self._results[batch.name] = results = {}
-            self._run(batch.checks, results)
+            self._results[batch.name] = {}
+            self._run(batch.checks, self._results[batch.name])
         result = self._results[batch.name][check.label]
         if isinstance(result, Exception):
             raise result

@@ -301,7 +301,7 @@ def creation() -> list[Batch]:
         "full_bool": lambda x: xb.full((3,), True),
         "full_nothing": lambda x: xb.full((2, 0), 1, dtype=xb.int32),
         "zeros": lambda x: xb.zeros((2, 2), dtype=xb.bool),
-        "ones_like": lambda x: xb.ones_like(x),
+        "ones_like": xb.ones_like,
         "zeros_like_int64": lambda x: xb.zeros_like(x, dtype=xb.int64),
         "eye": lambda x: xb.eye(3, dtype=xb.int32),
         "eye_below": lambda x: xb.eye(2, 4, k=-1),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
-from xbackend.backends.lineage_ops import Row, nan_aware
+from xbackend.backends.lineage_ops import TABLE, Row, nan_aware
+from xbackend.program.program import Node
 
 
 class _Aesara(LineageBackend):
@@ -15,8 +17,41 @@ class _Aesara(LineageBackend):
     flags = "AESARA_FLAGS"
 
 
+def _pick(comparison: str) -> Row:
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, y = inputs
+        if node.dtype.is_integer:
+            return T.switch(getattr(T, comparison)(x, y), x, y)
+        return (T.maximum if comparison == "ge" else T.minimum)(x, y)
+
+    return row
+
+
+def _best(name: str, position: str) -> Row:
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if not node.dtype.is_integer or not axes:
+            return TABLE[name](T, node, inputs)
+        x, shape = inputs[0], inputs[0].type.shape
+        kept = [a for a in range(len(shape)) if a not in axes]
+        rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
+        first = TABLE[position](T, Node(position, (), {"axis": 1}, (), node.dtype), [rows])
+        return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
+
+    return row
+
+
 class AesaraC(_Aesara):
     """Aesara's default."""
+
+    # Its C code of maximum and minimum has a NaN as one branch, so that C compares integers as double precision numbers
+    # and int64 beyond 2**53 is rounded: aesara/scalar/basic.py, ScalarMaximum.c_code.
+    rows: ClassVar[dict[str, Row]] = {
+        "maximum": _pick("ge"),
+        "minimum": _pick("le"),
+        "max": _best("max", "argmax"),
+        "min": _best("min", "argmin"),
+    }
 
     def make_mode(self) -> Mode:
         return CMode(self)

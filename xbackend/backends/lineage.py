@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import importlib.util
+import logging
 import os
 import platform
 import sys
@@ -101,6 +102,7 @@ class LineageBackend(Backend):
                 f"xbackend env sync {self.package}"
             ) from error
         self._configure_imported()
+        self._quieten()
         graph = self.module("graph.basic")
         self.Transfer = transfer_op(self.module("graph.op").Op, graph.Apply)
         self.mode = self.make_mode()
@@ -144,6 +146,12 @@ class LineageBackend(Backend):
 
     def _installed(self) -> bool:
         return importlib.util.find_spec(self.package) is not None
+
+    def _quieten(self) -> None:
+        """It looks for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or fails."""
+        wrong = "We did not find a dynamic library"
+        logger = logging.getLogger(f"{self.package}.tensor.blas")
+        logger.addFilter(lambda record: not str(record.msg).startswith(wrong))
 
     def _configure_imported(self) -> None:
         """The same for a framework that the user's own script imported before."""

@@ -232,13 +232,14 @@ class NumbaMode(HostMode):
         signature = (self._tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
         call.compile(signature)
         returned = call.overloads[signature].signature.return_type
-        if all(isinstance(t, self._array) for t in returned):
+        wanted = [str(v.type.dtype) for v in function.maker.fgraph.outputs]
+        if all(isinstance(t, self._array) and str(t.dtype) == d for t, d in zip(returned, wanted, strict=True)):
             return Compiled(call, device)
         return Compiled(self._arrays(call, function.maker.fgraph.outputs), device)
 
     @staticmethod
     def _arrays(call: Call, outputs: Sequence[Any]) -> Call:
-        """Results of rank 0 come as Python numbers from some generations; here they become arrays."""
+        """Aesara returns Python numbers for rank 0, and int64 for int32: Numba's dtypes, not those of its graph."""
         dtypes = [v.type.dtype for v in outputs]
 
         def arrays(*values: Value) -> Sequence[Value]:
@@ -317,6 +318,12 @@ class JAXMode(Mode):
             function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
             return lambda x: function(x).astype(dtype)
 
+        # Part of the gradient of a product; JAX has no such function to be found by name.
+        @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)
+        def product(op: Any, node: Any = None, **_: Any) -> Any:
+            axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
+            return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
+
     def _make(self) -> Any:
         jax = self._jax
         jnp = jax.numpy
@@ -367,7 +374,8 @@ class JAXMode(Mode):
             names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
         except OSError:
             return {"XLA": None}
-        return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names)}
+        # JAX before 0.10 gave them no names.
+        return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
     def describe_blas(self) -> dict[str, Any]:
         return {"name": "XLA's own", "version": None, "file": None, "threads": self.threads()["XLA"]}

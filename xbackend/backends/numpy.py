@@ -39,7 +39,8 @@ def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
 
 def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Negative exponents give an unspecified number, as in the standard; NumPy would raise."""
-    return np.power(x, np.maximum(y, 0))
+    result: np.ndarray = np.power(x, np.maximum(y, 0))
+    return result
 
 
 # Ops whose name in NumPy is another than the standard's.
@@ -63,7 +64,10 @@ def _function(xp: Any, node: Node) -> Function:
         "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
         "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
         "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
-        "broadcast_to": lambda: lambda x: xp.broadcast_to(x, p["shape"]),
+        # autograd's gradient takes no new axes, so they are made before.
+        "broadcast_to": lambda: lambda x: xp.broadcast_to(
+            xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"]
+        ),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
         "slice": lambda: lambda x: x[_slices(p)],
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),

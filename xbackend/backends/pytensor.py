@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
-from xbackend.backends.lineage_ops import Row, nan_aware
+from xbackend.backends.lineage_ops import TABLE, Row, nan_aware
+from xbackend.program.program import Node
+
+
+def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """``batched_dot`` is deprecated here in favour of what it became, a product over the leading axes."""
+    if node.dtype.is_integer:
+        return TABLE["matmul"](T, node, inputs)
+    return T.matmul(*inputs)
 
 
 class _PyTensor(LineageBackend):
     package = "pytensor"
     flags = "PYTENSOR_FLAGS"
+    rows: ClassVar[dict[str, Row]] = {"matmul": _matmul}
 
 
 class PyTensorNumba(_PyTensor):
     """PyTensor's default."""
 
     # Numba's loop compares only: pytensor/link/numba/dispatch/elemwise.py, scalar_in_place_fn_Maximum.
-    rows: ClassVar[dict[str, Row]] = {"max": nan_aware("max"), "min": nan_aware("min")}
+    rows: ClassVar[dict[str, Row]] = {**_PyTensor.rows, "max": nan_aware("max"), "min": nan_aware("min")}
 
     def make_mode(self) -> Mode:
         return NumbaMode(self)

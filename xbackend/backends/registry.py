@@ -40,12 +40,14 @@ class Entry:
         return backend
 
 
-def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, exclusive: bool = True) -> Entry:
+def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, *, exclusive: bool = True) -> Entry:
     return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, exclusive)
 
 
 _ENTRIES = (
-    _entry("numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices", False),
+    _entry(
+        "numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices", exclusive=False
+    ),
     _entry("tensorflow", "tensorflow:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
     _entry("tensorflow-xla", "tensorflow:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"),
     _entry("tensorflow-eager", "tensorflow:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),

@@ -5,6 +5,8 @@ All times are seconds. A measurement that could not be made is a row like any ot
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -157,8 +159,6 @@ def save(results: Results, path: Path) -> None:
 
     Raises `StoreError` where that is not possible.
     """
-    import os
-
     text = msgspec.json.format(msgspec.json.encode(results), indent=1)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -169,7 +169,8 @@ def save(results: Results, path: Path) -> None:
             os.fsync(file.fileno())
         temporary.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the folder may be a file, or the disk gone
+            temporary.unlink(missing_ok=True)
         raise StoreError(f"results cannot be written to {path}: {error.strerror or error}") from error
 
 

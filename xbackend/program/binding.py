@@ -85,7 +85,7 @@ class _Binding:
             for i in node.inputs:
                 if where[i] is None and not self.everywhere(i):
                     where[i] = device
-        for i, node in enumerate(nodes):
+        for i in range(len(nodes)):
             if where[i] is None and not self.everywhere(i):
                 where[i] = self.default
 

@@ -270,7 +270,8 @@ def _table() -> dict[str, Op]:
     add("abs negative sign square", 1, lambda n: _elementwise(n, "numeric"), _out_size)
     # Rounding leaves integers as they are, and so needs no op for them.
     add(
-        "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh",
+        "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh "
+        "acosh atanh",
         1,
         lambda n: _elementwise(n, "floating-point"),
         _out_size,

@@ -43,6 +43,8 @@ _SEQUENCES: dict[str, tuple[type, ...]] = {
     "stops": (int, type(None)),
     "steps": _INTEGER,
 }
+# What reading hostile data may raise.
+_DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _ONE_AXIS = frozenset({"argmax", "argmin", "cumulative_sum", "concat"})
 
 
@@ -128,7 +130,7 @@ def from_json(text: str | bytes) -> Program:
         program = _read(data)
     except ProgramFormatError:
         raise
-    except (XBackendError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (XBackendError, *_DAMAGE) as error:
         raise ProgramFormatError(f"the program is damaged: {type(error).__name__}: {error}") from error
     if program.fingerprint != data.get("fingerprint"):
         raise ProgramFormatError(

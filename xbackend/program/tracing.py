@@ -148,7 +148,7 @@ def current(wanted: str = "this function") -> Tracer:
     return _state.tracers[-1]
 
 
-class device:  # noqa: N801  (used as a statement: with xb.device("dev0"))
+class device:
     """Ops made inside of the scope are to run on this device (``gpu:1``) or logical device (``dev1``).
 
     Scopes nest, the innermost counts; one may be entered again. Raises `DeviceSpellingError` for text that is neither.
