@@ -8,7 +8,8 @@ from fnmatch import fnmatchcase
 
 @dataclass(frozen=True)
 class ExpectedFailure:
-    """``backend``, ``test`` and ``label`` are patterns as of a shell; the label is that of the check, else empty."""
+    """``backend``, ``test`` and ``label`` are patterns as of a shell: for ``test_result_of_op[numpy-sin-float64]`` they
+    are compared with ``numpy``, ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue."""
 
     backend: str
     test: str

@@ -100,6 +100,10 @@ class _Builder:
         found = [x for x in self.pool if accept(x)]
         return self.draw(st.sampled_from(found)) if found else None
 
+    def like(self, other: Any) -> Any:
+        """Something of the shape and dtype of another."""
+        return self.pick(lambda x: bool(x.shape == other.shape and x.dtype == other.dtype))
+
     def step(self, op: str) -> Any:
         """One op more, or `None` where nothing fits."""
         x = self.pick(lambda x: 0 not in x.shape) if op in ("max", "min", "argmax", "argmin") else self.pick()
@@ -243,8 +247,7 @@ def programs(
     state = draw(st.lists(st.tuples(shapes(int(tame)), st.sampled_from(DTYPES)), max_size=2))
     place = st.none() | st.sampled_from(names) if names else st.none()
     shared = tuple(
-        xb.shared(values(rng, shape, dtype), name=f"w{i}", device=draw(place))
-        for i, (shape, dtype) in enumerate(state)
+        xb.shared(values(rng, shape, dtype), name=f"w{i}", device=draw(place)) for i, (shape, dtype) in enumerate(state)
     )
     left_out = {"input", "shared"} | (set() if grads else {"grad"}) | (set() if names else {"transfer"})
     ops = [op for op in OPS if op not in left_out]
@@ -263,8 +266,7 @@ def programs(
             if made is not None and made.size <= 200:
                 builder.pool.append(builder.settled(made))
         for variable in shared:
-            new = builder.pick(lambda x, w=variable: x.shape == w.shape and x.dtype == w.dtype)
-            xb.update(variable, new)
+            xb.update(variable, builder.like(variable))
         outputs = draw(st.lists(st.sampled_from(builder.pool), min_size=1, max_size=4))
         forms: list[Any] = [tuple, list, lambda o: {"first": o[0], "rest": o[1:]}]
         return draw(st.sampled_from(forms))(outputs)

@@ -321,6 +321,21 @@ def test_the_oracle_computes_what_numpy_computes(numpy_backend: Backend, op: str
         np.testing.assert_array_equal(got, wanted, strict=True)
 
 
+def test_the_oracle_in_this_process_copies_what_it_is_given_and_gives(numpy_backend: Backend) -> None:
+    x = np.arange(3.0)
+    value = numpy_backend.put(x, numpy_backend.default_device)
+    run = numpy_backend.compile(lambda a: (a, a[1:], xb.reshape(a, (3, 1))), x)
+    found = run(x)
+    w = xb.shared(x, name="w")
+    numpy_backend.set_value(w, x)
+    x[:] = -1
+    for array in (numpy_backend.get(value), *found, numpy_backend.get_value(w)):
+        assert (array >= 0).all()
+        array[:] = -2
+    np.testing.assert_array_equal(numpy_backend.get(value), [0.0, 1.0, 2.0])
+    np.testing.assert_array_equal(numpy_backend.get_value(w), [0.0, 1.0, 2.0])
+
+
 def test_negative_exponents_of_integers_are_no_error(numpy_backend: Backend) -> None:
     x = np.array([2, 0, -3])
     got = numpy_backend.compile(xb.pow, x, x)(x, x)

@@ -15,6 +15,7 @@ from strategies import Case, programs
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.errors import ProgramFormatError, ProgramVersionError
+from xbackend.program.serialization import to_json
 
 NAMES = ("dev0", "cpu:1", "/job:worker/task:1/gpu:0")
 
@@ -245,3 +246,17 @@ def test_values_can_be_left_out_for_a_reader_that_has_them() -> None:
     lost["state"] = None
     with pytest.raises(xb.errors.ProgramFormatError, match="has lost its value"):
         xb.Program.from_json(json.dumps(lost))
+
+
+def test_a_program_without_its_values_says_so_and_cannot_pass_for_one_with_them() -> None:
+    program = example()
+    text = to_json(program, values=False)
+    back = xb.Program.from_json(text)
+    assert back == program
+    (mine,), (theirs,) = program.shared.values(), back.shared.values()
+    assert (theirs.uid, theirs.name, theirs.device) == (mine.uid, mine.name, mine.device)
+    np.testing.assert_array_equal(theirs.value, np.zeros(3))
+    whole, bare = json.loads(program.to_json()), json.loads(text)
+    for changed in ({**whole, "state": None}, {**bare, "state": whole["state"]}, {**whole, "shared": bare["shared"]}):
+        with pytest.raises(ProgramFormatError, match="has lost its value"):
+            xb.Program.from_json(json.dumps(changed))

@@ -13,6 +13,7 @@ import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.base import Backend
 from xbackend.errors import WorkerDied, WorkerTimeout
+from xbackend.workers.remote import RemoteBackend
 
 # Seconds that a worker may take for one request: a large program on a backend that compiles C is the longest.
 LIMIT_SECONDS = 400.0
@@ -47,6 +48,8 @@ class Host:
 
     @property
     def backend(self) -> Backend:
+        if isinstance(self._backend, RemoteBackend) and not self._backend.worker.pids:
+            self.close()  # its worker died in an earlier test
         if self._backend is None:
             self._backend = xb.open(self.name, isolated=True, limit=LIMIT_SECONDS)
         return self._backend

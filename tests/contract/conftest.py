@@ -38,8 +38,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         callspec = getattr(item, "callspec", None)
         if callspec is None or "name" not in callspec.params:
             continue
-        check = callspec.params.get("check")
-        test = getattr(item, "originalname", item.name)
+        backend, test = callspec.params["name"], getattr(item, "originalname", item.name)
+        label = callspec.id.removeprefix(backend).lstrip("-")
         for expected in EXPECTED_FAILURES:
-            if expected.matches(callspec.params["name"], test, check.label if check is not None else ""):
+            if expected.matches(backend, test, label):
                 item.add_marker(pytest.mark.xfail(reason=f"{expected.reason} ({expected.link})", strict=True))

@@ -175,3 +175,34 @@ def test_an_unknown_backend_is_named_with_those_that_there_are() -> None:
 def test_settings_that_make_no_sense_are_refused(name: str, keywords: dict[str, Any]) -> None:
     with pytest.raises(ArgumentError, match="a whole number from 1 up is needed"):
         xb.open(name, isolated=True, **keywords)
+
+
+OPEN: dict[str, Callable[[Any, Any], Any]] = {
+    "floor_divide_by_zero": lambda x, y: x // (y * 0),
+    "remainder_by_zero": lambda x, y: x % (y * 0),
+    "least_floor_divided_by_-1": lambda x, y: x // y,
+    "remainder_of_least_by_-1": lambda x, y: x % y,
+    "negative_exponent": lambda x, y: x**y,
+    "overflow": lambda x, y: x * x + abs(x) - (-x),
+}
+
+
+@pytest.mark.parametrize("label", OPEN)
+def test_integers_without_an_answer_are_some_number_and_no_error(backend: Backend, label: str) -> None:
+    def function(*pairs: Any) -> Any:
+        return [OPEN[label](x, y) for x, y in zip(pairs[::2], pairs[1::2], strict=True)]
+
+    arrays = []
+    for dtype in (np.int32, np.int64):
+        arrays += [np.array([7, 0, np.iinfo(dtype).min, 2], dtype), np.array([-1, -1, -1, -2], dtype)]
+    for result, given in zip(backend.compile(function, *arrays)(*arrays), arrays[::2], strict=True):
+        assert result.shape == given.shape and result.dtype == given.dtype
+
+
+def test_nan_as_an_integer_or_in_a_search_is_some_number_and_no_error(backend: Backend) -> None:
+    x = np.array([np.nan, np.inf, -np.inf, 1e300])
+    small, large, position = backend.compile(
+        lambda x: (xb.astype(x, xb.int32), xb.astype(x, xb.int64), xb.argmax(x)), x
+    )(x)
+    assert small.shape == large.shape == (4,) and small.dtype == np.int32 and large.dtype == np.int64
+    assert 0 <= position < 4

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
-from xbackend.backends.lineage_ops import TABLE, Row, nan_aware
-from xbackend.program.program import Node
+from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row
 
 
 class _Aesara(LineageBackend):
@@ -17,41 +16,10 @@ class _Aesara(LineageBackend):
     flags = "AESARA_FLAGS"
 
 
-def _pick(comparison: str) -> Row:
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        if node.dtype.is_integer:
-            return T.switch(getattr(T, comparison)(x, y), x, y)
-        return (T.maximum if comparison == "ge" else T.minimum)(x, y)
-
-    return row
-
-
-def _best(name: str, position: str) -> Row:
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes = tuple(node.params["axis"])
-        if not node.dtype.is_integer or not axes:
-            return TABLE[name](T, node, inputs)
-        x, shape = inputs[0], inputs[0].type.shape
-        kept = [a for a in range(len(shape)) if a not in axes]
-        rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
-        first = TABLE[position](T, Node(position, (), {"axis": 1}, (), node.dtype), [rows])
-        return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
-
-    return row
-
-
 class AesaraC(_Aesara):
     """Aesara's default."""
 
-    # Its C code of maximum and minimum has a NaN as one branch, so that C compares integers as double precision numbers
-    # and int64 beyond 2**53 is rounded: aesara/scalar/basic.py, ScalarMaximum.c_code.
-    rows: ClassVar[dict[str, Row]] = {
-        "maximum": _pick("ge"),
-        "minimum": _pick("le"),
-        "max": _best("max", "argmax"),
-        "min": _best("min", "argmin"),
-    }
+    rows: ClassVar[Mapping[str, Row]] = C_ROWS
 
     def make_mode(self) -> Mode:
         return CMode(self)
@@ -61,8 +29,8 @@ class AesaraNumba(_Aesara):
     """Aesara compiled by Numba."""
 
     # All of fastmath would let LLVM assume that there is no NaN and no infinity.
-    options: ClassVar[dict[str, str]] = {"numba__fastmath": "False"}
-    rows: ClassVar[dict[str, Row]] = {"max": nan_aware("max"), "min": nan_aware("min")}
+    options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False}
+    rows: ClassVar[Mapping[str, Row]] = NUMBA_ROWS
 
     def make_mode(self) -> Mode:
         return NumbaMode(self)
@@ -82,7 +50,7 @@ class _AesaraJAXMode(JAXMode):
         register = self.backend.module("link.jax.dispatch.basic").jax_funcify.register
 
         # Aesara 2.9.4 made an op of its own of argmax and left JAX without it.
-        @register(self.backend.module("tensor.math").Argmax)
+        @register(self.backend.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
         def argmax(op: Any, **_: Any) -> Any:
             def function(x: Any) -> Any:
                 axes = tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
@@ -94,6 +62,6 @@ class _AesaraJAXMode(JAXMode):
             return function
 
         # Its own compares the shape with traced values. The shapes of a program are known and were checked.
-        @register(self.backend.module("tensor.shape").SpecifyShape)
+        @register(self.backend.module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
         def specify_shape(op: Any, **_: Any) -> Any:
             return lambda x, *shape: x

@@ -15,8 +15,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -26,13 +25,13 @@ import numpy as np
 
 from xbackend.backends import lineage_blas, threads
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.lineage_ops import TABLE, Row
-from xbackend.backends.placed import Plan, StageRunner, cut, transfer_op
-from xbackend.backends.placement import Executed
+from xbackend.backends.lineage_assembly import Assembly, Cell, Graph
+from xbackend.backends.lineage_ops import TABLE, Row, is_filled
+from xbackend.backends.placed import Stage, cut, transfer_op
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, UnsupportedOperation
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Node, Program, generate
+from xbackend.program.program import Node, Program
 
 if TYPE_CHECKING:
     from xbackend.backends.lineage_modes import Compiled, Mode
@@ -45,36 +44,12 @@ Variable = Any  # of the framework
 LARGE = 64
 
 
-class Cell:
-    """The storage of a shared variable: its value, and the device that it is on."""
-
-    __slots__ = ("device", "value")
-
-    def __init__(self, value: Value, device: Device) -> None:
-        self.value, self.device = value, device
-
-
-@dataclass
-class Graph:
-    """A program lowered: its framework variables by node, and those whose values come from outside."""
-
-    program: Program
-    variables: list[Variable] = field(default_factory=list)
-    arguments: list[Variable] = field(default_factory=list)
-    shared: dict[int, Variable] = field(default_factory=dict)
-    resident: dict[int, Variable] = field(default_factory=dict)  # large constants
-    sources: dict[Variable, Device] = field(default_factory=dict)
-
-    def device(self, node: int) -> Device:
-        return Device.parse(self.program.nodes[node].device or "")
-
-
 class LineageBackend(Backend):
     """A generation in a mode. Subclasses set ``package``, ``make_mode`` and what differs."""
 
     package: ClassVar[str]
     flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
-    options: ClassVar[Mapping[str, str]] = {}  # further configuration of the generation
+    options: ClassVar[Mapping[str, Any]] = {}  # further configuration of the generation while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     mode: Mode
 
@@ -120,9 +95,8 @@ class LineageBackend(Backend):
             os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
 
     def _wanted(self) -> dict[str, str]:
-        """The configuration that programs of exact dtypes and a fast product need."""
-        # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
-        wanted = {"floatX": "float64", **self.options}
+        """The configuration that a fast product needs."""
+        wanted = {}
         if self.blas is not None:
             wanted["blas__ldflags"] = self.blas.ldflags
             if self.blas.cxxflags:
@@ -161,11 +135,8 @@ class LineageBackend(Backend):
             if name == "gcc__cxxflags":
                 if value not in present:
                     setattr(config, name, f"{present} {value}".strip())
-            elif name == "blas__ldflags":
-                if not present:
-                    config.blas__ldflags = value
-            elif str(present) != value:
-                setattr(config, name, type(present)(value == "True") if isinstance(present, bool) else value)
+            elif not present:
+                setattr(config, name, value)
 
     # Values and state.
 
@@ -193,12 +164,14 @@ class LineageBackend(Backend):
     # Programs.
 
     def build(self, program: Program) -> Built:
-        with self._deep(len(program.nodes)):
+        # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
+        flags = self.framework.config.change_flags(floatX="float64", **self.options)
+        with self._deep(len(program.nodes)), flags:
             graph = self._lower(program)
             order = [*program.outputs, *program.updates.values()]
             outputs = [(graph.variables[i], graph.device(i)) for i in order]
             plan = cut(graph.sources, outputs, self.Transfer)
-            return _Assembly(self, graph, plan).built()
+            return Assembly(self, graph, plan).built()
 
     @contextlib.contextmanager
     def _deep(self, nodes: int) -> Iterator[None]:
@@ -232,7 +205,7 @@ class LineageBackend(Backend):
 
     def _lower_node(self, graph: Graph, i: int, node: Node) -> Variable:
         inputs = [graph.variables[j] for j in node.inputs]
-        if node.op in ("input", "shared") or (node.op in GENERATORS and node.op != "full" and node.aval.size > LARGE):
+        if node.op in ("input", "shared") or (node.op in GENERATORS and node.aval.size > LARGE and not is_filled(node)):
             variable = self.T.TensorType(node.dtype.value, shape=node.shape)(name=f"{node.op}_{i}")
             graph.sources[variable] = graph.device(i)
             if node.op == "input":
@@ -285,16 +258,17 @@ class LineageBackend(Backend):
             f"backend {self.name} cannot do {what}{where}: {type(error).__name__}: {reason[:2000]}"
         )
 
-    def compile_stage(
-        self, label: str, inputs: Sequence[Variable], outputs: Sequence[Variable], device: Device, mutable: set[Variable]
-    ) -> Compiled:
-        """A part of the graph, compiled for its device. Raises `UnsupportedOperation`."""
-        wrapped = [self.framework.In(v, mutable=v in mutable) for v in inputs]
+    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
+        """A part of the graph, compiled for its device; inputs that are mutable may be overwritten.
+
+        Raises `UnsupportedOperation`.
+        """
+        wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]
         try:
             function = self.framework.function(
-                wrapped, list(outputs), mode=self.mode.compile_mode, on_unused_input="ignore"
+                wrapped, stage.outputs, mode=self.mode.compile_mode, on_unused_input="ignore"
             )
-            return self.mode.innermost(function, [v.type for v in inputs], device)
+            return self.mode.innermost(function, [v.type for v in stage.inputs], stage.device)
         except Exception as error:
             raise self._unsupported(label, None, error) from error
 
@@ -307,7 +281,6 @@ class LineageBackend(Backend):
             "blas": self.mode.describe_blas(),
             "compiler": str(config.cxx),
             "devices": [str(d) for d in self.devices],
-            "floatX": str(config.floatX),
             "linker": self.mode.linker_name,
             "mode": self.mode.name,
             "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
@@ -317,88 +290,3 @@ class LineageBackend(Backend):
                 **{p: importlib.metadata.version(p) for p in packages},
             },
         }
-
-
-class _Assembly:
-    """The compiled stages of one program, put together to one callable."""
-
-    def __init__(self, backend: LineageBackend, graph: Graph, plan: Plan) -> None:
-        self.backend, self.graph, self.plan = backend, graph, plan
-        program = graph.program
-        self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}
-        self.constants = [
-            backend.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident
-        ]
-        self.sources = [*graph.arguments, *graph.shared.values(), *graph.resident.values()]
-        self.outputs = [graph.variables[i] for i in (*program.outputs, *program.updates.values())]
-        self.targets = [self.cells[i] for i in program.updates]
-        self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
-
-    def built(self) -> Built:
-        one_device = len({*self.graph.sources.values(), *(s.device for s in self.plan.stages)}) <= 1
-        if one_device and not self.plan.moves and self.backend.mode.plain:
-            return Built(self._plain(), self._executed)
-        return Built(self._staged(), self._executed)
-
-    def _plain(self) -> Callable[..., Sequence[Value]]:
-        """One stage on one device: the framework's innermost callable itself, unless there is state."""
-        backend, graph = self.backend, self.graph
-        # What is updated may be overwritten in place, as in a function of the framework with updates. With several
-        # devices that would need care: a value could be part of two stages.
-        alone = len(backend.devices) == 1
-        mutable = {graph.shared[i] for i in graph.program.updates} if alone and backend.mode.mutates else set()
-        device = next(iter(graph.sources.values()), None) or graph.device(graph.program.outputs[0])
-        compiled = backend.compile_stage(graph.program.name, self.sources, self.outputs, device, mutable)
-        self.devices.update(dict.fromkeys(self.outputs, compiled.device))
-        return self._with_state(compiled.call)
-
-    def _with_state(self, call: Callable[..., Sequence[Value]]) -> Callable[..., Sequence[Value]]:
-        constants, cells, targets = self.constants, list(self.cells.values()), self.targets
-        n = len(self.graph.program.outputs)
-        if not cells and not constants:
-            return call
-
-        def execute(*values: Value) -> Sequence[Value]:
-            results = call(*values, *[cell.value for cell in cells], *constants)
-            for cell, value in zip(targets, results[n:], strict=True):
-                cell.value = value
-            return results[:n]
-
-        return execute
-
-    def _staged(self) -> Callable[..., Sequence[Value]]:
-        backend, plan = self.backend, self.plan
-        name = self.graph.program.name
-        compiled = [
-            backend.compile_stage(f"stage {k} of {name}", s.inputs, s.outputs, s.device, set())
-            for k, s in enumerate(plan.stages)
-        ]
-        calls = [backend.mode.on_device(c) for c in compiled]
-        run = StageRunner(plan, calls, self.sources, self.outputs, backend.mode.move, self._read_devices)
-        return self._with_state(lambda *values: run(values))
-
-    def _read_devices(self, values: Mapping[Variable, Value]) -> None:
-        self.devices = {v: self.backend.mode.device_of(value) for v, value in values.items()}
-
-    def _executed(self) -> Mapping[int, Executed]:
-        """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
-        stages = {s: k for k, s in enumerate(self.plan.stages)}
-        of_stage = {s: {self.devices[v] for v in s.outputs if v in self.devices} for s in stages}
-        records = {}
-        for i, (node, variable) in enumerate(zip(self.graph.program.nodes, self.graph.variables, strict=True)):
-            if node.op in ("input", "shared") or node.op in GENERATORS:
-                continue
-            if variable.owner is None:
-                records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
-                continue
-            name = str(variable.owner.op)
-            if node.op == "transfer":
-                if variable in self.devices:
-                    records[i] = Executed(self.devices[variable], name, "device of the value that the transfer returned")
-                continue
-            stage = self.plan.stage_of.get(variable)
-            found = of_stage.get(stage, set()) if stage is not None else set()
-            if len(found) == 1:
-                evidence = f"stage {stages[stage]} of {len(stages)}, {self.backend.mode.evidence}"
-                records[i] = Executed(next(iter(found)), name, evidence)
-        return records

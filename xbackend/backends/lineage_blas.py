@@ -20,7 +20,8 @@ from xbackend.backends import threads
 CHOICE = "XBACKEND_BLAS"  # environment variable: mkl or openblas, to overrule the rule of `choose`
 
 # All of BLAS that the two C linkers call. OpenBLAS's wheel has a prefix before each name.
-_SYMBOLS = [f"{t}{r}_" for t in "sdcz" for r in "gemm gemv ger dot axpy scal copy swap nrm2 asum symm syrk rot".split()]
+_ROUTINES = ("gemm", "gemv", "ger", "dot", "axpy", "scal", "copy", "swap", "nrm2", "asum", "symm", "syrk", "rot")
+_SYMBOLS = [f"{kind}{routine}_" for kind in "sdcz" for routine in _ROUTINES]
 _NUMBA_CALLS = ("sgemm", "dgemm", "sgemv", "dgemv", "sdot", "ddot")
 
 
@@ -84,7 +85,7 @@ def choose() -> Blas | None:
     """The BLAS to link to, `None` if the environment brings none (then the framework's own choice stands).
 
     MKL on Intel, OpenBLAS elsewhere: on Intel MKL reached 1.1 to 1.4 times OpenBLAS's rate, on an AMD EPYC (Zen 4)
-    0.9 times. A rule and not a measurement, so that one machine always gives one answer; ``XBACKEND_BLAS`` overrules it.
+    0.9 times. A rule and not a measurement, so that a machine always gives one answer; ``XBACKEND_BLAS`` overrules it.
     """
     found = {"mkl": _mkl, "openblas": _openblas}
     wanted = os.environ.get(CHOICE)

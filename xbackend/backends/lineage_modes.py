@@ -41,6 +41,7 @@ class Mode(abc.ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     mutates: ClassVar[bool]  # whether a compiled function may overwrite an input that it is allowed to
     evidence: ClassVar[str]  # how the device of a stage is known
+    compile_mode: Any  # what the framework calls a mode
 
     def __init__(self, backend: LineageBackend) -> None:
         self.backend = backend
@@ -140,7 +141,7 @@ class HostMode(Mode):
             return self._devices[0]
         device = self._residence.find(value)
         if device is None:
-            raise DeviceUnavailable(f"this array was not made by backend {self.backend.name}, so it is on no device of it")
+            raise DeviceUnavailable(f"this array was not made by backend {self.backend.name}: it is on no device of it")
         return device
 
     def on_device(self, compiled: Compiled) -> Call:
@@ -291,8 +292,8 @@ class JAXMode(Mode):
 
     def _too_few(self, there: int) -> str:
         return (
-            f"backend {self.backend.name} was asked for {self.backend.settings.virtual_devices} virtual devices, but JAX "
-            f"was started in this process with cpu:0 to cpu:{there - 1}; open it in a process of its own (isolated=True)"
+            f"backend {self.backend.name} was asked for {self.backend.settings.virtual_devices} virtual devices, but "
+            f"JAX was started in this process with cpu:0 to cpu:{there - 1}; open it with isolated=True"
         )
 
     def _prepare_dispatch(self) -> None:
@@ -305,7 +306,7 @@ class JAXMode(Mode):
         jax.config.update("jax_enable_x64", True)
 
         # Constants of rank 0 become Python numbers, which are int64 or float64 where nothing gives them another dtype.
-        @basic.jax_typify.register(np.ndarray)
+        @basic.jax_typify.register(np.ndarray)  # type: ignore[untyped-decorator]
         def typify(data: np.ndarray, dtype: Any = None, **_: Any) -> Any:
             return jnp.array(data, dtype=dtype or data.dtype)
 
@@ -313,13 +314,13 @@ class JAXMode(Mode):
         reduction = module("tensor.elemwise").CAReduce
         theirs = basic.jax_funcify.dispatch(reduction)
 
-        @basic.jax_funcify.register(reduction)
+        @basic.jax_funcify.register(reduction)  # type: ignore[untyped-decorator]
         def reduce(op: Any, node: Any = None, **options: Any) -> Any:
             function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
             return lambda x: function(x).astype(dtype)
 
         # Part of the gradient of a product; JAX has no such function to be found by name.
-        @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)
+        @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)  # type: ignore[untyped-decorator]
         def product(op: Any, node: Any = None, **_: Any) -> Any:
             axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
             return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
@@ -328,7 +329,7 @@ class JAXMode(Mode):
         jax = self._jax
         jnp = jax.numpy
 
-        class Linker(self.backend.module("link.jax").JAXLinker):  # type: ignore[misc, name-defined]
+        class Linker(self.backend.module("link.jax").JAXLinker):  # type: ignore[misc]
             def jit_compile(self, function: Any) -> Any:
                 dtypes = [v.type.dtype for v in self.fgraph.outputs]
 

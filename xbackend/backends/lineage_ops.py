@@ -8,7 +8,7 @@ the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A g
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
+from math import copysign, prod
 from typing import Any
 
 from xbackend.program.dtypes import DType
@@ -157,13 +157,54 @@ def _astype(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.cast(x, node.dtype.value)
 
 
+def is_filled(node: Node) -> bool:
+    """Whether a generator is an `Alloc` of one number. PyTensor's C code clears the memory for -0.0, so it is none."""
+    value = node.params.get("fill_value")
+    return node.op == "full" and not (value == 0 and copysign(1.0, value) < 0)
+
+
 def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    if not is_filled(node):
+        return _constant(T, node, inputs)
     value = T.constant(node.params["fill_value"], dtype=node.dtype.value)
     return T.alloc(value, *node.shape) if node.shape else value
 
 
+def pick(comparison: str, otherwise: str) -> Row:
+    """Maximum or minimum for C linkers.
+
+    Their C code has a NaN as one branch, so that C compares integers as numbers of double precision and int64 beyond
+    2**53 is rounded: pytensor/scalar/basic.py, aesara/scalar/basic.py, ScalarMaximum.c_code.
+    """
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, y = inputs
+        return T.switch(getattr(T, comparison)(x, y), x, y) if node.dtype.is_integer else getattr(T, otherwise)(x, y)
+
+    return row
+
+
+def best(name: str, position: str) -> Row:
+    """Max or min of integers by position: the loop of C linkers is that of `pick`, and rounds int64."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if not node.dtype.is_integer or not axes:
+            return TABLE[name](T, node, inputs)
+        x, shape = inputs[0], inputs[0].type.shape
+        kept = [a for a in range(len(shape)) if a not in axes]
+        rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
+        first = TABLE[position](T, Node(position, (), {"axis": 1}, (), node.dtype), [rows])
+        return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
+
+    return row
+
+
 def nan_aware(name: str) -> Row:
-    """Max or min for linkers whose loop compares only, so that a NaN gets lost."""
+    """Max or min for Numba, whose loop compares only, so that a NaN gets lost.
+
+    pytensor/link/numba/dispatch/elemwise.py, aesara/link/numba/dispatch/elemwise.py: scalar_in_place_fn_ScalarMaximum.
+    """
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         plain = TABLE[name](T, node, inputs)
@@ -213,3 +254,11 @@ TABLE: Mapping[str, Row] = {
     "eye": _constant,
 }
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`xbackend.backends.lineage`)."""
+
+C_ROWS: Mapping[str, Row] = {
+    "maximum": pick("ge", "maximum"),
+    "minimum": pick("le", "minimum"),
+    "max": best("max", "argmax"),
+    "min": best("min", "argmin"),
+}
+NUMBA_ROWS: Mapping[str, Row] = {"max": nan_aware("max"), "min": nan_aware("min")}

@@ -65,8 +65,8 @@ def _function(xp: Any, node: Node) -> Function:
         "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
         "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
         # autograd's gradient takes no new axes, so they are made before.
-        "broadcast_to": lambda: lambda x: xp.broadcast_to(
-            xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"]
+        "broadcast_to": lambda: (
+            lambda x: xp.broadcast_to(xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"])
         ),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
         "slice": lambda: lambda x: x[_slices(p)],

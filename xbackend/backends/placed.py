@@ -1,8 +1,8 @@
 """One graph of the Theano lineage over several devices.
 
-Theano ran a graph over several devices; Aesara and PyTensor lost that with its GPU back end. An identity op that names a
-source and a target device gives it back: devices follow the data from there, also through the gradient, whose transfers
-run the other way; cutting the graph at the transfers gives stages, each of which is compiled for its device.
+Theano ran a graph over several devices; Aesara and PyTensor lost that with its GPU back end. An identity op that
+names a source and a target device gives it back: devices follow the data from there, also through the gradient, whose
+transfers run the other way; cutting the graph at the transfers gives stages, each of which is compiled for its device.
 """
 
 from __future__ import annotations
@@ -93,12 +93,12 @@ def _toposort(outputs: Iterable[Variable]) -> list[Any]:
     return order
 
 
-def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, Device]], transfer: type) -> Plan:
+def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, Device]], transfer: Any) -> Plan:
     """Cut the graph that computes the outputs into stages.
 
-    ``sources`` are the variables that get their values from outside, and the devices these are on. ``outputs`` come with
-    the device that they are wanted on, which decides for those that depend on no source. Ops that depend on constants
-    only belong to every stage that uses them. Raises `PlacementError` where an op has inputs on two devices.
+    ``sources`` are the variables that get their values from outside, and the devices these are on. ``outputs`` come
+    with the device that they are wanted on, which decides for those that depend on no source. Ops that depend on
+    constants only belong to every stage that uses them. Raises `PlacementError` where an op has inputs on two devices.
     """
     place: dict[Variable, tuple[int, Device]] = {v: (0, device) for v, device in sources.items()}
     order = _toposort([v for v, _ in outputs])
@@ -106,9 +106,9 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
     for node in order:
         found = [place[v] for v in node.inputs if v in place]
         if isinstance(node.op, transfer):
-            source = node.inputs[0]
-            place.setdefault(source, (0, node.op.source))  # if it depends on constants only
-            place[node.outputs[0]] = (place[source][0] + 1, node.op.target)
+            source, op = node.inputs[0], node.op
+            place.setdefault(source, (0, op.source))  # if it depends on constants only
+            place[node.outputs[0]] = (place[source][0] + 1, op.target)
             entries.add(node.outputs[0])
         elif found:
             devices = {device for _, device in found}
@@ -125,7 +125,7 @@ def _assemble(
     place: Mapping[Variable, tuple[int, Device]],
     entries: set[Variable],
     outputs: Sequence[Variable],
-    transfer: type,
+    transfer: Any,
 ) -> Plan:
     stages: dict[tuple[int, Device], Stage] = {}
     needed: dict[Stage, dict[Variable, None]] = {}
@@ -181,6 +181,7 @@ class StageRunner:
         calls: Sequence[Callable[..., Sequence[Value]]],
         sources: Sequence[Variable],
         outputs: Sequence[Variable],
+        *,
         move: Callable[[Value, Device], Value],
         seen: Callable[[Mapping[Variable, Value]], None],
     ) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
-from xbackend.backends.lineage_ops import TABLE, Row, nan_aware
+from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
 
 
@@ -21,14 +21,13 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 class _PyTensor(LineageBackend):
     package = "pytensor"
     flags = "PYTENSOR_FLAGS"
-    rows: ClassVar[dict[str, Row]] = {"matmul": _matmul}
+    rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
 
 
 class PyTensorNumba(_PyTensor):
     """PyTensor's default."""
 
-    # Numba's loop compares only: pytensor/link/numba/dispatch/elemwise.py, scalar_in_place_fn_Maximum.
-    rows: ClassVar[dict[str, Row]] = {**_PyTensor.rows, "max": nan_aware("max"), "min": nan_aware("min")}
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
 
     def make_mode(self) -> Mode:
         return NumbaMode(self)
@@ -36,6 +35,8 @@ class PyTensorNumba(_PyTensor):
 
 class PyTensorC(_PyTensor):
     """PyTensor's C linker, which was its default before version 3."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
 
     def make_mode(self) -> Mode:
         return CMode(self)
