@@ -45,6 +45,7 @@ class Host:
         self.name = name
         self._backend: Backend | None = None
         self._results: dict[str, dict[str, np.ndarray | Exception]] = {}
+        self._whole: dict[str, Exception | None] = {}
 
     @property
     def backend(self) -> Backend:
@@ -61,17 +62,28 @@ class Host:
 
     def check(self, batch: Batch, check: Check) -> None:
         """Compare one result of the batch with the oracle's; the batch is compiled at its first check."""
-        if batch.name not in self._results:
-            self._results[batch.name] = {}
-            self._run(batch.checks, self._results[batch.name])
-        result = self._results[batch.name][check.label]
+        result = self._of(batch)[check.label]
         if isinstance(result, Exception):
             raise result
         want = ORACLE.result(check)
         check_equal(result, want, check.rule, check.limits)
 
-    def _run(self, checks: Sequence[Check], results: dict[str, np.ndarray | Exception]) -> None:
-        """Run the checks as one program; if that fails, halve them until those that fail are alone."""
+    def check_whole(self, batch: Batch) -> None:
+        """Raise what the batch as one program failed with, unless parts of it fail by themselves, which says more."""
+        parts = [r for r in self._of(batch).values() if isinstance(r, Exception)]
+        error = self._whole[batch.name]
+        if error is not None and not parts:
+            raise error
+
+    def _of(self, batch: Batch) -> dict[str, np.ndarray | Exception]:
+        """The results of the batch, by label."""
+        if batch.name not in self._results:
+            self._results[batch.name] = {}
+            self._whole[batch.name] = self._run(batch.checks, self._results[batch.name])
+        return self._results[batch.name]
+
+    def _run(self, checks: Sequence[Check], results: dict[str, np.ndarray | Exception]) -> Exception | None:
+        """Run the checks as one program; if that fails, return why, and halve them until those that fail are alone."""
         try:
             found = run_together(self.backend, checks)
             results.update({check.label: array for check, array in zip(checks, found, strict=True)})
@@ -80,10 +92,12 @@ class Host:
                 self.close()
             if len(checks) == 1:
                 results[checks[0].label] = error
-                return
+                return error
             middle = len(checks) // 2
             self._run(checks[:middle], results)
             self._run(checks[middle:], results)
+            return error
+        return None
 
 
 class Oracle:

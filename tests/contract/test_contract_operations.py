@@ -12,6 +12,11 @@ from xbackend.program.ops import OPS
 ALL = [(batch, check) for batch in BATCHES for check in batch.checks]
 
 
+@pytest.mark.parametrize("batch", BATCHES, ids=[b.name for b in BATCHES])
+def test_ops_compile_as_one_program(host: Host, batch: Batch) -> None:
+    host.check_whole(batch)
+
+
 @pytest.mark.parametrize(("batch", "check"), ALL, ids=[c.label for _, c in ALL])
 def test_result_of_op(host: Host, batch: Batch, check: Check) -> None:
     host.check(batch, check)
