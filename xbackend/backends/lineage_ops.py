@@ -46,8 +46,6 @@ _SAME = {
     "add": "add",
     "subtract": "sub",
     "multiply": "mul",
-    "remainder": "mod",
-    "pow": "pow",
     "maximum": "maximum",
     "minimum": "minimum",
     "atan2": "arctan2",
@@ -93,6 +91,48 @@ def _reduction(name: str, typed: bool = False) -> Row:
         return getattr(T, name)(inputs[0], axis=axes, **options)
 
     return row
+
+
+def _division(*names: str) -> Row:
+    """Quotient or remainder; of integers by 0 it is some number and no trap.
+
+    C code ends the process with SIGFPE for ``x // 0`` and for the smallest integer divided by -1, Numba for the latter.
+    """
+    plain = _named(*names)
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, y = inputs
+        if not node.dtype.is_integer:
+            return plain(T, node, inputs)
+        minus_one = T.eq(y, T.constant(-1, dtype=y.dtype))
+        trapped = T.or_(minus_one, T.eq(y, T.constant(0, dtype=y.dtype)))
+        safe = T.switch(trapped, T.constant(1, dtype=y.dtype), y)
+        result = plain(T, node, [x, safe])
+        # The remainder by 1 is 0, as that by -1 is; the quotient by -1 is the negative.
+        return result if names[0] == "mod" else T.switch(minus_one, T.neg(x), result)
+
+    return row
+
+
+def _power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    x, y = inputs
+    if node.dtype.is_integer:
+        # What a negative power of an integer is the standard leaves open; Numba raises.
+        y = T.switch(T.lt(y, T.constant(0, dtype=y.dtype)), T.constant(0, dtype=y.dtype), y)
+    return T.pow(x, y)
+
+
+def cumulative_rows(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Running sums along the rows of a matrix, for Aesara's Numba mode.
+
+    Its loop fails for vectors and returns the axes of higher ranks in a wrong order:
+    aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp.
+    """
+    axis, rank = node.params["axis"], len(node.shape)
+    order = [*(a for a in range(rank) if a != axis), axis]
+    moved = tuple(node.shape[a] for a in order)
+    rows = T.reshape(inputs[0].dimshuffle(*order), (prod(moved[:-1]), moved[-1]), ndim=2)
+    return T.reshape(T.cumsum(rows, axis=1), moved, ndim=rank).dimshuffle(*[order.index(a) for a in range(rank)])
 
 
 def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -225,7 +265,9 @@ TABLE: Mapping[str, Row] = {
     **{name: _named(theirs) for name, theirs in _SAME.items()},
     "sign": _named("sign", "sgn"),
     "divide": _named("true_divide", "true_div"),
-    "floor_divide": _named("floor_divide", "int_div"),
+    "floor_divide": _division("floor_divide", "int_div"),
+    "remainder": _division("mod"),
+    "pow": _power,
     "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),
