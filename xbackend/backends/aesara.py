@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -11,7 +11,6 @@ import numpy as np
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows
-from xbackend.program.program import Node
 
 
 class _Aesara(LineageBackend):
@@ -26,20 +25,6 @@ class AesaraC(_Aesara):
 
     def make_mode(self) -> Mode:
         return CMode(self)
-
-
-def _cumulative_sum(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Along the first axis of a matrix, the one form that Aesara's Numba code gets right.
-
-    aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp: a vector is not typed, and the axes are put back by
-    the permutation that moved them, not by its inverse.
-    """
-    axis, rank = node.params["axis"], len(node.shape)
-    order = (axis, *(a for a in range(rank) if a != axis))
-    moved = tuple(node.shape[a] for a in order)
-    matrix = T.reshape(inputs[0].dimshuffle(order), (moved[0], prod(moved[1:])), ndim=2)
-    sums = T.reshape(T.cumsum(matrix, axis=0), moved, ndim=rank)
-    return sums.dimshuffle(tuple(order.index(a) for a in range(rank)))
 
 
 class AesaraNumba(_Aesara):
