@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -14,21 +17,36 @@ settings.register_profile(
 settings.load_profile("xbackend")
 
 
-def _group(item: pytest.Item) -> tuple[int, str]:
-    """Where a test stands in the order, and the name of the group that one process runs (``pytest -n``).
+def group(nodeid: str) -> str:
+    """What one process runs of the tests (``pytest -n``): the contract suite of a backend, or else a file.
 
-    The contract suite of a backend is one group, since it shares a worker; the others go by file. The backends come
-    first, the later of the registry before the earlier: they compile for longest, and nothing should wait for them.
+    The tests of a backend share a worker and the programs compiled in it.
     """
-    backend = getattr(item, "callspec", None) and item.callspec.params.get("name")  # type: ignore[attr-defined]
-    if item.path.parent.name == "contract" and backend in registry.REGISTRY:
-        return -registry.names().index(backend) - 1, f"backend {backend}"
-    return 0, f"file {item.path.stem}"
+    parameters = nodeid.partition("[")[2]
+    found = [n for n in registry.names() if re.match(rf"{n}[-\]]", parameters)]
+    if "/contract/" in nodeid and found:
+        return max(found, key=len)
+    return nodeid.partition("::")[0]
 
 
-@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    groups = {item: _group(item) for item in items}
-    for item, (_, name) in groups.items():
-        item.add_marker(pytest.mark.xdist_group(name))
-    items.sort(key=lambda item: groups[item][0])
+    """The later backends of the registry first: they compile for longest, and nothing should wait for them."""
+    names = list(registry.names())
+
+    def rank(item: pytest.Item) -> int:
+        name = group(item.nodeid)
+        return -names.index(name) - 1 if name in names else 0
+
+    items.sort(key=rank)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from xdist.scheduler.loadscope import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    config.option.loadscopereorder = False  # our own order, not by the number of tests
+    return ByGroup(config, log)
