@@ -73,17 +73,25 @@ class _AesaraJAXMode(JAXMode):
         jnp = self._jax.numpy
         register = self.backend.module("link.jax.dispatch.basic").jax_funcify.register
 
+        def flattened(op: Any, x: Any) -> Any:
+            axes = tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
+            kept = [a for a in range(x.ndim) if a not in axes]
+            lengths = [x.shape[a] for a in kept]
+            return jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
+
         # Aesara 2.9.4 made an op of its own of argmax and left JAX without it.
         @register(self.backend.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
         def argmax(op: Any, **_: Any) -> Any:
-            def function(x: Any) -> Any:
-                axes = tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
-                kept = [a for a in range(x.ndim) if a not in axes]
-                lengths = [x.shape[a] for a in kept]
-                flat = jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
-                return jnp.argmax(flat, axis=-1).astype("int64")
+            return lambda x: jnp.argmax(flattened(op, x), axis=-1).astype("int64")
 
-            return function
+        # What max and argmax of the same array are merged to. Its own takes the axes for traced values.
+        @register(self.backend.module("tensor.math").MaxAndArgmax)  # type: ignore[untyped-decorator]
+        def max_and_argmax(op: Any, **_: Any) -> Any:
+            def both(x: Any) -> Any:
+                flat = flattened(op, x)
+                return jnp.max(flat, axis=-1), jnp.argmax(flat, axis=-1).astype("int64")
+
+            return both
 
         # Its own compares the shape with traced values. The shapes of a program are known and were checked.
         @register(self.backend.module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
