@@ -16,6 +16,14 @@ from hypothesis import strategies as st
 
 from xbackend.measure import replay
 
+
+@pytest.fixture(autouse=True)
+def no_xdist(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pytest started by a test is not a process of ``pytest -n``, which pytest-benchmark does not measure in."""
+    for name in [n for n in os.environ if n.startswith("PYTEST_XDIST")]:
+        monkeypatch.delenv(name)
+
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
