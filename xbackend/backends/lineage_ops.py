@@ -158,7 +158,8 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         left = a.dimshuffle(*lead, rank - 2, rank - 1, "x")
         right = b.dimshuffle(*lead, "x", rank - 2, rank - 1)
         # Aesara's Numba mode has no sums of int32; cut off afterwards, those of int64 are the same.
-        return T.cast(T.sum(T.mul(left, right), axis=len(node.shape) - 1, dtype="int64"), node.dtype.value)
+        products = T.mul(T.cast(left, "int64"), T.cast(right, "int64"))
+        return T.cast(T.sum(products, axis=len(node.shape) - 1, dtype="int64"), node.dtype.value)
     batch = prod(node.shape[:-2])
     rows, columns, inner = node.shape[-2], node.shape[-1], a.type.shape[-1]
     product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
