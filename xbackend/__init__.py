@@ -15,100 +15,10 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_FUNCTIONS = [
-    "abs",
-    "acos",
-    "acosh",
-    "add",
-    "all",
-    "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "asarray",
-    "asin",
-    "asinh",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "broadcast_to",
-    "ceil",
-    "clip",
-    "concat",
-    "cos",
-    "cosh",
-    "cumulative_sum",
-    "divide",
-    "equal",
-    "exp",
-    "expand_dims",
-    "expm1",
-    "eye",
-    "floor",
-    "floor_divide",
-    "full",
-    "full_like",
-    "greater",
-    "greater_equal",
-    "isfinite",
-    "isinf",
-    "isnan",
-    "less",
-    "less_equal",
-    "linspace",
-    "log",
-    "log10",
-    "log1p",
-    "log2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "matmul",
-    "matrix_transpose",
-    "max",
-    "maximum",
-    "mean",
-    "min",
-    "minimum",
-    "multiply",
-    "negative",
-    "not_equal",
-    "ones",
-    "ones_like",
-    "permute_dims",
-    "positive",
-    "pow",
-    "prod",
-    "remainder",
-    "reshape",
-    "round",
-    "sign",
-    "sin",
-    "sinh",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "subtract",
-    "sum",
-    "tan",
-    "tanh",
-    "tensordot",
-    "to_device",
-    "trunc",
-    "var",
-    "vecdot",
-    "where",
-    "zeros",
-    "zeros_like",
-]
-
-# Public name -> the module it lives in. Modules of the same name as their entry are exported whole.
+# The functions of arrays are those that this module lists.
+_FUNCTIONS = "xbackend.program.functions"
+# Every other public name -> the module it lives in.
 _HOME = {
-    **dict.fromkeys(_FUNCTIONS, "xbackend.program.functions"),
     **dict.fromkeys(("trace", "update", "device", "ArraySpec"), "xbackend.program.tracing"),
     **dict.fromkeys(("shared", "SharedVariable"), "xbackend.program.shared"),
     "grad": "xbackend.program.gradient",
@@ -122,16 +32,18 @@ _HOME = {
 _DTYPES = ("float32", "float64", "int32", "int64")
 _MODULES = {"linalg": "xbackend.program.linalg", "errors": "xbackend.errors", "workloads": "xbackend.workloads"}
 
-__all__ = [*_HOME, *_DTYPES, *_MODULES, "bool", "__version__"]  # noqa: PLE0604 (names of lazy attributes)
-
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return [*import_module(_FUNCTIONS).__all__, *_HOME, *_DTYPES, *_MODULES, "bool", "__version__"]
     if name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     elif name in _DTYPES or name == "bool":
         value = import_module("xbackend.program.dtypes").DType[name]
     elif name in _MODULES:
         value = import_module(_MODULES[name])
+    elif not name.startswith("_") and name in import_module(_FUNCTIONS).__all__:
+        value = getattr(import_module(_FUNCTIONS), name)
     else:
         raise AttributeError(f"module 'xbackend' has no attribute {name!r}")
     globals()[name] = value
@@ -139,7 +51,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(__getattr__("__all__"))
 
 
 if TYPE_CHECKING:

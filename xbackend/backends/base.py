@@ -85,12 +85,10 @@ class Built:
     """A program compiled by an adapter.
 
     ``execute(*values)`` takes one value for each input of the program, each on the device of its input node, and
-    returns
-    a sequence of values in the order of the outputs, possibly before they are computed; it applies the updates. It is
-    the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an input
-    never
-    changed. ``executed`` says where each node really ran, by node of the placed program, read from the framework (after
-    an execution, if it can only be known then).
+    returns a sequence of values in the order of the outputs, possibly before they are computed; it applies the updates.
+    It is the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an
+    input never changed. ``executed`` says where each node really ran, by node of the placed program, read from the
+    framework (after an execution, if it can only be known then).
     """
 
     execute: Callable[..., Sequence[Value]]

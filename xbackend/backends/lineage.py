@@ -8,6 +8,7 @@ compiled.
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import importlib.metadata
 import importlib.util
@@ -55,9 +56,9 @@ class LineageBackend(Backend):
 
     # Starting.
 
+    @abc.abstractmethod
     def make_mode(self) -> Mode:
         """The mode, once the framework is imported."""
-        raise NotImplementedError
 
     def module(self, name: str = "") -> ModuleType:
         """A module of the framework."""
