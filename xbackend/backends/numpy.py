@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,9 @@ class DeviceArray(NamedTuple):
 
     array: np.ndarray
     device: Device
+
+
+Env = dict[int, DeviceArray]  # by node
 
 
 def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
@@ -143,7 +147,7 @@ class NumPyBackend(Backend):
 
 
 class _Interpreter:
-    """A program as a list of steps, each one Python function and the positions of its inputs."""
+    """A program as a list of steps, each computing one node (or all gradients of one loss)."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program = program
@@ -152,14 +156,29 @@ class _Interpreter:
         self.devices = [Device.parse(n.device or "") for n in program.nodes]
         self.ran: dict[int, Executed] = {}
         self.constants: dict[int, DeviceArray] = {}
-        self.steps: list[tuple[int, Function, tuple[int, ...], Device]] = []
-        gradients = self._gradients()
+        self.gradients = self._gradients()
+        self.steps = self._steps()
+
+    def _steps(self) -> list[tuple[Callable[[Env], None], tuple[int, ...]]]:
+        """What computes the nodes, in their order, each with the nodes that nothing reads after it: their memory is
+        free as soon as in a user's code."""
+        program, steps = self.program, list[tuple[int, Callable[[Env], None]]]()
+        first = {group[0]: loss for loss, group in self.gradients.items()}
         for i, node in enumerate(program.nodes):
-            if node.op in GENERATORS:
+            if i in first:
+                steps.append((i, partial(self._differentiate, first[i])))
+            elif node.op in GENERATORS:
                 self.constants[i] = DeviceArray(generate(node), self.devices[i])
             elif node.op not in ("input", "shared", "grad"):
-                self.steps.append((i, _function(np, node), node.inputs, self.devices[i]))
-        self.gradients = gradients
+                steps.append((i, partial(self._step, i, _function(np, node))))
+        # A backward pass reads whatever the loss was made from.
+        kept = set(range(len(program.nodes))) if self.gradients else {*program.outputs, *program.updates.values()}
+        found: list[tuple[Callable[[Env], None], tuple[int, ...]]] = []
+        for i, step in reversed(steps):
+            used = {i, *program.nodes[i].inputs}
+            found.append((step, tuple(used - kept)))
+            kept |= used
+        return found[::-1]
 
     def _gradients(self) -> dict[int, list[int]]:
         """The gradient nodes of each loss."""
@@ -173,28 +192,22 @@ class _Interpreter:
         return Built(self.execute, lambda: dict(self.ran))
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        program, nodes = self.program, self.program.nodes
-        env: dict[int, DeviceArray] = dict(self.constants)
+        program = self.program
+        env: Env = dict(self.constants)
         env.update(zip(program.inputs, values, strict=True))
         env.update((i, storage[0]) for i, storage in self.storages.items())
-        first = {group[0]: loss for loss, group in self.gradients.items()}
-        steps = iter(self.steps)
-        for i, node in enumerate(nodes):
-            if node.op == "grad":
-                if i in first:
-                    self._differentiate(first[i], env)
-            elif node.op not in ("input", "shared") and node.op not in GENERATORS:
-                self._step(*next(steps), env)
+        for step, last in self.steps:
+            step(env)
+            for i in last:
+                del env[i]
         for target, expression in [(t, env[e]) for t, e in program.updates.items()]:
             self.storages[target][0] = expression
         return tuple([env[i] for i in program.outputs])
 
-    def _step(
-        self, i: int, function: Function, inputs: tuple[int, ...], device: Device, env: dict[int, DeviceArray]
-    ) -> None:
-        node = self.program.nodes[i]
+    def _step(self, i: int, function: Function, env: Env) -> None:
+        node, device = self.program.nodes[i], self.devices[i]
         arrays = []
-        for j in inputs:
+        for j in node.inputs:
             value = env[j]
             if value.device != device and node.op != "transfer":
                 raise PlacementError(
@@ -207,7 +220,7 @@ class _Interpreter:
         env[i] = DeviceArray(result, device)
         self.ran[i] = Executed(device, f"numpy.{node.op}", "tag of the result")
 
-    def _differentiate(self, loss: int, env: dict[int, DeviceArray]) -> None:
+    def _differentiate(self, loss: int, env: Env) -> None:
         """All gradients of one loss, in one backward pass of autograd over the nodes between them."""
         from autograd import make_vjp
 
