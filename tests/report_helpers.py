@@ -155,7 +155,8 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         | {"framework_op": NASTY, "evidence": NASTY, "status": NASTY}
     )
     transfer = st.fixed_dictionaries(
-        {"node": st.just(1), "source": NASTY, "target": NASTY, "bytes": st.integers(), "inserted": st.booleans()}
+        {"node": st.just(1), "source": NASTY, "target": NASTY, "bytes": st.integers(), "cause": NASTY}
+        | {"framework_op": NASTY, "evidence": NASTY}
     )
     placement = st.fixed_dictionaries(
         {"ops": st.lists(record, max_size=2), "transfers": st.lists(transfer, max_size=2), "drawing": NASTY}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from xbackend.backends.base import Backend, Built, Settings
 from xbackend.backends.numpy import NumPyBackend
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Executed, Execution
 from xbackend.devices import Device
 from xbackend.errors import (
     ArgumentError,
@@ -126,7 +126,7 @@ class Moved(NumPyBackend):
 
     def build(self, program: Any) -> Built:
         built = super().build(program)
-        return Built(built.execute, lambda: {i: Executed(Device("cpu", 7)) for i in built.executed()})
+        return Built(built.execute, lambda: Execution({i: Executed(Device("cpu", 7)) for i in built.executed().ops}))
 
 
 @pytest.mark.parametrize(

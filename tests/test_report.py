@@ -234,7 +234,7 @@ def test_placement_is_counted_and_an_unreadable_one_says_so(document: str) -> No
     rows = rows_of(document)
     names = "numpy, tensorflow, pytensor-jax"
     assert [names, "2", "dev1", "cpu:1", "cpu:1", "as asked", "3", "matmul 3x"] in rows
-    assert [names, "2", "cpu:1", "cpu:0", "1", "1.00 MiB", "1"] in rows
+    assert [names, "2", "cpu:1", "cpu:0", "crossing", "1", "1.00 MiB"] in rows
     assert document.count("```mermaid") == 2
     damaged = markdown_of(of(measured("a", [1.0], placement={"ops": 5})))
     assert "The placement of a on 1 device cannot be read: Expected" in damaged

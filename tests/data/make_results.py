@@ -43,7 +43,8 @@ def _placement(devices: int) -> dict[str, Any]:
                 "status": "as asked",
             }
         )
-    transfer = {"node": 7, "source": second, "target": "cpu:0", "bytes": 1 << 20, "inserted": True}
+    transfer = {"node": 7, "source": second, "target": "cpu:0", "bytes": 1 << 20, "cause": "crossing"}
+    transfer |= {"framework_op": "copy", "evidence": "test"}
     return {"ops": ops, "transfers": [transfer] if devices > 1 else [], "drawing": _DRAWING}
 
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from xbackend.backends.placement import Executed, Placement, merge
+from xbackend.backends.placement import Execution, Placement, Span, merge
 from xbackend.devices import Device, DeviceMap, default_device
-from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError
+from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
 from xbackend.program.program import Program
 from xbackend.program.structure import unflatten
@@ -80,6 +80,10 @@ class Ledger:
         return ", ".join(phases) or "nothing yet"
 
 
+def _unprofiled(*values: Value) -> Sequence[Span]:
+    raise UnsupportedOperation("this backend does not tell what its devices did when")
+
+
 @dataclass(slots=True)
 class Built:
     """A program compiled by an adapter.
@@ -87,12 +91,14 @@ class Built:
     ``execute(*values)`` takes one value for each input of the program, each on the device of its input node, and
     returns a sequence of values in the order of the outputs, possibly before they are computed; it applies the updates.
     It is the framework's innermost callable and checks nothing. An output is never overwritten by a later call, an
-    input never changed. ``executed`` says where each node really ran, by node of the placed program, read from the
-    framework (after an execution, if it can only be known then).
+    input never changed. ``executed`` says where each node of the placed program really ran and what was transferred,
+    read from the framework (after an execution, if it can only be known then). ``profile`` executes once more, slower,
+    and says what each device did when.
     """
 
     execute: Callable[..., Sequence[Value]]
-    executed: Callable[[], Mapping[int, Executed]]
+    executed: Callable[[], Execution]
+    profile: Callable[..., Sequence[Span]] = _unprofiled
 
 
 class Backend(abc.ABC):
@@ -322,6 +328,14 @@ class Executable:
         """Where each op was asked to run and where it executed, as the framework says."""
         self.backend.check_open()
         return merge(self.placed, self.built.executed())
+
+    def profile(self, *values: Value) -> Sequence[Span]:
+        """Execute once more, slower than usual, and say what each device did when (updates take effect as always).
+
+        Raises `UnsupportedOperation` where the framework does not tell, `BackendClosed`.
+        """
+        self.backend.check_open()
+        return self.built.profile(*values)
 
     def put(self, *arrays: Any) -> tuple[Value, ...]:
         """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from xbackend.backends.base import Built, Value
 from xbackend.backends.placed import Plan, Stage, StageRunner
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Executed, Execution, Transferred
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
@@ -57,6 +57,7 @@ class Assembly:
         self.outputs = [graph.variables[i] for i in (*program.outputs, *program.updates.values())]
         self.targets = [self.cells[i] for i in program.updates]
         self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
+        self.bytes: dict[Variable, int] = {}
 
     def built(self) -> Built:
         one_device = len({*self.graph.sources.values(), *(s.device for s in self.plan.stages)}) <= 1
@@ -101,8 +102,30 @@ class Assembly:
 
     def _read_devices(self, values: Mapping[Variable, Value]) -> None:
         self.devices = {v: self.backend.mode.device_of(value) for v, value in values.items()}
+        self.bytes = {v: value.nbytes for v, value in values.items()}
 
-    def _executed(self) -> Mapping[int, Executed]:
+    def _executed(self) -> Execution:
+        return Execution(self._ops(), self._transfers())
+
+    def _transfers(self) -> tuple[Transferred, ...]:
+        """Each move between stages; those that are no node of the program the framework's gradient inserted."""
+        variables = self.graph.variables
+        of_node = {variables[i]: i for i, n in enumerate(self.graph.program.nodes) if n.op == "transfer"}
+        return tuple(
+            Transferred(
+                self.devices[m.source],
+                self.devices[m.target],
+                self.bytes[m.target],
+                of_node.get(m.target),
+                m.target not in of_node,
+                str(m.target.owner.op),
+                "devices of what was given and of what came",
+            )
+            for m in self.plan.moves
+            if m.source in self.devices and m.target in self.devices
+        )
+
+    def _ops(self) -> Mapping[int, Executed]:
         """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
         stages = {s: k for k, s in enumerate(self.plan.stages)}
         of_stage = {s: {self.devices[v] for v in s.outputs if v in self.devices} for s in stages}

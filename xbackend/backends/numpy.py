@@ -15,7 +15,7 @@ import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Executed, Execution, Transferred
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.program.ops import GENERATORS
@@ -34,6 +34,7 @@ class DeviceArray(NamedTuple):
     device: Device
 
 
+_EVIDENCE = "tag of the result"
 Env = dict[int, DeviceArray]  # by node
 
 
@@ -155,6 +156,7 @@ class _Interpreter:
         self.storages = storages
         self.devices = [Device.parse(n.device or "") for n in program.nodes]
         self.ran: dict[int, Executed] = {}
+        self.transfers: list[Transferred] = []
         self.constants: dict[int, DeviceArray] = {}
         self.gradients = self._gradients()
         self.steps = self._steps()
@@ -189,10 +191,11 @@ class _Interpreter:
         return groups
 
     def built(self) -> Built:
-        return Built(self.execute, lambda: dict(self.ran))
+        return Built(self.execute, lambda: Execution(dict(self.ran), tuple(self.transfers)))
 
     def execute(self, *values: Value) -> Sequence[Value]:
         program = self.program
+        self.transfers.clear()
         env: Env = dict(self.constants)
         env.update(zip(program.inputs, values, strict=True))
         env.update((i, storage[0]) for i, storage in self.storages.items())
@@ -218,7 +221,9 @@ class _Interpreter:
         with np.errstate(all="ignore"):
             result = np.asarray(function(*arrays), dtype=node.dtype.value)
         env[i] = DeviceArray(result, device)
-        self.ran[i] = Executed(device, f"numpy.{node.op}", "tag of the result")
+        self.ran[i] = Executed(device, f"numpy.{node.op}", _EVIDENCE)
+        if node.op == "transfer":
+            self.transfers.append(Transferred(value.device, device, result.nbytes, i, False, "numpy.array", _EVIDENCE))
 
     def _differentiate(self, loss: int, env: Env) -> None:
         """All gradients of one loss, in one backward pass of autograd over the nodes between them."""
@@ -235,7 +240,7 @@ class _Interpreter:
             node = self.program.nodes[i]
             result = np.asarray(cotangents[node.inputs[1]], dtype=node.dtype.value)
             env[i] = DeviceArray(result, self.devices[i])
-            self.ran[i] = Executed(self.devices[i], "autograd.make_vjp", "tag of the result")
+            self.ran[i] = Executed(self.devices[i], "autograd.make_vjp", _EVIDENCE)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Mapping[int, DeviceArray]) -> Any:
         """The loss as a function of ``wrt``, with everything that does not depend on them as it is.

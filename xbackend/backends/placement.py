@@ -15,6 +15,10 @@ from xbackend.program.ops import GENERATORS
 # `folded`: it was computed while compiling, or needed no execution. `not read`: the framework does not tell (yet).
 STATUSES = ("as asked", "moved", "fused", "folded", "not read")
 
+# Why there is a transfer. `program`: it asks for it (`to_device`). `crossing`: an op of the program uses a value of
+# another device. `gradient`: a backward pass went the way of another transfer back. `framework`: nobody asked for it.
+CAUSES = ("program", "crossing", "gradient", "framework")
+
 
 @dataclass(frozen=True, slots=True)
 class Executed:
@@ -28,6 +32,42 @@ class Executed:
     framework_op: str = ""
     evidence: str = ""
     status: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Transferred:
+    """What a framework says about one transfer that it made: from where to where, the bytes of the value.
+
+    ``node`` is the transfer of the program that it is, `None` where the framework made it of itself: ``gradient`` says
+    whether that was for a backward pass.
+    """
+
+    source: Device
+    target: Device
+    bytes: int
+    node: int | None = None
+    gradient: bool = False
+    framework_op: str = ""
+    evidence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """What a framework says about an execution: what became of the ops, by node, and the transfers that were made."""
+
+    ops: Mapping[int, Executed]
+    transfers: tuple[Transferred, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of an execution, in seconds after its start: a device computed, or received a value."""
+
+    device: Device
+    start: float
+    end: float
+    kind: str  # `compute` or `transfer`
+    what: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +86,18 @@ class OpRecord:
 
 @dataclass(frozen=True, slots=True)
 class TransferRecord:
-    """One transfer of an execution: from where to where, how many bytes, and whether the program asked for it."""
+    """One transfer of an execution: from where to where, how many bytes, why (one of `CAUSES`), and how that is known.
 
-    node: int
+    ``node`` is that of the program, `None` where the framework made the transfer of itself.
+    """
+
+    node: int | None
     source: str
     target: str
     bytes: int
-    inserted: bool
+    cause: str
+    framework_op: str
+    evidence: str
 
 
 @dataclass(frozen=True)
@@ -83,13 +128,13 @@ class Placement:
             f"{r.status}"
             for r in self.ops
         ]
-        lines += [f"transfer {t.source} -> {t.target}: {t.bytes} bytes" for t in self.transfers]
+        lines += [f"transfer {t.source} -> {t.target}: {t.bytes} bytes ({t.cause})" for t in self.transfers]
         return "\n".join(lines)
 
 
-def merge(placed: Placed, executed: Mapping[int, Executed]) -> Placement:
+def merge(placed: Placed, execution: Execution) -> Placement:
     """The records of a placed program from what its adapter read."""
-    ops, transfers = [], []
+    ops, executed = [], execution.ops
     for i, (node, device) in enumerate(zip(placed.program.nodes, placed.devices, strict=True)):
         if node.op in ("input", "shared"):
             continue
@@ -105,8 +150,13 @@ def merge(placed: Placed, executed: Mapping[int, Executed]) -> Placement:
         asked = placed.asked[i] if placed.origin[i] is not None else "(inserted)"
         ran = str(found.device) if found.device is not None else None
         ops.append(OpRecord(i, node.op, asked, str(device), ran, found.framework_op, found.evidence, status))
-        if node.op == "transfer":
-            source = str(placed.devices[node.inputs[0]])
-            inserted = placed.origin[i] is None
-            transfers.append(TransferRecord(i, source, str(device), node.aval.nbytes, inserted))
-    return Placement(tuple(ops), tuple(transfers))
+    return Placement(tuple(ops), tuple(_transfer(placed, t) for t in execution.transfers))
+
+
+def _transfer(placed: Placed, made: Transferred) -> TransferRecord:
+    if made.node is None:
+        cause = "gradient" if made.gradient else "framework"
+    else:
+        cause = "program" if placed.origin[made.node] is not None else "crossing"
+    source, target = str(made.source), str(made.target)
+    return TransferRecord(made.node, source, target, made.bytes, cause, made.framework_op, made.evidence)

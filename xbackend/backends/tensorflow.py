@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Executed, Execution
 from xbackend.backends.tensorflow_eager import Replay
 from xbackend.backends.tensorflow_graph import Lowering, read_partitions
 from xbackend.devices import Device, choose_visible
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
 _numbers = itertools.count()
-Reader = Callable[[Sequence[Value], Sequence[Any]], Mapping[int, Executed]]
+Reader = Callable[[Sequence[Value], Sequence[Any]], Execution]
 
 
 class Runtime:
@@ -242,18 +242,18 @@ class _TensorFlow(Backend):
         captured = tuple(function.captured_inputs)
         count = len(function.function_def.signature.output_arg)
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
-        done: dict[int, Executed] = {}
+        done = Execution({})
         fresh = True
 
         def execute(*values: Value) -> Sequence[Value]:
-            nonlocal fresh
+            nonlocal fresh, done
             try:
                 if fresh:
                     results, nodes = runtime.collected(
                         lambda: run(handle, device, name, [*values, *captured], attributes, count)
                     )
                     fresh = False
-                    done.update(read(results, nodes))
+                    done = read(results, nodes)
                     return list(results)
                 return run(handle, device, name, [*values, *captured], attributes, count)
             except failure as error:
@@ -261,7 +261,7 @@ class _TensorFlow(Backend):
 
         # TensorFlow forgets a function whose last reference goes.
         execute.function = function  # type: ignore[attr-defined]
-        return Built(execute, lambda: dict(done))
+        return Built(execute, lambda: done)
 
     def describe(self) -> dict[str, Any]:
         tf, threads = self.tf, self._threads()
@@ -328,13 +328,13 @@ class TensorFlowXLA(_TensorFlow):
         function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
         return self.launch(function, name, lambda results, _: self._read(program, results))
 
-    def _read(self, program: Program, results: Sequence[Value]) -> dict[int, Executed]:
+    def _read(self, program: Program, results: Sequence[Value]) -> Execution:
         """One compiled function has one device, the one that its results are on."""
         found = {self.device_of(value) for value in results}
         if len(found) != 1:
-            return {}
+            return Execution({})
         record = Executed(found.pop(), "XLA computation", "device of the results of the compiled function", "fused")
-        return {i: record for i, n in enumerate(program.nodes) if n.op not in ("input", "shared")}
+        return Execution({i: record for i, n in enumerate(program.nodes) if n.op not in ("input", "shared")})
 
 
 class TensorFlowEager(_TensorFlow):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from xbackend.backends.base import Built, Value
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Execution
 from xbackend.backends.tensorflow_graph import Lowering, Observed, records
 from xbackend.devices import Device
 
@@ -101,11 +101,11 @@ class Replay:
         run, handle, failure = self.runtime.run, self.runtime.handle, self.runtime.failure
         template, steps, outputs, made, devices = self.slots, self.steps, self.outputs, self.made, self.devices
         observed = Observed("device of the result")
-        done: dict[int, Executed] = {}
+        done = Execution({})
         fresh = True
 
         def execute(*values: Value) -> Sequence[Value]:
-            nonlocal fresh
+            nonlocal fresh, done
             slots = template.copy()
             slots[: len(values)] = values
             try:
@@ -121,10 +121,10 @@ class Replay:
                 raise failed(error) from error
             if fresh:
                 fresh = False
-                done.update(records(self.lowering, self._with_prepared(observed)))
+                done = records(self.lowering, self._with_prepared(observed))
             return [slots[j] for j in outputs]
 
-        return Built(execute, lambda: dict(done))
+        return Built(execute, lambda: done)
 
     def _with_prepared(self, observed: Observed) -> Observed:
         """What was computed here is on a device too."""

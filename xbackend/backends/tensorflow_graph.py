@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Executed, Execution, Transferred
 from xbackend.backends.tensorflow_ops import TABLE
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
@@ -247,7 +247,7 @@ class Observed:
     returned: dict[int, Device] = field(default_factory=dict)
 
 
-def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[str, Device]) -> dict[int, Executed]:
+def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[str, Device]) -> Execution:
     """The records of a program from the nodes of its partitioned graphs, as TensorFlow executed them."""
     observed = Observed("partitioned graph")
     for node in nodes:
@@ -262,10 +262,22 @@ def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[s
         elif node.op != "_Send":
             observed.ops[node.name] = (node.op, device)
     # Without a trace of the program nothing is known; that is not the same as 'merged with others'.
-    return records(lowering, observed) if observed.ops or observed.returned else {}
+    return records(lowering, observed) if observed.ops or observed.returned else Execution({})
 
 
-def records(lowering: Lowering, observed: Observed) -> dict[int, Executed]:
+def records(lowering: Lowering, observed: Observed) -> Execution:
+    """What became of each node of the program, and the transfers that were made."""
+    ops = _records(lowering, observed)
+    nodes = lowering.program.nodes
+    transfers = tuple(
+        Transferred(lowering.devices[nodes[i].inputs[0]], e.device, nodes[i].aval.nbytes, i, False, e.framework_op)
+        for i, e in ops.items()
+        if nodes[i].op == "transfer" and e.device is not None
+    )
+    return Execution(ops, transfers)
+
+
+def _records(lowering: Lowering, observed: Observed) -> dict[int, Executed]:
     """What became of each node of the program."""
     program, result = lowering.program, dict[int, Executed]()
     live, constant = _needed(program), _constant(program)

@@ -16,7 +16,11 @@ from xbackend.report.candidates import Candidate, Group
 LARGEST_DRAWING = 50_000
 
 _OPS = ("backends", "devices", "asked", "bound to", "executed on", "status", "ops", "which")
-_TRANSFERS = ("backends", "devices", "from", "to", "transfers", "bytes", "inserted")
+_TRANSFERS = ("backends", "devices", "from", "to", "why", "transfers", "bytes")
+_CAUSES = (
+    "Transfers of one execution. Program: it asks for it. Crossing: an op uses a value of another device. Gradient: a "
+    "backward pass goes back. Framework: nobody asked for it."
+)
 
 
 class Evidence(msgspec.Struct, frozen=True):
@@ -43,8 +47,8 @@ def sections(group: Group) -> list[Block]:
         blocks.append(table(_OPS, ops, right=("devices", "ops")))
     transfers = _shared([(c, row) for c, evidence in found for row in _transfer_rows(evidence.transfers)])
     if transfers:
-        blocks.append(paragraph("Transfers of one execution; inserted are those that the program did not ask for:"))
-        blocks.append(table(_TRANSFERS, transfers, right=("devices", "transfers", "bytes", "inserted")))
+        blocks.append(paragraph(_CAUSES))
+        blocks.append(table(_TRANSFERS, transfers, right=("devices", "transfers", "bytes")))
     return blocks + _drawings(found)
 
 
@@ -72,13 +76,12 @@ def _which(ops: Counter[str]) -> str:
 def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
     routes: dict[tuple[str, ...], list[TransferRecord]] = {}
     for transfer in transfers:
-        routes.setdefault((transfer.source, transfer.target), []).append(transfer)
+        routes.setdefault((transfer.source, transfer.target, transfer.cause), []).append(transfer)
     return [
         [
             *map(text.plain, route),
             str(len(made)),
             text.size(sum(t.bytes for t in made)),
-            str(sum(t.inserted for t in made)),
         ]
         for route, made in routes.items()
     ]

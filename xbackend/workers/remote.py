@@ -14,7 +14,7 @@ import numpy as np
 from xbackend import environments
 from xbackend.backends import registry, threads
 from xbackend.backends.base import Backend, Built, Executable, Settings, Value
-from xbackend.backends.placement import Executed
+from xbackend.backends.placement import Executed, Execution, Span, Transferred
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
@@ -100,7 +100,7 @@ class RemoteBackend(Backend):
 
     def build(self, program: Program) -> Built:
         built: Reference = self.worker.request("build", program.to_json(values=False))
-        return Built(partial(_execute, built), partial(_executed, built))
+        return Built(partial(_execute, built), partial(_executed, built), partial(_profile, built))
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         return self.worker.request("new_storage", variable.uid, variable.name, array, str(device))
@@ -149,9 +149,16 @@ def _execute(built: Reference, *values: Value) -> Sequence[Value]:
     return results
 
 
-def _executed(built: Reference) -> dict[int, Executed]:
-    found = built.worker.request("executed", built)
-    return {node: Executed(Device.parse(device) if device else None, *rest) for node, (device, *rest) in found.items()}
+def _executed(built: Reference) -> Execution:
+    ops, transfers = built.worker.request("executed", built)
+    return Execution(
+        {node: Executed(Device.parse(device) if device else None, *rest) for node, (device, *rest) in ops.items()},
+        tuple(Transferred(Device.parse(source), Device.parse(target), *rest) for source, target, *rest in transfers),
+    )
+
+
+def _profile(built: Reference, *values: Value) -> list[Span]:
+    return [Span(Device.parse(device), *rest) for device, *rest in built.worker.request("profile", built, values)]
 
 
 def _python(name: str) -> Path:

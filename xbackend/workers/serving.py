@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import astuple
+from dataclasses import fields
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -75,9 +75,12 @@ class Host:
     def execute(self, built: Built, values: Sequence[Any]) -> list[Held]:
         return [Held(value) for value in built.execute(*values)]
 
-    def executed(self, built: Built) -> dict[int, tuple[Any, ...]]:
+    def executed(self, built: Built) -> tuple[dict[int, tuple[Any, ...]], list[tuple[Any, ...]]]:
         found = built.executed()
-        return {node: (str(e.device) if e.device else None, *astuple(e)[1:]) for node, e in found.items()}
+        return {node: _plain(record) for node, record in found.ops.items()}, [_plain(t) for t in found.transfers]
+
+    def profile(self, built: Built, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return [_plain(span) for span in built.profile(*values)]
 
     def new_storage(self, uid: str, name: str, array: np.ndarray, device: str) -> Held:
         # Under the same uid as on the other side: the programs that come name their variables by it.
@@ -122,6 +125,12 @@ def serve(channel: protocol.Channel) -> NoReturn:
         if request["operation"] == "close":
             _leave(0)
         del request
+
+
+def _plain(record: Any) -> tuple[Any, ...]:
+    """A record as plain data: devices as text."""
+    values = [getattr(record, f.name) for f in fields(record)]
+    return tuple(str(v) if isinstance(v, Device) else v for v in values)
 
 
 def _describe(error: BaseException) -> dict[str, Any]:
