@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any
 
 import pytest
@@ -15,6 +16,13 @@ settings.register_profile(
     "xbackend", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.load_profile("xbackend")
+
+
+def pytest_configure() -> None:
+    """Ctrl-C means something in the tests: a job in the background is started with it ignored, and so would be all that
+    it starts."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def group(nodeid: str) -> str:

@@ -99,32 +99,56 @@ class Replay:
 
     def built(self, failed: Callable[[Any], Exception]) -> Built:
         run, handle, failure = self.runtime.run, self.runtime.handle, self.runtime.failure
-        template, steps, outputs, made, devices = self.slots, self.steps, self.outputs, self.made, self.devices
-        observed = Observed("device of the result")
+        replay = self._straight_line(run, handle)
         done = Execution({})
         fresh = True
 
         def execute(*values: Value) -> Sequence[Value]:
             nonlocal fresh, done
-            slots = template.copy()
-            slots[: len(values)] = values
             try:
-                for device, kind, inputs, attributes, count, first, last in steps:
-                    slots[first : first + count] = found = run(
-                        handle, device, kind, [slots[j] for j in inputs], attributes, count
-                    )
-                    if fresh and found:
-                        observed.ops[made[first]] = (kind, devices[found[0].backing_device])
-                    for j in last:
-                        slots[j] = None
+                if fresh:
+                    results, done = self._observe(values)
+                    fresh = False
+                    return results
+                return replay(*values)
             except failure as error:
                 raise failed(error) from error
-            if fresh:
-                fresh = False
-                done = records(self.lowering, self._with_prepared(observed))
-            return [slots[j] for j in outputs]
 
         return Built(execute, lambda: done)
+
+    def _observe(self, values: Sequence[Value]) -> tuple[list[Value], Execution]:
+        """The results of one execution, and what the runtime says about each op."""
+        run, handle = self.runtime.run, self.runtime.handle
+        observed = Observed("device of the result")
+        slots = self.slots.copy()
+        slots[: len(values)] = values
+        for device, kind, inputs, attributes, count, first, _ in self.steps:
+            found = run(handle, device, kind, [slots[j] for j in inputs], attributes, count)
+            slots[first : first + count] = found
+            if found:
+                observed.ops[self.made[first]] = (kind, self.devices[found[0].backing_device])
+        return [slots[j] for j in self.outputs], records(self.lowering, self._with_prepared(observed))
+
+    def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
+        """The steps as one Python function without a loop: for small arrays the loop would cost as much as an op.
+
+        A variable per slot; constants, names and attributes are the function's globals.
+        """
+        names: dict[str, Any] = {"run": run, "handle": handle}
+        names.update((f"v{j}", self.slots[j]) for j in self.constants)
+        arguments = ", ".join(f"v{j}" for j in range(len(self.lowering.program.inputs)))
+        lines = [f"def replay({arguments}):"]
+        for k, (device, kind, inputs, attributes, count, first, last) in enumerate(self.steps):
+            names[f"a{k}"] = attributes
+            call = f"run(handle, {device!r}, {kind!r}, [{', '.join(f'v{j}' for j in inputs)}], a{k}, {count})"
+            made = ", ".join(f"v{j}" for j in range(first, first + count))
+            lines.append(f"    [{made}] = {call}" if made else f"    {call}")
+            if last:
+                lines.append(f"    del {', '.join(f'v{j}' for j in last)}")
+        lines.append(f"    return [{', '.join(f'v{j}' for j in self.outputs)}]")
+        exec("\n".join(lines), names)
+        replay: Callable[..., list[Value]] = names["replay"]
+        return replay
 
     def _with_prepared(self, observed: Observed) -> Observed:
         """What was computed here is on a device too."""
