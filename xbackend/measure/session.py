@@ -175,7 +175,8 @@ def compare(
     from xbackend.measure import targets
 
     # Of its own duration there is a figure for the whole of the quick comparison, environments there.
-    whole = quick and tuple(devices) == (1,) and set(chosen) == set(registry.names()) and targets.ready(chosen)
+    once = count == 1 and len(tasks) == 1 and tuple(devices) == (1,)
+    whole = quick and once and set(chosen) == set(registry.names()) and targets.ready(chosen)
     session.run()
     found = [targets.quick_comparison(session.seconds, count, len(tasks))] if whole else []
     if figures:
