@@ -144,3 +144,9 @@ def test_bad_input_says_what_would_be_right(folder: Path, arguments: tuple[str, 
 def test_a_damaged_program_file_is_named_as_one(folder: Path) -> None:
     (folder / "program.json").write_text('{"format": "xbackend.program", "version": 1, "nodes": 3}')
     assert "the program is damaged" in xbackend("draw", "program.json", cwd=folder, code=2).stderr
+
+
+def test_a_function_without_its_arrays_says_how_to_give_them(folder: Path) -> None:
+    (folder / "bare.py").write_text("def double(x):\n    return x + x\n")
+    said = xbackend("run", "bare.py:double", cwd=folder, code=2).stderr
+    assert "double(x) was given 0 arrays" in said and "give each array with --input: float32[2,3]" in said

@@ -20,7 +20,7 @@ from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import progress, table
 from xbackend.cli.machines import chosen, ready
 from xbackend.devices import DeviceMap, is_device
-from xbackend.errors import UsageError, XBackendError
+from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.program.dtypes import as_dtype
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
@@ -85,7 +85,12 @@ def _arguments(options: argparse.Namespace, module: Any) -> list[np.ndarray]:
 def _traced(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
     function, module = _load(options.target)
     arrays = _arguments(options, module)
-    return xb.trace(function, *arrays, **dict(options.static)), arrays
+    try:
+        return xb.trace(function, *arrays, **dict(options.static)), arrays
+    except ArgumentError as error:
+        if arrays:
+            raise
+        raise UsageError(f"{error}; give each array with --input: float32[2,3], FILE.npy or a number") from None
 
 
 def draw(options: argparse.Namespace) -> int:
