@@ -174,15 +174,19 @@ def compare(
     )
     from xbackend.measure import targets
 
-    # Of its own duration there is a figure for the whole of the quick comparison, environments there.
-    once = count == 1 and len(tasks) == 1 and tuple(devices) == (1,)
-    whole = quick and once and set(chosen) == set(registry.names()) and targets.ready(chosen)
+    whole = quick and _whole(session) and targets.ready(chosen)
     session.run()
     found = [targets.quick_comparison(session.seconds, count, len(tasks))] if whole else []
     if figures:
         found += targets.measure(chosen, processes=count, quick=quick, threads=threads, on_progress=say, opener=opener)
     settings = {"quick": quick, "devices": list(devices), "seconds": session.seconds, **session.settings()}
     return session.results(name, settings, found)
+
+
+def _whole(session: Session) -> bool:
+    """Whether it is one process of each backend on one device for one task: of its duration there is a figure."""
+    measured = [(c.backend, c.devices) for c in session.candidates]
+    return session.processes == 1 and sorted(measured) == sorted((name, 1) for name in registry.names())
 
 
 def _drawing(program: Program) -> dict[str, str]:
