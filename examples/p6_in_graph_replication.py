@@ -3,7 +3,7 @@
     python examples/p6_in_graph_replication.py [backend ...]
 
 [[1,2,3],[4,5,6],[7,8,9],[10,11,12]] times [[1],[1],[2]] is [[9],[21],[33],[45]]. Four rows on three devices are spread
-as 2, 1 and 1.
+as 2, 1 and 1 (`tf.split` refuses them). The weights go to each device once.
 """
 
 import sys
@@ -16,23 +16,19 @@ ROWS = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
 WEIGHTS = np.array([[1], [1], [2]], np.float32)
 
 
-def replicated(rows, weights, replicas=3):
-    sizes = [rows.shape[0] // replicas + (i < rows.shape[0] % replicas) for i in range(replicas)]
-    results, start = [], 0
-    for i, size in enumerate(sizes):
-        with xb.device(f"dev{i}"):
-            results.append(rows[start : start + size] @ weights)
-        start += size
-    with xb.device("cpu:0"):
-        return xb.concat(results)
+def product(rows, weights):
+    return rows @ weights
 
 
 def main(names, replicas=3):
+    devices = [f"dev{i}" for i in range(replicas)]
+    replicated = xb.strategies.replicate(product, devices=devices, split="rows", on="cpu:0")
     for name in names:
         with xb.open(name, virtual_devices=replicas) as backend:
-            bindings = {f"dev{i}": f"cpu:{i}" for i in range(replicas)}
-            run = backend.compile(replicated, ROWS, WEIGHTS, devices=bindings, replicas=replicas)
+            bindings = {device: f"cpu:{i}" for i, device in enumerate(devices)}
+            run = backend.compile(replicated, ROWS, WEIGHTS, devices=bindings)
             print(f"{name}: rows {run(ROWS, WEIGHTS).tolist()}")
+            print(run.placement)
 
 
 if __name__ == "__main__":

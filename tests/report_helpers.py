@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
 from unittest import mock
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Results
-from xbackend.report import markdown, plots
+from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Profile, Results
+from xbackend.program import graph as g
+from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
 
 # An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
@@ -76,6 +78,7 @@ def markdown_of(found: Results, baseline: str | None = None) -> str:
     with (
         mock.patch.object(plots, "medians", return_value=b""),
         mock.patch.object(plots, "sizes", return_value=b""),
+        mock.patch.object(timelines, "picture", return_value=b""),
     ):
         return markdown.write(build(found, baseline)[0])
 
@@ -140,14 +143,51 @@ def _times() -> st.SearchStrategy[float]:
     return st.floats(allow_nan=True, allow_infinity=True) | st.floats(1e-6, 10)
 
 
+def graphs() -> st.SearchStrategy[g.Graph]:
+    """Drawings of a few boxes with any text, some with edges that lead nowhere."""
+    small = st.integers(0, 4)
+    box = st.builds(
+        g.Box, text=NASTY, device=st.sampled_from(["cpu:0", "cpu:1"]) | NASTY, mark=st.sampled_from(g.MARKS)
+    )
+    edge = st.builds(g.Edge, source=small, target=small, text=NASTY, kind=st.sampled_from([*g.KINDS, "data"]))
+    forwards = edge.map(lambda e: replace(e, source=min(e.source, e.target), target=max(e.source, e.target) + 1))
+    link = st.builds(g.Link, source=NASTY, target=NASTY, text=NASTY)
+    return st.builds(
+        g.Graph,
+        title=NASTY,
+        boxes=st.lists(box, min_size=5, max_size=7).map(tuple),
+        edges=st.lists(forwards, max_size=6).map(tuple) | st.lists(edge, max_size=2).map(tuple),
+        links=st.lists(link, max_size=2).map(tuple),
+    )
+
+
 @st.composite
 def _measurements(draw: st.DrawFn) -> Measurement:
     maybe = st.none() | _times()
     phases = st.builds(Phases, **dict.fromkeys(Phases.__struct_fields__, maybe))
     rounds = st.lists(_times(), max_size=3)
     started = _times()
+    device = st.sampled_from(["cpu:0", "cpu:1"]) | NASTY
+    span = st.tuples(device, _times(), _times(), st.sampled_from(["compute", "transfer"]) | NASTY, NASTY)
+    profile = st.builds(
+        Profile,
+        wall=_times(),
+        busy=st.dictionaries(device, _times(), max_size=3),
+        transfers=_times(),
+        exposed=_times(),
+        together=_times(),
+        count=st.integers(0, 5),
+        spans=st.lists(span, max_size=4),
+    )
     process = st.builds(
-        Process, order=st.integers(), started=started, iterations=st.integers(), rounds=rounds, phases=phases
+        Process,
+        order=st.integers(),
+        started=started,
+        iterations=st.integers(),
+        rounds=rounds,
+        phases=phases,
+        own_cores=maybe,
+        profile=st.none() | profile,
     )
     data = st.dictionaries(NASTY, NASTY | st.integers() | _times() | st.lists(NASTY, max_size=2), max_size=2)
     record = st.fixed_dictionaries(
@@ -159,7 +199,8 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         | {"framework_op": NASTY, "evidence": NASTY}
     )
     placement = st.fixed_dictionaries(
-        {"ops": st.lists(record, max_size=2), "transfers": st.lists(transfer, max_size=2), "drawing": NASTY}
+        {"ops": st.lists(record, max_size=2), "transfers": st.lists(transfer, max_size=2), "drawing": NASTY},
+        optional={"graph": graphs().map(asdict) | data},
     )
     return draw(
         st.builds(
@@ -168,7 +209,8 @@ def _measurements(draw: st.DrawFn) -> Measurement:
             parameters=st.just({"size": 3}) | data,
             backend=st.sampled_from(["numpy", "b"]) | NASTY,
             devices=st.integers(0, 3),
-            bindings=st.just({}),
+            bindings=st.just({}) | st.dictionaries(NASTY, device, max_size=2),
+            unprofiled=NASTY,
             status=st.sampled_from(["ok", "ok", "failed"]) | NASTY,
             reason=NASTY,
             operations=st.integers(0, 10**400),

@@ -91,6 +91,23 @@ def test_draw_prints_mermaid_and_dot(folder: Path) -> None:
     assert xbackend("draw", "matpow", "--form", "dot", cwd=folder).stdout.startswith("digraph")
 
 
+def test_draw_prints_svg_and_what_a_backend_executed(folder: Path) -> None:
+    assert xbackend("draw", "matpow", "--form", "svg", cwd=folder).stdout.startswith("<svg ")
+    executed = xbackend("draw", "matpow", "--backend", "numpy", "--set", "n=2", cwd=folder).stdout
+    assert executed.startswith("flowchart TD") and "==>|256 bytes, crossing|" in executed
+    assert "cpu:1" in executed and "dev1" not in executed
+    one = xbackend("draw", "matpow", "--backend", "numpy", "--devices", "dev0=cpu:0,dev1=cpu:0", cwd=folder).stdout
+    assert "crossing" not in one
+
+
+def test_run_saves_what_each_backend_executed(folder: Path) -> None:
+    xbackend("run", "mine.py:gram", "--backends", "numpy", "--drawings", "pictures", cwd=folder)
+    assert "matmul float32[2,2]" in (folder / "pictures" / "numpy.svg").read_text()
+    (folder / "file").write_text("")
+    done = xbackend("run", "mine.py:gram", "--backends", "numpy", "--drawings", "file", cwd=folder, code=1)
+    assert "the drawing cannot be written to file/numpy.svg" in done.stdout
+
+
 def test_devices_lists_them(folder: Path) -> None:
     done = xbackend("devices", "--backends", "numpy", "--virtual-devices", 3, cwd=folder)
     assert "cpu:0, cpu:1, cpu:2" in done.stdout
@@ -130,6 +147,7 @@ def test_env_lists_every_environment(folder: Path) -> None:
         (("run", "mine.py:nothing"), "the function returns nothing and updates nothing"),
         (("run", "mine.py:unplaced", "--input", "complex64[2]"), "dtype complex64 is not supported"),
         (("run", "mine.py:unplaced", "--input", "float32(2)"), "is no number, no FILE.npy and not like float32[3,4]"),
+        (("draw", "mine.py:gram", "--backend", "cupy"), "there is no backend 'cupy'"),
         (("draw", "mine.py:gram", "--devices", "dev9=cpu:0"), "logical device 'dev1' is not bound"),
         (("draw", "mine.py:gram", "--devices", "dev1=gpu:x"), "'gpu:x' names no device"),
         (("env", "remove"), "name the environments to remove"),
@@ -139,6 +157,14 @@ def test_env_lists_every_environment(folder: Path) -> None:
 )  # fmt: skip
 def test_bad_input_says_what_would_be_right(folder: Path, arguments: tuple[str, ...], said: str) -> None:
     assert said in " ".join(xbackend(*arguments, cwd=folder, code=2).stderr.split())
+
+
+def test_a_program_file_has_no_arguments_to_run_it_with(folder: Path) -> None:
+    import xbackend as xb
+
+    (folder / "program.json").write_text(xb.trace(lambda a: a + a, xb.ArraySpec((2,))).to_json())
+    said = xbackend("draw", "program.json", "--backend", "numpy", cwd=folder, code=2).stderr
+    assert "program.json holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload" in said
 
 
 def test_a_damaged_program_file_is_named_as_one(folder: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from xbackend.backends import registry
@@ -17,7 +20,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 def run_example(name: str, *arguments: str) -> str:
     """Standard output of an example as a process of its own; a failure shows all that it wrote."""
     command = [sys.executable, str(EXAMPLES / name), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -62,6 +65,49 @@ def test_p4_shared_variable_on_one_device_function_on_another(name: str) -> None
     assert f"{name}: x is now [2.0, 3.0, 4.0], doubled [4.0, 6.0, 8.0]" in output
 
 
+@cache
+def two_layer_losses(steps: int = 20, rate: float = 0.1) -> tuple[float, ...]:
+    """The losses of P5 and P11, by NumPy alone in float64, with the data and the first weights of the example."""
+    example = runpy.run_path(str(EXAMPLES / "p5_model_parallel.py"))
+    x, target = (array.astype(float) for array in example["data"]())
+    w1, w2 = (array.astype(float) for array in example["weights"]().values())
+    losses = []
+    for _ in range(steps):
+        hidden = np.tanh(x @ w1)
+        wrong = hidden @ w2 - target
+        losses.append(float(np.mean(wrong**2)))
+        by_output = 2 * wrong / wrong.size
+        by_hidden = by_output @ w2.T * (1 - hidden**2)
+        w1, w2 = w1 - rate * x.T @ by_hidden, w2 - rate * hidden.T @ by_output
+    return tuple(losses)
+
+
+def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
+    output = run_example("p5_model_parallel.py", name)
+    printed = re.search(rf"^{name}: losses (.*)$", output, re.MULTILINE)
+    assert printed, output
+    np.testing.assert_allclose([float(loss) for loss in printed[1].split()], two_layer_losses(), atol=2e-5)
+    assert f"{name}: one device and two agree" in output
+
+
 def test_p6_rows_spread_over_three_devices(name: str) -> None:
     output = run_example("p6_in_graph_replication.py", name)
     assert f"{name}: rows [[9.0], [21.0], [33.0], [45.0]]" in output
+    assert records(output, "matmul") == [(f"cpu:{i}", f"cpu:{i}") for i in range(3)]
+    assert records(output, "concat") == [("cpu:0", "cpu:0")]
+
+
+def test_p11_data_and_model_parallel_give_the_same_weights(name: str) -> None:
+    output = run_example("p11_data_and_model_parallel.py", name)
+    used = {
+        "one device": "cpu:0",
+        "data parallel": "cpu:0 cpu:1",
+        "model parallel": "cpu:0 cpu:1",
+        "both": "cpu:0 cpu:1 cpu:2 cpu:3",
+    }
+    for way, devices in used.items():
+        row = re.search(rf"^{name}: {way}: ops on {devices}, losses (\S+) to (\S+)$", output, re.MULTILINE)
+        assert row, output
+        expected = two_layer_losses()
+        np.testing.assert_allclose([float(row[1]), float(row[2])], [expected[0], expected[-1]], atol=2e-5)
+    assert f"{name}: the weights agree" in output

@@ -19,11 +19,11 @@ from xbackend.backends.base import Backend
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "xbackend"
 SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
-FRAMEWORKS = {"tensorflow", "pytensor", "aesara", "theano", "jax", "jaxlib", "numba", "torch", "autograd"}
+FRAMEWORKS = {"tensorflow", "pytensor", "aesara", "theano", "pygpu", "jax", "jaxlib", "numba", "torch", "autograd"}
 # What a worker imports of xbackend, and what that may import beside the standard library and its framework.
 WORKER_SIDE = (
     *("errors", "devices", "program", "backends", "workers.bootstrap", "workers.serving", "workers.protocol"),
-    *("workers.guard", "measure.loop", "measure.compilers", "workloads"),
+    *("workers.guard", "measure.loop", "measure.compilers", "measure.profiles", "workloads"),
 )
 WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}
 # The two modules that open a backend for the user: the public names, and the commands' entry.

@@ -252,6 +252,51 @@ def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyP
     assert "compiled in timed rounds" in rows[0].reason
 
 
+# --- profiles and drawings --------------------------------------------------------------------------------------------
+
+
+def test_what_the_devices_did_is_stored_and_the_spans_once() -> None:
+    done = measured(here(), processes=2)
+    for candidate in done.candidates:
+        first, second = (process.profile for process in candidate.processes)
+        assert first is not None and second is not None and candidate.unprofiled == ""
+        assert first.spans and first.count == len(first.spans) and second.count == first.count and not second.spans
+        assert set(first.busy) == {f"cpu:{i}" for i in range(candidate.devices)}
+        assert 0 < sum(first.busy.values()) <= first.wall and first.together == 0
+        assert (first.transfers > 0) is (candidate.devices > 1)
+        assert all(process.own_cores is not None and process.own_cores > 0 for process in candidate.processes)
+    assert results_survive(done)
+
+
+class Unprofiled(NumPyBackend):
+    def build(self, program: Any) -> Built:
+        built = super().build(program)
+        return Built(built.execute, built.executed)
+
+
+def test_a_backend_that_tells_nothing_is_timed_and_says_so() -> None:
+    rows = measured(here(Unprofiled)).results("unprofiled", {}).measurements
+    assert {row.status for row in rows} == {"ok"}
+    assert {row.unprofiled for row in rows} == {"this backend does not tell what its devices did when"}
+    assert not any(process.profile for row in rows for process in row.processes)
+
+
+def test_the_placement_holds_the_drawing_of_what_was_executed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for candidate in measured(here()).candidates:
+        drawn = candidate.placement["graph"]
+        assert {box["device"] for box in drawn["boxes"]} == {f"cpu:{i}" for i in range(candidate.devices)}
+        assert sum(edge.get("kind") == "transfer" for edge in drawn["edges"]) == candidate.devices - 1
+    monkeypatch.setattr(loop, "LARGEST", 3)
+    assert all("graph" not in candidate.placement for candidate in measured(here()).candidates)
+
+
+def test_results_of_version_1_are_read() -> None:
+    old = results.load(ROOT / "tests" / "data" / "results-version-1.json")
+    assert old.version == 1
+    assert [len(row.processes) for row in old.measurements] == [3, 3]
+    assert all(process.profile is None for row in old.measurements for process in row.processes)
+
+
 def test_a_child_process_counts_as_a_compiler() -> None:
     before = compilers.counts()
     subprocess.run([sys.executable, "-c", "pass"], check=True)

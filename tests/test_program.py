@@ -449,8 +449,8 @@ def test_the_drawing_is_well_formed_and_grouped_by_device() -> None:
     check_mermaid(program.draw(), program)
     check_dot(program.draw("dot"), program)
     assert '["dev1"]' in program.draw() and "24 bytes" in program.draw()
-    with pytest.raises(UsageError, match="mermaid or dot, not as 'svg'"):
-        program.draw("svg")
+    with pytest.raises(UsageError, match="mermaid, dot or svg, not as 'png'"):
+        program.draw("png")
     with pytest.raises(UsageError, match="402 nodes"):
         xb.trace(lambda x: [x := x + x for _ in range(401)][-1], SPEC).draw()
 
@@ -459,23 +459,27 @@ def check_mermaid(text: str, program: Program) -> None:
     lines = text.rstrip("\n").split("\n")
     assert lines[0] == "flowchart TD"
     forms = (
-        r'  subgraph d\d+\["[^"\[\]]*"\]', r"  end", r'    n\d+\["[\w .,:\-\[\]()/=#;]*"\]',
-        r'  o\d+\(\["result \d+"\]\)', r"  n\d+ --> [no]\d+", r"  n\d+ -->\|\d+ bytes\| n\d+",
-        r"  n\d+ -\.->\|update\| n\d+",
+        r'  subgraph d\d+\["[^"\[\]]*"\]', r"  end", r"  direction TB", r'    n\d+\["[\w .,:\-\[\]()/=#;]*"\]',
+        r'    n\d+\(\["result \d+"\]\)', r"  n\d+ --> n\d+", r"  n\d+ ==>\|\d+ bytes\| n\d+",
+        r"  n\d+ -\.->\|update\| n\d+", r"  class n\d+(,n\d+)* c\d+",
+        r"  style d\d+ fill:none,stroke:#[0-9a-f]{6}",
+        r"  classDef c\d+ fill:#[0-9a-f]{6},stroke:#[0-9a-f]{6},color:#[0-9a-f]{6}",
     )  # fmt: skip
     for line in lines[1:]:
         assert any(re.fullmatch(form, line) for form in forms), line
     assert [line.startswith("  subgraph") for line in lines].count(True) == lines.count("  end")
     defined = set(re.findall(r'^ +(\w+)[\[(]', text, re.MULTILINE))  # fmt: skip
-    used = set(re.findall(r"^  (\w+) -", text, re.MULTILINE)) | set(re.findall(r"(\w+)$", text, re.MULTILINE))
-    assert {f"n{i}" for i in range(len(program.nodes))} <= defined
-    assert {u for u in used if re.fullmatch(r"[no]\d+", u)} <= defined
+    used = set(re.findall(r"^  (n\d+) [-=]", text, re.MULTILINE)) | set(re.findall(r" (n\d+)$", text, re.MULTILINE))
+    assert {f"n{i}" for i in range(len(program.nodes) + len(program.outputs))} == defined
+    assert used <= defined
+    coloured = [name for line in lines if line.startswith("  class n") for name in line.split()[1].split(",")]
+    assert sorted(coloured) == sorted(defined)
 
 
 def check_dot(text: str, program: Program) -> None:
     bare = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
     assert bare.count("{") == bare.count("}") and '"' not in bare.replace('""', "")
-    assert len(re.findall(r"^    n\d+ \[label=", text, re.MULTILINE)) == len(program.nodes)
+    assert len(re.findall(r"^    n\d+ \[label=", text, re.MULTILINE)) == len(program.nodes) + len(program.outputs)
     edges = sum(len(n.inputs) for n in program.nodes) + len(program.outputs) + len(program.updates)
     assert len(re.findall(r" -> ", bare)) == edges
 

@@ -60,7 +60,7 @@ def test_two_processes_give_the_same_bytes(tmp_path: Path) -> None:
 
     first = digest(PYTHONHASHSEED="1", TZ="UTC")
     other = digest(PYTHONHASHSEED="2", TZ="Asia/Tokyo", MATPLOTLIBRC=str(tmp_path), LC_ALL="C")
-    assert len(first.splitlines()) == 4
+    assert len(first.splitlines()) == 7
     assert first == other
 
 
@@ -87,7 +87,8 @@ def test_matplotlib_waits_for_a_plot() -> None:
 def test_the_plots(results: Results) -> None:
     files = report.render(results)
     pictures = {name: data for name, data in files.items() if name.endswith(".svg")}
-    assert list(pictures) == ["medians-01-matpow.svg", "medians-02-matpow.svg", "sizes-01-matpow.svg"]
+    kinds = ["medians-01", "medians-02", "sizes-01", "timeline-01", "timeline-02", "placement-01"]
+    assert list(pictures) == [f"{kind}-matpow.svg" for kind in kinds]
     for data in pictures.values():
         check_svg(data)
     words = pictures["medians-02-matpow.svg"].decode()
@@ -235,9 +236,17 @@ def test_placement_is_counted_and_an_unreadable_one_says_so(document: str) -> No
     names = "numpy, tensorflow, pytensor-jax"
     assert [names, "2", "dev1", "cpu:1", "cpu:1", "as asked", "3", "matmul 3x"] in rows
     assert [names, "2", "cpu:1", "cpu:0", "crossing", "1", "1.00 MiB"] in rows
-    assert document.count("```mermaid") == 2
+    assert document.count("```mermaid") == 1
+    assert "looks as drawn for matpow size=128, but for sizes." in document
     damaged = markdown_of(of(measured("a", [1.0], placement={"ops": 5})))
     assert "The placement of a on 1 device cannot be read: Expected" in damaged
+
+
+def test_results_of_version_1_keep_their_drawing_and_say_what_they_lack() -> None:
+    source = report.render(load(DATA / "results-version-1.json"))["report.md"].decode()
+    check_document(source)
+    assert source.count("```mermaid") == 1 and "The program of all:" in source
+    assert "the results hold no profile: measure again with this version" in source
 
 
 def test_figures(document: str) -> None:

@@ -30,7 +30,12 @@ _HOME = {
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64")
-_MODULES = {"linalg": "xbackend.program.linalg", "errors": "xbackend.errors", "workloads": "xbackend.workloads"}
+_MODULES = {
+    "linalg": "xbackend.program.linalg",
+    "errors": "xbackend.errors",
+    "strategies": "xbackend.strategies",
+    "workloads": "xbackend.workloads",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -55,7 +60,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from xbackend import errors, workloads
+    from xbackend import errors, strategies, workloads
     from xbackend.backends.registry import backend_names
     from xbackend.devices import Device, DeviceMap
     from xbackend.program import linalg

@@ -9,25 +9,56 @@ import random
 from pathlib import Path
 from typing import Any
 
-from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Results, save
+from xbackend.backends.placement import Span
+from xbackend.devices import Device
+from xbackend.measure.profiles import summary
+from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Profile, Results, save
 from xbackend.report import render
 
 HERE = Path(__file__).parent
 _BLOCK = 12  # measurements that give a time
 _OPERATIONS = {"matmul": 18, "add": 1}
 _RATES = {"numpy": 210.0, "tensorflow": 260.0, "pytensor-jax": 310.0}
-_DRAWING = """flowchart TD
-  subgraph d0["dev0"]
-    n0["matmul float32[512,512]"]
-  end
-  subgraph d1["cpu:0"]
-    n1["add float32[512,512]"]
-  end
-  n0 -->|1048576 bytes| n1
-"""
+_FACTORS = {  # the time on two devices over that on one, by backend and size
+    ("numpy", 128): 0.97, ("numpy", 1024): 0.99, ("tensorflow", 128): 1.41, ("tensorflow", 1024): 0.98,
+    ("pytensor-jax", 128): 0.52, ("pytensor-jax", 1024): 0.6,
+}  # fmt: skip
 
 
-def _placement(devices: int) -> dict[str, Any]:
+def _graph(size: int, devices: int) -> dict[str, Any]:
+    second, shape = f"cpu:{devices - 1}", f"float32[{size},{size}]"
+    boxes = [
+        {"text": f"input a {shape}", "device": "cpu:0"},
+        {"text": f"input b {shape}", "device": second},
+        {"text": f"matmul {shape}", "device": "cpu:0"},
+        {"text": f"matmul {shape} (fused)", "device": second, "mark": "inside"},
+        {"text": f"add {shape} MOVED, asked for cpu:7", "device": "cpu:0", "mark": "moved"},
+        {"text": "result 0", "device": "cpu:0", "mark": "result"},
+    ]
+    edges: list[dict[str, Any]] = [{"source": i, "target": j} for i, j in ((0, 2), (0, 2), (1, 3), (2, 4), (4, 5))]
+    crossing = {"text": "1 MiB, crossing", "kind": "transfer"} if devices > 1 else {}
+    links = [{"source": second, "target": "cpu:0", "text": "2 transfers, 8 bytes, framework"}] if devices > 1 else []
+    return {
+        "title": "matpow",
+        "boxes": boxes,
+        "edges": [*edges, {"source": 3, "target": 4, **crossing}],
+        "links": links,
+    }
+
+
+def _profile(backend: str, seconds: float, devices: int, first: bool) -> Profile | None:
+    """NumPy works one device after the other, the other one at once with a long transfer; TensorFlow has no profile."""
+    if backend == "tensorflow":
+        return None
+    half, second = seconds / 2, f"cpu:{devices - 1}"
+    start = half if backend == "numpy" or devices == 1 else 0.02 * seconds
+    spans = [("cpu:0", 0.0, 0.9 * half, "compute", "matmul | <b>"), (second, start, start + half, "compute", "matmul")]
+    spans.append(("cpu:0", start + half, 1.1 * seconds, "transfer", "copy"))
+    found = summary([Span(Device.parse(d), *rest) for d, *rest in spans])
+    return Profile(**{**found, "taken": 3, "spans": [tuple(s) for s in found["spans"]] if first else []})
+
+
+def _placement(size: int, devices: int) -> dict[str, Any]:
     second = f"cpu:{devices - 1}"
     ops = []
     for node, (asked, bound) in enumerate([("dev0", "cpu:0")] * 3 + [("dev1", second)] * 3 + [("cpu:0", "cpu:0")]):
@@ -45,7 +76,7 @@ def _placement(devices: int) -> dict[str, Any]:
         )
     transfer = {"node": 7, "source": second, "target": "cpu:0", "bytes": 1 << 20, "cause": "crossing"}
     transfer |= {"framework_op": "copy", "evidence": "test"}
-    return {"ops": ops, "transfers": [transfer] if devices > 1 else [], "drawing": _DRAWING}
+    return {"ops": ops, "transfers": [transfer] if devices > 1 else [], "graph": _graph(size, devices)}
 
 
 def _description(backend: str) -> dict[str, Any]:
@@ -57,7 +88,7 @@ def _description(backend: str) -> dict[str, Any]:
     }
 
 
-def _processes(generator: random.Random, seconds: float, first: int) -> list[Process]:
+def _processes(generator: random.Random, seconds: float, first: int, backend: str, devices: int) -> list[Process]:
     found = []
     for i in range(3):
         centre = seconds * generator.uniform(0.97, 1.04)
@@ -73,13 +104,16 @@ def _processes(generator: random.Random, seconds: float, first: int) -> list[Pro
             device_to_host=None if i == 0 else 0.0003,
         )
         order = first + _BLOCK * i
-        found.append(Process(order=order, started=1.79e9 + 11.5 * order, iterations=4, rounds=rounds, phases=phases))
+        common: dict[str, Any] = {"order": order, "started": 1.79e9 + 11.5 * order, "iterations": 4, "rounds": rounds}
+        profile = _profile(backend, seconds, devices, first=i == 0)
+        own = 1.93 if backend == "numpy" else 1.02
+        found.append(Process(**common, phases=phases, foreign_cores=0.1, own_cores=own, profile=profile))
     return found
 
 
 def _measured(generator: random.Random, size: int, backend: str, devices: int, first: int) -> Measurement:
     operations = 9 * 2 * 2 * size**3 + size**2
-    seconds = operations / _RATES[backend] / 1e9 * (0.97 if devices == 2 else 1.0) + 3e-5
+    seconds = operations / _RATES[backend] / 1e9 * (_FACTORS[backend, size] if devices == 2 else 1.0) + 3e-5
     return Measurement(
         workload="matpow",
         parameters={"size": size, "n": 10, "dtype": "float32", "method": "chain"},
@@ -90,10 +124,11 @@ def _measured(generator: random.Random, size: int, backend: str, devices: int, f
         operations=operations,
         operations_by_op=_OPERATIONS,
         parity=Parity(relative_error=2.1e-7 * devices, tolerance=5.4e-5, inputs="ab12" * 16),
-        processes=_processes(generator, seconds, first),
-        placement=_placement(devices),
+        processes=_processes(generator, seconds, first, backend, devices),
+        placement=_placement(size, devices),
         description=_description(backend),
         warnings=["the machine was busy: load 1.9 | close other programs"] if first == 2 else [],
+        unprofiled="this backend does not tell what its devices did when" if backend == "tensorflow" else "",
     )
 
 

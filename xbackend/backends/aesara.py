@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.lineage import LineageBackend
-from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
+from xbackend.backends.lineage_jax import JAXMode
+from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows
 
 

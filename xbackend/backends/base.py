@@ -329,6 +329,13 @@ class Executable:
         self.backend.check_open()
         return merge(self.placed, self.built.executed())
 
+    def draw(self, form: str = "mermaid") -> str:
+        """The executed placement, coloured by device, as ``mermaid``, ``dot`` or ``svg``. Raises `UsageError`."""
+        from xbackend.backends.drawing import executed
+        from xbackend.program.drawing import written
+
+        return written(executed(self.program, self.placement), form)
+
     def profile(self, *values: Value) -> Sequence[Span]:
         """Execute once more, slower than usual, and say what each device did when (updates take effect as always).
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 import importlib.metadata
 import importlib.util
 import logging
@@ -52,6 +53,10 @@ class LineageBackend(Backend):
     flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
     options: ClassVar[Mapping[str, Any]] = {}  # further configuration of the generation while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
+    modules: ClassVar[Mapping[str, str]] = {}  # where this generation has its modules elsewhere than the later ones
+    separator: ClassVar[str] = "__"  # between the parts of a configuration's name
+    machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
+    compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
     mode: Mode
 
     # Starting.
@@ -61,8 +66,8 @@ class LineageBackend(Backend):
         """The mode, once the framework is imported."""
 
     def module(self, name: str = "") -> ModuleType:
-        """A module of the framework."""
-        return import_module(f"{self.package}{'.' if name else ''}{name}")
+        """A module of the framework, by the name that it has in the later generations."""
+        return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
 
     def start(self) -> Iterable[Device]:
         self._limit_threads()
@@ -99,9 +104,9 @@ class LineageBackend(Backend):
         """The configuration that a fast product needs."""
         wanted = {}
         if self.blas is not None:
-            wanted["blas__ldflags"] = self.blas.ldflags
+            wanted[f"blas{self.separator}ldflags"] = self.blas.ldflags
             if self.blas.cxxflags:
-                wanted["gcc__cxxflags"] = self.blas.cxxflags
+                wanted[f"gcc{self.separator}cxxflags"] = self.blas.cxxflags
         return wanted
 
     def _configure(self) -> None:
@@ -112,9 +117,9 @@ class LineageBackend(Backend):
             os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
         )
         # A directory of its own per version: what is compiled there outlives the process. Two processes may share it;
-        # the framework locks it.
+        # the framework locks it, and one waits while the other compiles.
         version = importlib.metadata.version(self.package) if self._installed() else "missing"
-        compiled = Path(home).expanduser().absolute() / "compiled" / f"{self.package}-{version}"
+        compiled = Path(home).expanduser().absolute() / "compiled" / f"{self.compiles or self.package}-{version}"
         wanted = {"base_compiledir": str(compiled), **self._wanted()}
         own = ",".join(f"{k}={v}" for k, v in wanted.items())
         os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
@@ -130,10 +135,11 @@ class LineageBackend(Backend):
 
     def _configure_imported(self) -> None:
         """The same for a framework that the user's own script imported before."""
-        config = self.framework.config
-        for name, value in self._wanted().items():
+        for full, value in self._wanted().items():
+            *groups, name = full.split(".")
+            config = functools.reduce(getattr, groups, self.framework.config)
             present = getattr(config, name)
-            if name == "gcc__cxxflags":
+            if name.endswith("cxxflags"):
                 if value not in present:
                     setattr(config, name, f"{present} {value}".strip())
             elif not present:
@@ -145,7 +151,7 @@ class LineageBackend(Backend):
         return self.mode.put(array, device)
 
     def get(self, value: Value) -> np.ndarray:
-        return np.array(value)
+        return self.mode.get(value)
 
     def device_of(self, value: Value) -> Device:
         return self.mode.device_of(value)
@@ -162,17 +168,28 @@ class LineageBackend(Backend):
     def write_storage(self, storage: Cell, array: np.ndarray) -> None:
         storage.value = self.put(array, storage.device)
 
+    def shut(self) -> None:
+        self.mode.shut()
+
     # Programs.
 
     def build(self, program: Program) -> Built:
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
-        flags = self.framework.config.change_flags(floatX="float64", **self.options)
-        with self._deep(len(program.nodes)), flags:
+        with self._deep(len(program.nodes)), self.changed_flags(floatX="float64", **self.options):
             graph = self._lower(program)
             order = [*program.outputs, *program.updates.values()]
             outputs = [(graph.variables[i], graph.device(i)) for i in order]
             plan = cut(graph.sources, outputs, self.Transfer)
             return Assembly(self, graph, plan).built()
+
+    def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
+        """The framework's configuration, changed for a while."""
+        changed: contextlib.AbstractContextManager[Any] = self.framework.config.change_flags(**flags)
+        return changed
+
+    def variable(self, node: Node, name: str) -> Variable:
+        """A variable of the framework that gets its values from outside."""
+        return self.T.TensorType(node.dtype.value, shape=node.shape)(name=name)
 
     @contextlib.contextmanager
     def _deep(self, nodes: int) -> Iterator[None]:
@@ -199,7 +216,7 @@ class LineageBackend(Backend):
             variable = self._exact(variable, node)
             if i in targets and variable in known:
                 # An op that changes nothing returned its input; the gradient is that of this node only.
-                variable = self.T.tensor_copy(variable)
+                variable = self._exact(self.T.tensor_copy(variable), node)
             known.add(variable)
             graph.variables.append(variable)
         return graph
@@ -207,7 +224,7 @@ class LineageBackend(Backend):
     def _lower_node(self, graph: Graph, i: int, node: Node) -> Variable:
         inputs = [graph.variables[j] for j in node.inputs]
         if node.op in ("input", "shared") or (node.op in GENERATORS and node.aval.size > LARGE and not is_filled(node)):
-            variable = self.T.TensorType(node.dtype.value, shape=node.shape)(name=f"{node.op}_{i}")
+            variable = self.variable(node, f"{node.op}_{i}")
             graph.sources[variable] = graph.device(i)
             if node.op == "input":
                 graph.arguments.append(variable)
@@ -284,6 +301,7 @@ class LineageBackend(Backend):
             "devices": [str(d) for d in self.devices],
             "linker": self.mode.linker_name,
             "mode": self.mode.name,
+            "stages": self.mode.stages,
             "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
             "versions": {
                 "python": platform.python_version(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -9,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend.backends.base import Built, Value
-from xbackend.backends.placed import Plan, Stage, StageRunner
-from xbackend.backends.placement import Executed, Execution, Transferred
+from xbackend.backends.device_threads import DeviceThreads
+from xbackend.backends.placed import Plan, Schedule, Stage, State, Step, straight_line
+from xbackend.backends.placement import Executed, Execution, Span, Transferred
 from xbackend.devices import Device
+from xbackend.errors import PlacementError
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
 if TYPE_CHECKING:
     from xbackend.backends.lineage import LineageBackend
+    from xbackend.backends.lineage_modes import Compiled, Mode
 
 Variable = Any  # of the framework
 
@@ -55,54 +59,97 @@ class Assembly:
         self.constants = [backend.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident]
         self.sources = [*graph.arguments, *graph.shared.values(), *graph.resident.values()]
         self.outputs = [graph.variables[i] for i in (*program.outputs, *program.updates.values())]
-        self.targets = [self.cells[i] for i in program.updates]
+        targets = [self.cells[i] for i in program.updates]
+        self.state = State(list(self.cells.values()), self.constants, targets, backend.mode.confirm)
         self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
         self.bytes: dict[Variable, int] = {}
 
     def built(self) -> Built:
         one_device = len({*self.graph.sources.values(), *(s.device for s in self.plan.stages)}) <= 1
-        if one_device and not self.plan.moves and self.backend.mode.plain:
-            return Built(self._plain(), self._executed)
-        return Built(self._staged(), self._executed)
+        mode, name = self.backend.mode, self.graph.program.name
+        if one_device and not self.plan.moves and mode.plain:
+            compiled = self._whole(name)
+            schedule = Schedule(self._one_stage(compiled.device), self.sources, self.outputs)
+            stateless = not self.cells and not self.constants
+            execute = compiled.call if stateless else straight_line(schedule, [compiled.call], {}, self.state)
+            return Built(execute, self._executed, Profiler(mode, schedule, [compiled], self.state, [name]))
+        names = [f"stage {k} of {name}" for k in range(len(self.plan.stages))]
+        compiled_stages = [self.backend.compile_stage(n, s) for n, s in zip(names, self.plan.stages, strict=True)]
+        schedule = Schedule(self.plan, self.sources, self.outputs)
+        profile = Profiler(mode, schedule, compiled_stages, self.state, names)
+        return Built(self._staged(schedule, compiled_stages), self._executed, profile)
 
-    def _plain(self) -> Callable[..., Sequence[Value]]:
+    def _whole(self, name: str) -> Compiled:
         """One stage on one device: the framework's innermost callable itself, unless there is state."""
         backend, graph = self.backend, self.graph
         # What is updated may be overwritten in place, as in a function of the framework with updates. With several
         # devices that would need care: a value could be part of two stages.
         alone = len(backend.devices) == 1
         mutable = {graph.shared[i] for i in graph.program.updates} if alone and backend.mode.mutates else set()
-        device = next(iter(graph.sources.values()), None) or graph.device(graph.program.outputs[0])
-        whole = Stage(0, device, self.sources, self.outputs)
-        compiled = backend.compile_stage(graph.program.name, whole, mutable)
+        compiled = backend.compile_stage(name, self._one_stage(self._device()).stages[0], mutable)
         self.devices.update(dict.fromkeys(self.outputs, compiled.device))
-        return self._with_state(compiled.call)
+        return compiled
 
-    def _with_state(self, call: Callable[..., Sequence[Value]]) -> Callable[..., Sequence[Value]]:
-        constants, cells, targets = self.constants, list(self.cells.values()), self.targets
-        n = len(self.graph.program.outputs)
-        if not cells and not constants:
-            return call
+    def _device(self) -> Device:
+        return next(iter(self.graph.sources.values()), None) or self.graph.device(self.graph.program.outputs[0])
+
+    def _one_stage(self, device: Device) -> Plan:
+        return Plan((Stage(0, device, self.sources, self.outputs),), (), {})
+
+    def _staged(self, schedule: Schedule, compiled: Sequence[Compiled]) -> Callable[..., Sequence[Value]]:
+        """All stages in straight line; the first run is watched, to see where each value is."""
+        mode, fresh = self.backend.mode, True
+        calls = [mode.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
+        moves = {d: mode.mover(d) for d in dict.fromkeys(m.device for m in self.plan.moves)}
+        run = straight_line(schedule, calls, moves, self.state)
 
         def execute(*values: Value) -> Sequence[Value]:
-            results = call(*values, *[cell.value for cell in cells], *constants)
-            for cell, value in zip(targets, results[n:], strict=True):
-                cell.value = value
-            return results[:n]
+            nonlocal fresh
+            if fresh:
+                results = self._watched(schedule, compiled, calls, moves, values)
+                fresh = False
+                return results
+            return run(*values)
 
         return execute
 
-    def _staged(self) -> Callable[..., Sequence[Value]]:
-        backend, plan = self.backend, self.plan
-        name = self.graph.program.name
-        compiled = [backend.compile_stage(f"stage {k} of {name}", s) for k, s in enumerate(plan.stages)]
-        calls = [backend.mode.on_device(c) for c in compiled]
-        run = StageRunner(plan, calls, self.sources, self.outputs, move=backend.mode.move, seen=self._read_devices)
-        return self._with_state(lambda *values: run(values))
-
-    def _read_devices(self, values: Mapping[Variable, Value]) -> None:
-        self.devices = {v: self.backend.mode.device_of(value) for v, value in values.items()}
-        self.bytes = {v: value.nbytes for v, value in values.items()}
+    def _watched(
+        self,
+        schedule: Schedule,
+        compiled: Sequence[Compiled],
+        calls: Sequence[Callable[..., Sequence[Value]]],
+        moves: Mapping[Device, Callable[[Value], Value]],
+        values: Sequence[Value],
+    ) -> Sequence[Value]:
+        """The results of one run, every value of which is asked where it is. Raises `PlacementError` where a stage
+        cannot run because it or a value is not where it is to be."""
+        mode, state, slots = self.backend.mode, self.state, dict[int, Value]()
+        given = [*values, *(cell.value for cell in state.cells), *state.constants]
+        slots.update(enumerate(given))
+        for step in schedule.steps:
+            inputs = [slots[i] for i in step.inputs]
+            if step.stage is None:
+                results: Sequence[Value] = [moves[step.device](*inputs)]
+            else:
+                try:
+                    results = calls[step.stage](*inputs)
+                except Exception as error:
+                    there = {mode.device_of(value) for value in inputs}
+                    if not there - {step.device} and compiled[step.stage].device == step.device:
+                        raise
+                    raise PlacementError(
+                        f"stage {step.stage} of {self.graph.program.name} is to run on {step.device} on backend "
+                        f"{self.backend.name}, was compiled for {compiled[step.stage].device} and given values on "
+                        f"{', '.join(sorted(map(str, there)))}: {error}"
+                    ) from error
+            slots.update(zip(step.outputs, results, strict=True))
+        self.devices = {v: mode.device_of(slots[i]) for v, i in schedule.slots.items()}
+        self.bytes = {v: mode.content(slots[i]).nbytes for v, i in schedule.slots.items()}
+        outputs = [slots[i] for i in schedule.outputs]
+        first = len(outputs) - len(state.targets)
+        for cell, value in zip(state.targets, outputs[first:], strict=True):
+            cell.value = value
+        return outputs[:first]
 
     def _executed(self) -> Execution:
         return Execution(self._ops(), self._transfers())
@@ -147,3 +194,56 @@ class Assembly:
                 evidence = f"stage {stages[stage]} of {len(stages)}, {self.backend.mode.evidence}"
                 records[i] = Executed(next(iter(found)), name, evidence)
         return records
+
+
+class Profiler:
+    """Runs the stages of a program with a thread for each device, and says when each of them computed.
+
+    Each stage starts when its inputs are there and its device is free, and is waited for in its device's thread;
+    a transfer is made by the thread of the device that receives. So stages on different devices overlap as far as the
+    framework and the cores let them. What it perturbs: calls are not started ahead of the computation, a stage waits
+    until a thread takes it up (tens of microseconds), transfers do not overlap with the receiving device's own work.
+    """
+
+    def __init__(
+        self, mode: Mode, schedule: Schedule, compiled: Sequence[Compiled], state: State, names: Sequence[str]
+    ) -> None:
+        self.mode, self.schedule, self.compiled, self.state, self.names = mode, schedule, compiled, state, names
+
+    def __call__(self, *values: Value) -> list[Span]:
+        """Seconds after the start, sorted by their start. Updates take effect."""
+        mode, state, steps = self.mode, self.state, self.schedule.steps
+        given = [*values, *(cell.value for cell in state.cells), *state.constants]
+        mode.synchronize(given)
+        spans: list[Span] = []
+        with DeviceThreads(dict.fromkeys(step.device for step in steps)) as threads:
+            slots = {i: threads.hold(mode.content(v), mode.device_of(v)) for i, v in enumerate(given)}
+            start = time.perf_counter()
+            for step in steps:
+                inputs = [slots[i] for i in step.inputs]
+                call = self._timed(step, inputs[0].device if inputs else step.device, start, spans)
+                slots.update(
+                    zip(step.outputs, threads.submit(step.device, call, inputs, len(step.outputs)), strict=True)
+                )
+            results = [slots[i] for i in self.schedule.outputs]
+            contents = [value.wait() for value in results]
+        for cell, content in zip(state.targets, contents[len(contents) - len(state.targets) :], strict=True):
+            cell.value = mode.value(content, cell.device)
+        return sorted(spans, key=lambda span: (span.start, str(span.device)))
+
+    def _timed(self, step: Step, source: Device, start: float, spans: list[Span]) -> Callable[..., Sequence[Any]]:
+        mode = self.mode
+        kind = "transfer" if step.stage is None else "compute"
+        what = f"{source} to {step.device}" if step.stage is None else self.names[step.stage]
+
+        def timed(*contents: Any) -> Sequence[Any]:
+            begun = time.perf_counter() - start
+            if step.stage is None:
+                results: Sequence[Any] = [mode.copy(contents[0], step.device)]
+            else:
+                results = self.compiled[step.stage].call(*contents)
+            mode.finish(results)
+            spans.append(Span(step.device, begun, time.perf_counter() - start, kind, what))
+            return results
+
+        return timed

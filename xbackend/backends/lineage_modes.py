@@ -1,22 +1,20 @@
 """The modes of the Theano lineage: what a value is, and what the innermost callable of a compiled function is.
 
-`CMode` and `NumbaMode` compute with NumPy arrays on the host, `JAXMode` with JAX arrays on JAX's devices.
+`CMode` and `NumbaMode` compute with NumPy arrays on the host; `lineage_jax.JAXMode` with JAX arrays on JAX's devices.
 """
 
 from __future__ import annotations
 
 import abc
 import inspect
-import os
 import shutil
-import weakref
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from xbackend.backends.base import Value
+from xbackend.backends.device_threads import DeviceThreads, Resident
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 
@@ -41,6 +39,9 @@ class Mode(abc.ABC):
     packages: ClassVar[tuple[str, ...]] = ()
     mutates: ClassVar[bool]  # whether a compiled function may overwrite an input that it is allowed to
     evidence: ClassVar[str]  # how the device of a stage is known
+    stages: ClassVar[str]  # what stages on different devices do at the same time
+    # Waits for what updates will hold, and raises where it cannot be computed; `None` where the framework keeps errors.
+    confirm: Callable[[Sequence[Value]], None] | None = None
     compile_mode: Any  # what the framework calls a mode
 
     def __init__(self, backend: LineageBackend) -> None:
@@ -60,8 +61,8 @@ class Mode(abc.ABC):
         """A copy of the array on the device."""
 
     @abc.abstractmethod
-    def move(self, value: Value, device: Device) -> Value:
-        """A copy of the value on another device, possibly before it is made."""
+    def mover(self, device: Device) -> Callable[[Value], Value]:
+        """What returns a copy of a value on the device, possibly before it is made."""
 
     @abc.abstractmethod
     def device_of(self, value: Value) -> Device:
@@ -71,12 +72,36 @@ class Mode(abc.ABC):
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         """What a compiled function of the framework calls in the end, for inputs of the given types."""
 
-    def on_device(self, compiled: Compiled) -> Call:
-        """The callable of a stage in a program of several."""
+    def on_device(self, compiled: Compiled, count: int) -> Call:
+        """The callable of a stage in a program of several, with so many results; it does not wait for them."""
         return compiled.call
 
     def synchronize(self, values: Iterable[Value]) -> None:
         """Return when the values are computed."""
+
+    # A compiled function may take and return less than a value: its *content*.
+
+    def content(self, value: Value) -> Any:
+        """What a compiled function takes for the value, once that is computed."""
+        return value
+
+    def value(self, content: Any, device: Device) -> Value:
+        """The value of what a compiled function returned on the device."""
+        return content
+
+    def finish(self, contents: Sequence[Any]) -> None:
+        """Return when these are computed."""
+
+    def copy(self, content: Any, device: Device) -> Any:
+        """A copy of the content on the device, possibly before it is made."""
+        return self.mover(device)(content)
+
+    def get(self, value: Value) -> np.ndarray:
+        """A copy of the value on the host."""
+        return np.array(value)
+
+    def shut(self) -> None:
+        """Free what the mode holds."""
 
     def threads(self) -> dict[str, int | None]:
         """Threads of pools that threadpoolctl does not know."""
@@ -88,35 +113,27 @@ class Mode(abc.ABC):
         return blas.describe() if blas is not None else {"name": "the framework's own choice"}
 
 
-class _Residence:
-    """Which pretend device each array is on: a NumPy array cannot say so itself."""
-
-    def __init__(self) -> None:
-        self._where: dict[int, tuple[weakref.ref[Any], Device]] = {}
-
-    def remember(self, array: np.ndarray, device: Device) -> None:
-        key = id(array)
-        self._where[key] = (weakref.ref(array, lambda _: self._where.pop(key, None)), device)
-
-    def find(self, array: np.ndarray) -> Device | None:
-        found = self._where.get(id(array))
-        return found[1] if found is not None and found[0]() is array else None
-
-
 class HostMode(Mode):
-    """Values are NumPy arrays. Several devices are pretended: their stages run one after the other."""
+    """Content is a NumPy array. One device: values are arrays too. Several are pretended, each with a thread in which
+    its stages run: values are `Resident`, and know the thread that computed them.
+
+    ``settings.threads`` is how many threads one call of the BLAS uses, and each device makes its own calls: devices
+    that are to compute side by side on the cores of one machine want ``threads=1`` (or cores divided by devices).
+    """
 
     mutates = True
-    evidence = "run by this process for its device"
+    evidence = "ran in the thread of its device"
 
     def start(self) -> Iterable[Device]:
-        self.compile_mode = self.make()
         settings = self.backend.settings
         every = [Device("cpu", i) for i in range(settings.virtual_devices)]
         self._devices = choose_visible(every, settings.visible)
         if not self._devices:
             raise DeviceUnavailable(f"backend {self.backend.name} has CPU devices only, and none is visible")
-        self._residence = _Residence()
+        self.compile_mode = self.make()
+        if not self.plain:
+            self._threads = DeviceThreads(self._devices)
+            self.confirm = self.synchronize
         return self._devices
 
     @abc.abstractmethod
@@ -128,34 +145,57 @@ class HostMode(Mode):
         return len(self._devices) == 1
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        value = np.array(array, order="C")
-        if not self.plain:
-            self._residence.remember(value, device)
-        return value
+        return self.value(np.array(array, order="C"), device)
 
-    def move(self, value: Value, device: Device) -> Value:
-        return self.put(value, device)
+    def get(self, value: Value) -> np.ndarray:
+        return np.array(self.content(value))
+
+    def mover(self, device: Device) -> Callable[[Value], Value]:
+        submit = self._threads.submit
+
+        def copied(content: Any) -> Sequence[Any]:
+            return (np.array(content, order="C"),)
+
+        def move(value: Value) -> Value:
+            return submit(device, copied, (value,), 1)[0]
+
+        return move
+
+    def copy(self, content: Any, device: Device) -> Any:
+        return np.array(content, order="C")
 
     def device_of(self, value: Value) -> Device:
         if self.plain:
             return self._devices[0]
-        device = self._residence.find(value)
-        if device is None:
-            raise DeviceUnavailable(f"this array was not made by backend {self.backend.name}: it is on no device of it")
-        return device
+        self.content(value)
+        return value.device  # type: ignore[no-any-return]
 
-    def on_device(self, compiled: Compiled) -> Call:
-        call, device = compiled
+    def content(self, value: Value) -> Any:
         if self.plain:
-            return call
+            return value
+        if not isinstance(value, Resident):
+            raise DeviceUnavailable(f"this array was not made by backend {self.backend.name}: it is on no device of it")
+        return value.wait()
 
-        def run(*values: Value) -> Sequence[Value]:
-            results = call(*values)
-            for value in results:
-                self._residence.remember(value, device)
-            return results
+    def value(self, content: Any, device: Device) -> Value:
+        return content if self.plain else self._threads.hold(content, device)
 
-        return run
+    def synchronize(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self.content(value)
+
+    def on_device(self, compiled: Compiled, count: int) -> Call:
+        call, device = compiled
+        submit = self._threads.submit
+
+        def start(*values: Value) -> Sequence[Value]:
+            return submit(device, call, values, count)
+
+        return start
+
+    def shut(self) -> None:
+        if not self.plain:
+            self._threads.close()
 
 
 class CMode(HostMode):
@@ -163,6 +203,7 @@ class CMode(HostMode):
 
     name = "C"
     linker_name = "cvm"
+    stages = "they take turns: compiled C code keeps Python's interpreter lock"
 
     def make(self) -> Any:
         config = self.backend.framework.config
@@ -178,7 +219,7 @@ class CMode(HostMode):
         return self.backend.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
-        machine = function.vm
+        machine = getattr(function, self.backend.machine)
         if not isinstance(machine, self._machine):
             raise UnsupportedOperation(
                 f"the function was not linked by the C linker but by {type(machine).__name__}: is the compiler broken?"
@@ -206,6 +247,7 @@ class NumbaMode(HostMode):
     name = "NUMBA"
     linker_name = "numba"
     packages = ("numba", "llvmlite", "scipy")
+    stages = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
 
     def make(self) -> Any:
         try:
@@ -214,7 +256,7 @@ class NumbaMode(HostMode):
             raise BackendUnavailable(
                 f"backend {self.backend.name} needs numba, which cannot be imported: {error}; pip install numba"
             ) from error
-        self._typeof = numba.typeof
+        self._typeof, self._jit = numba.typeof, numba.njit
         self._array, self._tuple = numba.types.Array, numba.types.Tuple
         if self.backend.settings.threads is not None:
             numba.set_num_threads(min(self.backend.settings.threads, numba.config.NUMBA_NUM_THREADS))
@@ -226,6 +268,10 @@ class NumbaMode(HostMode):
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         call = function.vm.jit_fn
+        if not self.plain:
+            # Compiled anew: the framework's own call keeps Python's lock, and Numba's cache does not tell them apart.
+            options = {name: value for name, value in call.targetoptions.items() if name != "nopython"}
+            call = self._jit(**options, nogil=True)(call.py_func)
         if any(None in t.shape for t in inputs):
             return Compiled(self._arrays(call, function.maker.fgraph.outputs), device)
         # Compiled now, for the arrays that `put` makes, and not by the first call.
@@ -247,136 +293,3 @@ class NumbaMode(HostMode):
             return [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]
 
         return arrays
-
-
-class JAXMode(Mode):
-    """One function compiled by JAX for a device of JAX."""
-
-    name = "JAX"
-    linker_name = "jax"
-    packages = ("jax", "jaxlib")
-    mutates = False
-    evidence = "device of the stage's outputs, as JAX says"
-
-    def start(self) -> Iterable[Device]:
-        try:
-            import jax
-        except ImportError as error:
-            raise BackendUnavailable(
-                f"backend {self.backend.name} needs jax, which cannot be imported: {error}; pip install jax"
-            ) from error
-        self._jax = jax
-        settings = self.backend.settings
-        forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-        if settings.virtual_devices > 1 and not forced:
-            try:
-                jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
-            except RuntimeError as error:
-                # JAX computes already in this process; its devices may be enough.
-                if len(jax.devices("cpu")) < settings.virtual_devices:
-                    raise DeviceUnavailable(self._too_few(len(jax.devices("cpu")))) from error
-        host = jax.devices("cpu")
-        if len(host) < settings.virtual_devices:
-            raise DeviceUnavailable(self._too_few(len(host)))
-        found = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
-        counts: dict[str, int] = {}
-        self._device: dict[Any, Device] = {}
-        for theirs in found:
-            kind = "gpu" if theirs.platform in ("gpu", "cuda", "rocm") else theirs.platform
-            self._device[theirs] = Device(kind, counts.get(kind, 0))
-            counts[kind] = counts.get(kind, 0) + 1
-        self._theirs = {ours: theirs for theirs, ours in self._device.items()}
-        self._prepare_dispatch()
-        self.compile_mode = self._make()
-        return choose_visible(self._device.values(), settings.visible)
-
-    def _too_few(self, there: int) -> str:
-        return (
-            f"backend {self.backend.name} was asked for {self.backend.settings.virtual_devices} virtual devices, but "
-            f"JAX was started in this process with cpu:0 to cpu:{there - 1}; open it with isolated=True"
-        )
-
-    def _prepare_dispatch(self) -> None:
-        """Where JAX's result would not have the dtype of the graph."""
-        jax, module = self._jax, self.backend.module
-        jnp = jax.numpy
-        basic = module("link.jax.dispatch.basic")
-        module("link.jax.dispatch")
-        # The import above sets this from floatX, which a user's script may have at float32.
-        jax.config.update("jax_enable_x64", True)
-
-        # Constants of rank 0 become Python numbers, which are int64 or float64 where nothing gives them another dtype.
-        @basic.jax_typify.register(np.ndarray)  # type: ignore[untyped-decorator]
-        def typify(data: np.ndarray, dtype: Any = None, **_: Any) -> Any:
-            return jnp.array(data, dtype=dtype or data.dtype)
-
-        # Sums of float32 keep the dtype of the accumulator, float64.
-        reduction = module("tensor.elemwise").CAReduce
-        theirs = basic.jax_funcify.dispatch(reduction)
-
-        @basic.jax_funcify.register(reduction)  # type: ignore[untyped-decorator]
-        def reduce(op: Any, node: Any = None, **options: Any) -> Any:
-            function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
-            return lambda x: function(x).astype(dtype)
-
-        # Part of the gradient of a product; JAX has no such function to be found by name.
-        @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)  # type: ignore[untyped-decorator]
-        def product(op: Any, node: Any = None, **_: Any) -> Any:
-            axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
-            return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
-
-    def _make(self) -> Any:
-        jax = self._jax
-        jnp = jax.numpy
-
-        class Linker(self.backend.module("link.jax").JAXLinker):  # type: ignore[misc]
-            def jit_compile(self, function: Any) -> Any:
-                dtypes = [v.type.dtype for v in self.fgraph.outputs]
-
-                def exact(*values: Any) -> Any:
-                    results = function(*values)
-                    return tuple(jnp.asarray(r, dtype=d) for r, d in zip(results, dtypes, strict=True))
-
-                return jax.jit(exact)
-
-        modes = self.backend.module("compile.mode")
-        return modes.Mode(linker=Linker(), optimizer=modes.get_mode("JAX").provided_optimizer)
-
-    def put(self, array: np.ndarray, device: Device) -> Value:
-        # JAX may use the memory of the array itself, so it gets a copy of its own.
-        return self._jax.device_put(np.array(array, order="C"), self._theirs[device])
-
-    def move(self, value: Value, device: Device) -> Value:
-        return self._jax.device_put(value, self._theirs[device])
-
-    def device_of(self, value: Value) -> Device:
-        (theirs,) = value.devices()
-        return self._device[theirs]
-
-    def synchronize(self, values: Iterable[Value]) -> None:
-        self._jax.block_until_ready(list(values))
-
-    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
-        jax = self._jax
-        sharding = jax.sharding.SingleDeviceSharding(self._theirs[device])
-        # With the device named, a value that is elsewhere is an error instead of a computation that is elsewhere.
-        call = jax.jit(function.vm.jit_fn.__wrapped__, out_shardings=sharding)
-        if any(None in t.shape for t in inputs):
-            return Compiled(call, device)
-        # Compiled now and not by the first call, which finds it in JAX's cache.
-        specs = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
-        compiled = call.lower(*specs).compile()
-        (theirs,) = set().union(*(s.device_set for s in compiled.output_shardings))
-        return Compiled(call, self._device[theirs])
-
-    def threads(self) -> dict[str, int | None]:
-        """XLA's own pool, counted by the names of this process's threads (Linux)."""
-        try:
-            names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
-        except OSError:
-            return {"XLA": None}
-        # JAX before 0.10 gave them no names.
-        return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
-
-    def describe_blas(self) -> dict[str, Any]:
-        return {"name": "XLA's own", "version": None, "file": None, "threads": self.threads()["XLA"]}

@@ -18,7 +18,6 @@ Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 # Array API name -> the lineage's name, where the op of that name means just what the standard says on our dtypes.
 _SAME = {
-    "abs": "abs",
     "negative": "neg",
     "square": "square",
     "exp": "exp",
@@ -60,6 +59,12 @@ _SAME = {
     "logical_xor": "xor",
     "where": "switch",
 }
+
+
+def lengths(variable: Any) -> tuple[int, ...]:
+    """The shape of what a node was lowered to. The first generation's types hold none: there it is noted beside it."""
+    shape = variable.type.shape if hasattr(variable.type, "shape") else variable.tag.lengths
+    return tuple(shape)
 
 
 def _named(name: str, *older: str) -> Row:
@@ -161,7 +166,7 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         products = T.mul(T.cast(left, "int64"), T.cast(right, "int64"))
         return T.cast(T.sum(products, axis=len(node.shape) - 1, dtype="int64"), node.dtype.value)
     batch = prod(node.shape[:-2])
-    rows, columns, inner = node.shape[-2], node.shape[-1], a.type.shape[-1]
+    rows, columns, inner = node.shape[-2], node.shape[-1], lengths(a)[-1]
     product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
     return T.reshape(product, node.shape, ndim=len(node.shape))
 
@@ -175,7 +180,7 @@ def _permute(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _broadcast_to(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return inputs[0] if inputs[0].type.shape == node.shape else T.alloc(inputs[0], *node.shape)
+    return inputs[0] if lengths(inputs[0]) == node.shape else T.alloc(inputs[0], *node.shape)
 
 
 def _concat(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -233,7 +238,7 @@ def best(name: str, position: str) -> Row:
         axes = tuple(node.params["axis"])
         if not node.dtype.is_integer or not axes:
             return TABLE[name](T, node, inputs)
-        x, shape = inputs[0], inputs[0].type.shape
+        x, shape = inputs[0], lengths(inputs[0])
         kept = [a for a in range(len(shape)) if a not in axes]
         rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
         first = TABLE[position](T, Node(position, (), {"axis": 1}, (), node.dtype), [rows])
@@ -265,6 +270,7 @@ def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 TABLE: Mapping[str, Row] = {
     **{name: _named(theirs) for name, theirs in _SAME.items()},
+    "abs": _named("abs", "abs_"),
     "sign": _named("sign", "sgn"),
     "divide": _named("true_divide", "true_div"),
     "floor_divide": _division("floor_divide", "int_div"),

@@ -7,6 +7,7 @@ which a transfer is missing fails here. Gradients are autograd's (https://github
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.placement import Executed, Execution, Transferred
+from xbackend.backends.placement import Executed, Execution, Span, Transferred
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.program.ops import GENERATORS
@@ -158,12 +159,32 @@ class _Interpreter:
         self.ran: dict[int, Executed] = {}
         self.transfers: list[Transferred] = []
         self.constants: dict[int, DeviceArray] = {}
+        self.handed_on = self._primitive()
+        self.going_back = False  # whether autograd is in a backward pass, whose values are new
         self.gradients = self._gradients()
         self.steps = self._steps()
 
-    def _steps(self) -> list[tuple[Callable[[Env], None], tuple[int, ...]]]:
-        """What computes the nodes, in their order, each with the nodes that nothing reads after it: their memory is
-        free as soon as in a user's code."""
+    def _primitive(self) -> Function:
+        """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
+        from autograd.extend import defvjp, primitive
+
+        @primitive  # type: ignore[untyped-decorator]
+        def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
+            if self.going_back:
+                ends = (self.devices[self.program.nodes[i].inputs[0]], self.devices[i])
+                source, target = ends[::-1] if back else ends
+                evidence = f"autograd went through node {i}"
+                made = Transferred(source, target, x.nbytes, None, True, "autograd.make_vjp", evidence)
+                self.transfers.append(made)
+            return x
+
+        defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
+        function: Function = handed_on
+        return function
+
+    def _steps(self) -> list[tuple[int, Callable[[Env], None], tuple[int, ...]]]:
+        """What computes the nodes, in their order: the node, the call, and the nodes that nothing reads after it: their
+        memory is free as soon as in a user's code."""
         program, steps = self.program, list[tuple[int, Callable[[Env], None]]]()
         first = {group[0]: loss for loss, group in self.gradients.items()}
         for i, node in enumerate(program.nodes):
@@ -175,10 +196,10 @@ class _Interpreter:
                 steps.append((i, partial(self._step, i, _function(np, node))))
         # A backward pass reads whatever the loss was made from.
         kept = set(range(len(program.nodes))) if self.gradients else {*program.outputs, *program.updates.values()}
-        found: list[tuple[Callable[[Env], None], tuple[int, ...]]] = []
+        found: list[tuple[int, Callable[[Env], None], tuple[int, ...]]] = []
         for i, step in reversed(steps):
             used = {i, *program.nodes[i].inputs}
-            found.append((step, tuple(used - kept)))
+            found.append((i, step, tuple(used - kept)))
             kept |= used
         return found[::-1]
 
@@ -191,18 +212,43 @@ class _Interpreter:
         return groups
 
     def built(self) -> Built:
-        return Built(self.execute, lambda: Execution(dict(self.ran), tuple(self.transfers)))
+        return Built(self.execute, lambda: Execution(dict(self.ran), tuple(self.transfers)), self.profile)
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        program = self.program
-        self.transfers.clear()
-        env: Env = dict(self.constants)
-        env.update(zip(program.inputs, values, strict=True))
-        env.update((i, storage[0]) for i, storage in self.storages.items())
-        for step, last in self.steps:
+        env = self._begin(values)
+        for _, step, last in self.steps:
             step(env)
             for i in last:
                 del env[i]
+        return self._end(env)
+
+    def profile(self, *values: Value) -> Sequence[Span]:
+        """A span for each node; a backward pass is one, on the device of its loss."""
+        env, spans = self._begin(values), list[Span]()
+        start = time.perf_counter()
+        for i, step, last in self.steps:
+            node, begun = self.program.nodes[i], time.perf_counter() - start
+            step(env)
+            end = time.perf_counter() - start
+            device = self.devices[node.inputs[0]] if node.op == "grad" else env[i].device
+            if node.op == "transfer":
+                spans.append(Span(device, begun, end, "transfer", f"{self.devices[node.inputs[0]]} to {device}"))
+            else:
+                spans.append(Span(device, begun, end, "compute", f"{node.op} (node {i})"))
+            for j in last:
+                del env[j]
+        self._end(env)
+        return spans
+
+    def _begin(self, values: Sequence[Value]) -> Env:
+        self.transfers.clear()
+        env: Env = dict(self.constants)
+        env.update(zip(self.program.inputs, values, strict=True))
+        env.update((i, storage[0]) for i, storage in self.storages.items())
+        return env
+
+    def _end(self, env: Env) -> Sequence[Value]:
+        program = self.program
         for target, expression in [(t, env[e]) for t, e in program.updates.items()]:
             self.storages[target][0] = expression
         return tuple([env[i] for i in program.outputs])
@@ -221,9 +267,11 @@ class _Interpreter:
         with np.errstate(all="ignore"):
             result = np.asarray(function(*arrays), dtype=node.dtype.value)
         env[i] = DeviceArray(result, device)
-        self.ran[i] = Executed(device, f"numpy.{node.op}", _EVIDENCE)
+        self.ran[i] = Executed(env[i].device, f"numpy.{node.op}", _EVIDENCE)
         if node.op == "transfer":
-            self.transfers.append(Transferred(value.device, device, result.nbytes, i, False, "numpy.array", _EVIDENCE))
+            self.transfers.append(
+                Transferred(value.device, env[i].device, result.nbytes, i, False, "numpy.array", _EVIDENCE)
+            )
 
     def _differentiate(self, loss: int, env: Env) -> None:
         """All gradients of one loss, in one backward pass of autograd over the nodes between them."""
@@ -235,12 +283,16 @@ class _Interpreter:
         leaves = tuple(np.zeros_like(env[i].array) if i in dependent else env[i].array for i in wrt)
         with np.errstate(all="ignore"):
             pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, env))(leaves)
-            cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
+            self.going_back = True
+            try:
+                cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
+            finally:
+                self.going_back = False
         for i in group:
             node = self.program.nodes[i]
             result = np.asarray(cotangents[node.inputs[1]], dtype=node.dtype.value)
             env[i] = DeviceArray(result, self.devices[i])
-            self.ran[i] = Executed(self.devices[i], "autograd.make_vjp", _EVIDENCE)
+            self.ran[i] = Executed(env[i].device, "autograd.make_vjp", _EVIDENCE)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Mapping[int, DeviceArray]) -> Any:
         """The loss as a function of ``wrt``, with everything that does not depend on them as it is.
@@ -260,7 +312,8 @@ class _Interpreter:
             if node.op == "grad":
                 values[i] = self._inner_gradient(i, values, env, first)
             else:
-                values[i] = arguments[0] if node.op == "transfer" else _function(self.xp, node)(*arguments)
+                handed_on = partial(self.handed_on, i=i, back=False)
+                values[i] = (handed_on if node.op == "transfer" else _function(self.xp, node))(*arguments)
             if i in dependent:
                 values[i] = values[i] + given[i]
         return values[loss]

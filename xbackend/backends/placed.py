@@ -8,7 +8,7 @@ transfers run the other way; cutting the graph at the transfers gives stages, ea
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xbackend.devices import Device
@@ -36,8 +36,8 @@ def transfer_op(op_class: type, apply_class: type) -> type:
         def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
             raise PlacementError(f"{self} was compiled into a stage instead of being a cut between two")
 
-        def infer_shape(self, fgraph: Any, node: Any, shapes: Any) -> Any:
-            return shapes
+        def infer_shape(self, *arguments: Any) -> Any:
+            return arguments[-1]  # the lengths of its input; Theano gives no graph before them
 
         def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
             return [Transfer(self.target, self.source)(cotangents[0])]
@@ -73,6 +73,17 @@ class Plan:
     stages: tuple[Stage, ...]
     moves: tuple[Move, ...]
     stage_of: Mapping[Variable, Stage]
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a program has beside its arguments: ``cells`` hold the values of its shared variables, ``constants`` are
+    resident; the last outputs go into ``targets``, some of the cells, once ``confirm`` has seen that they exist."""
+
+    cells: Sequence[Any] = ()
+    constants: Sequence[Value] = ()
+    targets: Sequence[Any] = ()
+    confirm: Callable[[Sequence[Value]], None] | None = None
 
 
 def _toposort(outputs: Iterable[Variable]) -> list[Any]:
@@ -160,73 +171,103 @@ def _assemble(
     return Plan(tuple(ordered), tuple(moves), {v: stages[key] for v, key in place.items() if key in stages})
 
 
-@dataclass(eq=False, slots=True)
-class _Step:
-    call: Callable[..., Sequence[Value]]
-    inputs: list[int]
-    outputs: list[int]
-    moves: list[tuple[int, int, Device]]
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stage (by its number) or, with ``stage`` `None`, a transfer: which slots it reads and which it fills.
 
-
-class StageRunner:
-    """Runs the compiled stages of a plan, each value in a numbered slot.
-
-    ``move(value, device)`` copies a value to another device without waiting for it; ``seen`` is told, after the first
-    run, the values of all variables that were computed or moved.
+    ``last`` are the slots that nothing reads after it.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        calls: Sequence[Callable[..., Sequence[Value]]],
-        sources: Sequence[Variable],
-        outputs: Sequence[Variable],
-        *,
-        move: Callable[[Value, Device], Value],
-        seen: Callable[[Mapping[Variable, Value]], None],
-    ) -> None:
-        self._slots: dict[Variable, int] = {}
+    device: Device
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    stage: int | None = None
+    last: tuple[int, ...] = ()
+
+
+class Schedule:
+    """The stages and transfers of a plan in the order in which they are started, every value in a numbered slot.
+
+    The first slots are those of ``sources``; ``outputs`` are slots; ``slots`` tells the slot of each variable.
+    """
+
+    def __init__(self, plan: Plan, sources: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        self.slots: dict[Variable, int] = {}
         for variable in sources:
             self._slot(variable)
-        self._move, self._seen, self._first = move, seen, True
-        self._start, pending = self._ready(set(sources), list(plan.moves))
-        self._steps = []
-        available = set(sources) | {m.target for m in plan.moves if m not in pending}
-        for stage, call in zip(plan.stages, calls, strict=True):
-            available.update(stage.outputs)
-            moves, pending = self._ready(available, pending)
-            self._steps.append(
-                _Step(call, [self._slot(v) for v in stage.inputs], [self._slot(v) for v in stage.outputs], moves)
-            )
-        self._outputs = [self._slots[v] for v in outputs]
+        self.count = len(self.slots)
+        waiting: dict[Variable, list[Move]] = {}
+        for move in plan.moves:
+            waiting.setdefault(move.source, []).append(move)
+        # A transfer is started as soon as it can be, so that no device waits longer for it than it must.
+        steps = self._moves(waiting, sources)
+        for number, stage in enumerate(plan.stages):
+            inputs, made = tuple(map(self._slot, stage.inputs)), tuple(map(self._slot, stage.outputs))
+            steps.append(Step(stage.device, inputs, made, number))
+            steps += self._moves(waiting, stage.outputs)
+        self.outputs = [self.slots[v] for v in outputs]
+        self.steps = self._free_early(steps)
 
     def _slot(self, variable: Variable) -> int:
-        return self._slots.setdefault(variable, len(self._slots))
+        return self.slots.setdefault(variable, len(self.slots))
 
-    def _ready(self, available: set[Variable], pending: list[Move]) -> tuple[list[tuple[int, int, Device]], list[Move]]:
-        """The moves that can be made now, in order, and those that cannot yet."""
-        now, later = [], []
-        for move in pending:
-            if move.source in available:
-                available.add(move.target)
-                now.append((self._slot(move.source), self._slot(move.target), move.device))
-            else:
-                later.append(move)
-        return now, later
+    def _moves(self, waiting: Mapping[Variable, list[Move]], available: Iterable[Variable]) -> list[Step]:
+        """The transfers of these variables, and those of what they become."""
+        todo, steps = list(available), []
+        for variable in todo:
+            for move in waiting.get(variable, ()):
+                todo.append(move.target)
+                steps.append(Step(move.device, (self._slot(variable),), (self._slot(move.target),)))
+        return steps
 
-    def __call__(self, values: Sequence[Value]) -> list[Value]:
-        """The outputs, from the values of the sources."""
-        slots = [*values, *[None] * (len(self._slots) - len(values))]
-        move = self._move
-        for source, target, device in self._start:
-            slots[target] = move(slots[source], device)
-        for step in self._steps:
-            results = step.call(*[slots[i] for i in step.inputs])
-            for i, result in zip(step.outputs, results, strict=True):
-                slots[i] = result
-            for source, target, device in step.moves:
-                slots[target] = move(slots[source], device)
-        if self._first:
-            self._first = False
-            self._seen({v: slots[i] for v, i in self._slots.items()})
-        return [slots[i] for i in self._outputs]
+    def _free_early(self, steps: Sequence[Step]) -> list[Step]:
+        kept, found = set(self.outputs), []
+        for step in reversed(steps):
+            mine = {*step.inputs, *step.outputs}
+            found.append(replace(step, last=tuple(sorted(mine - kept))))
+            kept |= mine
+        return found[::-1]
+
+
+def straight_line(
+    schedule: Schedule,
+    calls: Sequence[Callable[..., Sequence[Value]]],
+    moves: Mapping[Device, Callable[[Value], Value]],
+    state: State,
+) -> Callable[..., list[Value]]:
+    """The schedule as one Python function without a loop: a stage costs its own call and a transfer its own move.
+
+    ``calls`` are those of the stages, ``moves`` copy a value to a device. The function takes the values of the first
+    sources; the others come from ``state``. A value is dropped as soon as nothing reads it.
+    """
+    names: dict[str, Any] = {"confirm": state.confirm}
+    names.update((f"call{k}", call) for k, call in enumerate(calls))
+    number = {device: k for k, device in enumerate(moves)}
+    names.update((f"move{number[device]}", move) for device, move in moves.items())
+    given = schedule.count - len(state.cells) - len(state.constants)
+    lines = [f"def execute({', '.join(f'v{i}' for i in range(given))}):"]
+    for k, cell in enumerate(state.cells):
+        names[f"cell{k}"] = cell
+        lines.append(f"    v{given + k} = cell{k}.value")
+    for k, constant in enumerate(state.constants, given + len(state.cells)):
+        names[f"constant{k}"] = constant
+        lines.append(f"    v{k} = constant{k}")
+    for step in schedule.steps:
+        read, made = (", ".join(f"v{i}" for i in slots) for slots in (step.inputs, step.outputs))
+        if step.stage is None:
+            lines.append(f"    {made} = move{number[step.device]}({read})")
+        else:
+            lines.append(f"    {made}, = call{step.stage}({read})")
+        if step.last:
+            lines.append(f"    del {', '.join(f'v{i}' for i in step.last)}")
+    first = len(schedule.outputs) - len(state.targets)
+    updates = schedule.outputs[first:]
+    if updates and state.confirm is not None:
+        lines.append(f"    confirm([{', '.join(f'v{i}' for i in updates)}])")
+    for k, (cell, i) in enumerate(zip(state.targets, updates, strict=True)):
+        names[f"target{k}"] = cell
+        lines.append(f"    target{k}.value = v{i}")
+    lines.append(f"    return [{', '.join(f'v{i}' for i in schedule.outputs[:first])}]")
+    exec("\n".join(lines), names)
+    execute: Callable[..., list[Value]] = names["execute"]
+    return execute

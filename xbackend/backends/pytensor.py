@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
-from xbackend.backends.lineage_modes import CMode, JAXMode, Mode, NumbaMode
+from xbackend.backends.lineage_jax import JAXMode
+from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from xbackend.backends import system
+from xbackend.backends.system import SystemPackage
 from xbackend.errors import UnknownBackend
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ class Entry:
     ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
     what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
     ``exclusive``: its framework fixes devices and threads when it starts, or cannot be loaded beside others, so that an
-    interpreter has it for itself.
+    interpreter has it for itself. ``system``: what it needs of the operating system.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Entry:
     packages: tuple[str, ...]
     summary: str
     exclusive: bool = True
+    system: tuple[SystemPackage, ...] = ()
 
     def load(self, settings: Settings | None = None) -> Backend:
         """Start the backend in this interpreter. Raises what its framework's adapter raises."""
@@ -40,8 +43,11 @@ class Entry:
         return backend
 
 
-def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, *, exclusive: bool = True) -> Entry:
-    return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, exclusive)
+def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, **more: Any) -> Entry:
+    return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, **more)
+
+
+_C = (system.COMPILER,)
 
 
 _ENTRIES = (
@@ -52,11 +58,17 @@ _ENTRIES = (
     _entry("tensorflow-xla", "tensorflow:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"),
     _entry("tensorflow-eager", "tensorflow:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
     _entry("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
-    _entry("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker"),
+    _entry("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
     _entry("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
-    _entry("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default"),
+    _entry("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
     _entry("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
     _entry("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
+    _entry("theano", "theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
+    _entry(
+        *("theano-gpuarray", "theano_gpuarray:TheanoGpuArray", "theano", "theano pygpu"),
+        "the original's contexts: CUDA, or OpenCL through PoCL",
+        system=system.GPUARRAY,
+    ),
 )
 REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 

@@ -16,15 +16,18 @@ import os
 import platform
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.placement import Executed, Execution
+from xbackend.backends.placement import Execution, Span
 from xbackend.backends.tensorflow_eager import Replay
-from xbackend.backends.tensorflow_graph import Lowering, read_partitions
+from xbackend.backends.tensorflow_graph import Lowering
+from xbackend.backends.tensorflow_profile import events_during, spans
+from xbackend.backends.tensorflow_reading import Observed, read_partitions, records
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.program import Program
@@ -33,7 +36,8 @@ if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
 _numbers = itertools.count()
-Reader = Callable[[Sequence[Value], Sequence[Any]], Execution]
+# What executed, from the devices of the results and the `RunMetadata` of a collected call.
+Reader = Callable[[Sequence[Device], Any], Observed]
 
 
 class Runtime:
@@ -62,8 +66,8 @@ class Runtime:
             ) from error
         self.collecting = threading.Lock()
 
-    def collected(self, call: Callable[[], Any]) -> tuple[Any, list[Any]]:
-        """The result of a call, and the nodes of all graphs as partitioned for the functions first run in it.
+    def collected(self, call: Callable[[], Any]) -> tuple[Any, Any]:
+        """The result of a call, and `RunMetadata` with the partitioned graphs of the functions first run in it.
 
         Collection has to be on before a function's first call: later calls find it already optimised.
         """
@@ -74,8 +78,20 @@ class Runtime:
             finally:
                 metadata = self.context.export_run_metadata()
                 self.context.disable_graph_collection()
-        graphs = metadata.function_graphs if metadata is not None else ()
-        return result, [node for graph in graphs for part in graph.partition_graphs for node in part.node]
+        return result, metadata
+
+
+class _Once:
+    """What a function gives, which is called when first asked for and forgotten then: it may hold much."""
+
+    def __init__(self, make: Callable[[], Observed]) -> None:
+        self._make: Callable[[], Observed] | None = make
+
+    def __call__(self) -> Observed:
+        if self._make is not None:
+            self._found = self._make()
+            self._make = None
+        return self._found
 
 
 class _TensorFlow(Backend):
@@ -159,8 +175,12 @@ class _TensorFlow(Backend):
         }
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        with self.tf.device(self.names[device]):
-            return self.tf.constant(array)
+        tf, name = self.tf, self.names[device]
+        with tf.device(name):
+            value = tf.constant(array)
+            if not device.is_accelerator and value.backing_device != name:
+                value = tf.raw_ops.Identity(input=value)  # TensorFlow makes int32 constants on cpu:0
+        return value
 
     def get(self, value: Value) -> np.ndarray:
         return np.asarray(value.numpy())  # a copy already; a scalar comes as a NumPy scalar
@@ -235,33 +255,57 @@ class _TensorFlow(Backend):
             )
         return BackendError(f"backend {self.name}: TensorFlow failed while executing ({kind}): {error.message}")
 
-    def launch(self, function: Any, device: str | None, read: Reader) -> Built:
-        """A concrete function as `Built`; ``read`` makes the records of its first results and collected nodes."""
+    def launch(self, function: Any, device: str | None, lowering: Lowering, read: Reader) -> Built:
+        """A concrete function as `Built`. What ``read`` needs is collected at the first call, read when asked for."""
         runtime, run, handle, failure = self.runtime, self.runtime.run, self.runtime.handle, self.runtime.failure
         name = function.inference_fn.name.decode()
         captured = tuple(function.captured_inputs)
         count = len(function.function_def.signature.output_arg)
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
-        done = Execution({})
-        fresh = True
+        observed: Callable[[], Observed] | None = None
+
+        def first(values: Sequence[Value]) -> list[Value]:
+            nonlocal observed
+            results, metadata = runtime.collected(
+                lambda: run(handle, device, name, [*values, *captured], attributes, count)
+            )
+            observed = _Once(partial(read, [self.device_of(value) for value in results], metadata))
+            return list(results)
 
         def execute(*values: Value) -> Sequence[Value]:
-            nonlocal fresh, done
             try:
-                if fresh:
-                    results, nodes = runtime.collected(
-                        lambda: run(handle, device, name, [*values, *captured], attributes, count)
-                    )
-                    fresh = False
-                    done = read(results, nodes)
-                    return list(results)
+                if observed is None:
+                    return first(values)
                 return run(handle, device, name, [*values, *captured], attributes, count)
             except failure as error:
                 raise self.failed(error) from error
 
+        def profile(*values: Value) -> list[Span]:
+            self._check_traceable(lowering)
+            events = events_during(self.tf, lambda: execute(*values))
+            assert observed is not None  # it was executed
+            return spans(observed(), events)
+
         # TensorFlow forgets a function whose last reference goes.
         execute.function = function  # type: ignore[attr-defined]
-        return Built(execute, lambda: done)
+        return Built(execute, lambda: Execution({}) if observed is None else records(lowering, observed()), profile)
+
+    def launch_partitioned(self, function: Any, lowering: Lowering) -> Built:
+        """A concrete function that TensorFlow cuts by device."""
+
+        def read(_: Sequence[Device], metadata: Any) -> Observed:
+            return read_partitions(lowering, function.graph, metadata, self.by_name)
+
+        return self.launch(function, None, lowering, read)
+
+    def _check_traceable(self, lowering: Lowering) -> None:
+        """Raises `UnsupportedOperation` for accelerators: the host's trace says when their work was handed out."""
+        found = sorted({str(device) for device in lowering.devices if device.is_accelerator})
+        if found:
+            raise UnsupportedOperation(
+                f"backend {self.name} does not tell what {', '.join(found)} did when; profile on the CPU, "
+                "or with tensorflow-eager, which waits for each op"
+            )
 
     def describe(self) -> dict[str, Any]:
         tf, threads = self.tf, self._threads()
@@ -302,8 +346,7 @@ class TensorFlowGraph(_TensorFlow):
 
     def build(self, program: Program) -> Built:
         lowering = self.lowering(program)
-        function = self.graph(lowering)
-        return self.launch(function, None, lambda _, nodes: read_partitions(lowering, nodes, self.by_name))
+        return self.launch_partitioned(self.graph(lowering), lowering)
 
 
 class TensorFlowXLA(_TensorFlow):
@@ -317,8 +360,7 @@ class TensorFlowXLA(_TensorFlow):
         devices = {n.device for n in program.nodes}
         lowering = self.lowering(program, xla=True, staged=len(devices) > 1)
         if lowering.staged:
-            function = self.graph(lowering)
-            return self.launch(function, None, lambda _, nodes: read_partitions(lowering, nodes, self.by_name))
+            return self.launch_partitioned(self.graph(lowering), lowering)
         name = self.names[Device.parse(devices.pop() or "")]
 
         def body(*arguments: Any) -> list[Any]:
@@ -326,15 +368,18 @@ class TensorFlowXLA(_TensorFlow):
 
         compiled = self.tf.function(body, autograph=False, jit_compile=True)
         function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
-        return self.launch(function, name, lambda results, _: self._read(program, results))
+        # The whole program is one stage, and this is what the runtime calls it.
+        call = function.inference_fn.name.decode()
+        lowering.stages = dict.fromkeys(range(len(program.nodes)), call)
+        return self.launch(function, name, lowering, lambda found, _: self._read(call, found))
 
-    def _read(self, program: Program, results: Sequence[Value]) -> Execution:
+    @staticmethod
+    def _read(call: str, found: Sequence[Device]) -> Observed:
         """One compiled function has one device, the one that its results are on."""
-        found = {self.device_of(value) for value in results}
-        if len(found) != 1:
-            return Execution({})
-        record = Executed(found.pop(), "XLA computation", "device of the results of the compiled function", "fused")
-        return Execution({i: record for i, n in enumerate(program.nodes) if n.op not in ("input", "shared")})
+        observed = Observed("device of the results of the compiled function", compiled={call})
+        if len(set(found)) == 1:
+            observed.ops[call] = ("XLA computation", found[0])
+        return observed
 
 
 class TensorFlowEager(_TensorFlow):
@@ -343,4 +388,4 @@ class TensorFlowEager(_TensorFlow):
     def build(self, program: Program) -> Built:
         lowering = self.lowering(program)
         function = self.graph(lowering)
-        return Replay(self.tf, self.runtime, lowering, function, self.by_name).built(self.failed)
+        return Replay(self, lowering, function).built()

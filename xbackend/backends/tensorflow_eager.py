@@ -6,16 +6,21 @@ those that TensorFlow's gradient registry put into the graph, the same that a `t
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from xbackend.backends.base import Built, Value
-from xbackend.backends.placement import Execution
-from xbackend.backends.tensorflow_graph import Lowering, Observed, records
+from xbackend.backends.placement import Execution, Span
+from xbackend.backends.tensorflow_graph import Lowering
+from xbackend.backends.tensorflow_reading import Observed, Received, op_of, records
 from xbackend.devices import Device
 
 if TYPE_CHECKING:
-    from xbackend.backends.tensorflow import Runtime
+    from xbackend.backends.tensorflow import TensorFlowEager
+
+PART = 32  # steps in one function of the replay
 
 
 class Replay:
@@ -24,22 +29,24 @@ class Replay:
     What is constant in the backward ops (shapes, axes) is computed here, once.
     """
 
-    def __init__(
-        self, tf: Any, runtime: Runtime, lowering: Lowering, function: Any, devices: Mapping[str, Device]
-    ) -> None:
-        self.tf = tf
-        self.runtime = runtime
+    def __init__(self, backend: TensorFlowEager, lowering: Lowering, function: Any) -> None:
+        self.backend = backend
+        self.tf = backend.tf
+        self.runtime = backend.runtime
         self.lowering = lowering
-        self.devices = devices
+        self.devices: Mapping[str, Device] = backend.by_name
         self.slots: list[Any] = []
         self.steps: list[tuple[str, str, tuple[int, ...], tuple[Any, ...], int, int, tuple[int, ...]]] = []
-        self.made: dict[int, str] = {}  # slot -> name of the op that fills it
+        self.made: dict[int, str] = {}  # slot -> name of the tensor that fills it
+        self.called: list[str] = []  # step -> name of its op
         graph = function.graph
         where: dict[Any, int] = {}
         for tensor in graph.inputs[: len(lowering.program.inputs)]:
-            where[tensor.ref()] = self._slot(None)
+            where[tensor.ref()] = slot = self._slot(None)
+            self.made[slot] = tensor.name
         for outside, tensor in zip(function.captured_inputs, graph.inputs[len(lowering.program.inputs) :], strict=True):
-            where[tensor.ref()] = self._slot(outside)
+            where[tensor.ref()] = slot = self._slot(outside)
+            self.made[slot] = tensor.name
         self.constants = set(range(len(lowering.program.inputs), len(self.slots)))
         needed = self._needed(graph)
         for op in graph.get_operations():
@@ -66,17 +73,17 @@ class Replay:
     def _prepare(self, op: Any, where: dict[Any, int]) -> None:
         tf, runtime = self.tf, self.runtime
         if op.type == "Const":
-            with tf.device(op.device):
-                where[op.outputs[0].ref()] = slot = self._slot(tf.constant(tf.make_ndarray(op.get_attr("value"))))
+            value = self.backend.put(tf.make_ndarray(op.get_attr("value")), self.devices[op.device])
+            where[op.outputs[0].ref()] = slot = self._slot(value)
             self.constants.add(slot)
-            self.made[slot] = op.name
+            self.made[slot] = op.outputs[0].name
             return
         inputs = tuple(where[tensor.ref()] for tensor in op.inputs)
         attributes = _attributes(op)
         first = len(self.slots)
         for tensor in op.outputs:
             slot = where[tensor.ref()] = self._slot(None)
-            self.made[slot] = op.name
+            self.made[slot] = tensor.name
         prepared = op.type == "Identity" or self.lowering.is_backward(op.name)
         if inputs and prepared and self.constants.issuperset(inputs):
             found = runtime.run(
@@ -86,6 +93,7 @@ class Replay:
             self.constants.update(range(first, first + len(found)))
             return
         self.steps.append((op.device, op.type, inputs, attributes, len(op.outputs), first, ()))
+        self.called.append(op.name)
 
     def _free_early(self) -> None:
         """Give every step the slots that nothing reads after it, so that memory is free as soon as in a user's code."""
@@ -97,64 +105,123 @@ class Replay:
             kept |= mine
             self.steps[k] = (device, kind, inputs, attributes, count, first, last)
 
-    def built(self, failed: Callable[[Any], Exception]) -> Built:
+    def built(self) -> Built:
         run, handle, failure = self.runtime.run, self.runtime.handle, self.runtime.failure
         replay = self._straight_line(run, handle)
         done = Execution({})
         fresh = True
 
-        def execute(*values: Value) -> Sequence[Value]:
+        def observe(values: Sequence[Value]) -> tuple[list[Value], list[Span]]:
             nonlocal fresh, done
+            observed, spans = Observed("device of the result"), list[Span]()
             try:
-                if fresh:
-                    results, done = self._observe(values)
-                    fresh = False
-                    return results
+                results = self._step_by_step(values, observed, spans)
+            except failure as error:
+                raise self.backend.failed(error) from error
+            done, fresh = records(self.lowering, self._with_prepared(observed)), False
+            return results, spans
+
+        def execute(*values: Value) -> Sequence[Value]:
+            if fresh:
+                return observe(values)[0]
+            try:
                 return replay(*values)
             except failure as error:
-                raise failed(error) from error
+                raise self.backend.failed(error) from error
 
-        return Built(execute, lambda: done)
+        return Built(execute, lambda: done, lambda *values: observe(values)[1])
 
-    def _observe(self, values: Sequence[Value]) -> tuple[list[Value], Execution]:
-        """The results of one execution, and what the runtime says about each op."""
+    def _step_by_step(self, values: Sequence[Value], observed: Observed, spans: list[Span]) -> list[Value]:
+        """The results of one execution. Adds what the runtime says about each op, and how long it took, waited for."""
         run, handle = self.runtime.run, self.runtime.handle
-        observed = Observed("device of the result")
         slots = self.slots.copy()
         slots[: len(values)] = values
-        for device, kind, inputs, attributes, count, first, _ in self.steps:
-            found = run(handle, device, kind, [slots[j] for j in inputs], attributes, count)
-            slots[first : first + count] = found
+        copies: dict[tuple[int, Device], Received] = {}
+        self.backend.synchronize(values)
+        start = time.perf_counter()
+        for name, (device, kind, inputs, attributes, count, first, _) in zip(self.called, self.steps, strict=True):
+            given = [slots[j] for j in inputs]
+            fresh = self._copied(name, inputs, given, self.devices[device], copies)
+            begun = time.perf_counter() - start
+            slots[first : first + count] = found = run(handle, device, kind, given, attributes, count)
+            self.backend.synchronize(found)
+            end = time.perf_counter() - start
+            where = self._where(found[0]) if found else self.devices[device]
+            if fresh and kind == "Identity":
+                spans.append(Span(where, begun, end, "transfer", f"{fresh[0]} to {where}"))
+            else:
+                spans.append(Span(where, begun, end, "compute", name))
             if found:
-                observed.ops[self.made[first]] = (kind, self.devices[found[0].backing_device])
-        return [slots[j] for j in self.outputs], records(self.lowering, self._with_prepared(observed))
+                observed.ops[name] = (kind, where)
+        observed.received += copies.values()
+        return [slots[j] for j in self.outputs]
+
+    def _where(self, value: Value) -> Device:
+        """The device of an op's result. An accelerator keeps lengths and axes (int32) in the host's memory."""
+        of_op, of_memory = self.devices[value.device], self.devices[value.backing_device]
+        return of_op if of_op.is_accelerator and value.dtype == self.tf.int32 else of_memory
+
+    def _copied(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        given: Sequence[Value],
+        device: Device,
+        copies: dict[tuple[int, Device], Received],
+    ) -> list[Device]:
+        """Where the values are that the runtime will copy to the device of an op when it is called.
+
+        It does so without a word, and keeps the copy beside the value: a second op on that device finds it there.
+        """
+        fresh = []
+        for slot, value in zip(inputs, given, strict=True):
+            home = self._where(value)
+            if value.dtype == self.tf.resource or home == device:
+                continue
+            known = copies.get((slot, device))
+            if known is None:
+                size = value.shape.num_elements() * value.dtype.size
+                copies[slot, device] = Received(self.made[slot], home, device, size, (op,), "silent copy")
+                fresh.append(home)
+            else:
+                copies[slot, device] = replace(known, users=(*known.users, op))
+        return fresh
 
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
-        """The steps as one Python function without a loop: for small arrays the loop would cost as much as an op.
+        """The steps as Python functions without a loop: for small arrays the loop would cost as much as an op.
 
-        A variable per slot; constants, names and attributes are the function's globals.
+        Names and attributes are the functions' globals, ``v`` holds the slots. A function has few steps, because
+        TensorFlow asks Python at each call for the line that it is in, and that is counted from the function's start.
         """
         names: dict[str, Any] = {"run": run, "handle": handle}
-        names.update((f"v{j}", self.slots[j]) for j in self.constants)
-        arguments = ", ".join(f"v{j}" for j in range(len(self.lowering.program.inputs)))
-        lines = [f"def replay({arguments}):"]
-        for k, (device, kind, inputs, attributes, count, first, last) in enumerate(self.steps):
-            names[f"a{k}"] = attributes
-            call = f"run(handle, {device!r}, {kind!r}, [{', '.join(f'v{j}' for j in inputs)}], a{k}, {count})"
-            made = ", ".join(f"v{j}" for j in range(first, first + count))
-            lines.append(f"    [{made}] = {call}" if made else f"    {call}")
-            if last:
-                lines.append(f"    del {', '.join(f'v{j}' for j in last)}")
-        lines.append(f"    return [{', '.join(f'v{j}' for j in self.outputs)}]")
-        exec("\n".join(lines), names)
-        replay: Callable[..., list[Value]] = names["replay"]
+        for begin in range(0, len(self.steps), PART):
+            lines = [f"def part{begin // PART}(v):"]
+            for k, step in enumerate(self.steps[begin : begin + PART], begin):
+                device, kind, inputs, attributes, count, first, last = step
+                names[f"a{k}"] = attributes
+                call = f"run(handle, {device!r}, {kind!r}, [{', '.join(f'v[{j}]' for j in inputs)}], a{k}, {count})"
+                made = ", ".join(f"v[{j}]" for j in range(first, first + count))
+                lines.append(f"    [{made}] = {call}" if made else f"    {call}")
+                if last:
+                    lines.append(f"    {' = '.join(f'v[{j}]' for j in last)} = None")
+            exec("\n".join(lines), names)
+        parts = [names[f"part{k}"] for k in range(-(-len(self.steps) // PART))]
+        slots, count, outputs = self.slots, len(self.lowering.program.inputs), self.outputs
+
+        def replay(*values: Value) -> list[Value]:
+            v = slots.copy()
+            v[:count] = values
+            for part in parts:
+                part(v)
+            return [v[j] for j in outputs]
+
         return replay
 
     def _with_prepared(self, observed: Observed) -> Observed:
         """What was computed here is on a device too."""
         for slot, name in self.made.items():
             if slot in self.constants:
-                observed.ops[name] = ("Const", self.devices[self.slots[slot].backing_device])
+                observed.ops[op_of(name)] = ("Const", self._where(self.slots[slot]))
         return observed
 
 

@@ -8,14 +8,13 @@ belongs to.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from xbackend.backends.placement import Executed, Execution, Transferred
 from xbackend.backends.tensorflow_ops import TABLE
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
@@ -55,7 +54,7 @@ class Lowering:
         self.put = put
         self.xla = xla
         self.staged = staged
-        self.ops: dict[int, list[str]] = {}  # node -> names of the ops that give its value, the last one first
+        self.values: dict[int, list[str]] = {}  # node -> names of the tensors that are its value, the last one first
         self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
         self._gradients: dict[int, list[int]] = {}
         for i, node in enumerate(program.nodes):
@@ -65,7 +64,7 @@ class Lowering:
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The program in the graph under construction: its outputs and the operations that update shared variables."""
         tensors: Tensors = dict(zip(self.program.inputs, arguments, strict=True))
-        self.ops.update((i, [tensor.op.name]) for i, tensor in tensors.items())
+        self.values.update((i, [tensor.name]) for i, tensor in tensors.items())
         if self.staged:
             _Stages(self, tensors).build()
         else:
@@ -100,14 +99,14 @@ class Lowering:
             elif node.op in GENERATORS:
                 result = self._generate(i)
             elif node.op == "transfer":
-                result = tf.identity(inputs[0])
+                result = _crossing(tf, inputs[0], self.names[self.devices[node.inputs[0]]])
             else:
                 result = TABLE[node.op](tf, node, inputs, self.xla)
                 if any(result is tensor for tensor in inputs):
                     # Two nodes must stay two tensors, or a gradient with respect to one would be that of the other.
                     result = tf.identity(result)
         tensors[i] = result
-        self.ops[i] = [result.op.name]
+        self.values[i] = [result.name]
 
     def _generate(self, i: int) -> Any:
         tf, node = self.tf, self.program.nodes[i]
@@ -132,7 +131,7 @@ class Lowering:
         for i, gradient in zip(group, found, strict=True):
             with self.place(i):
                 tensors[i] = tf.identity(gradient, name="gradient")
-            self.ops[i] = [tensors[i].op.name, gradient.op.name]
+            self.values[i] = [tensors[i].name, gradient.name]
 
     def _updates(self, tensors: Tensors) -> list[Any]:
         updates = []
@@ -146,13 +145,38 @@ class Lowering:
 
     def owner(self, name: str) -> int | None:
         """The node that an op of a graph belongs to, read from its name."""
-        match = re.match(rf"{self.prefix}n(\d+)(?:_\d+)?/", name)
+        match = re.search(rf"(?:^|/){self.prefix}n(\d+)(?:_\d+)?/", name)  # the optimiser may write before it
         return int(match[1]) if match else None
 
     def is_backward(self, name: str) -> bool:
         """Whether TensorFlow made the op for a gradient."""
         node = self.owner(name)
         return node is not None and self.program.nodes[node].op == "grad"
+
+
+def _crossing(tf: Any, value: Any, source: str) -> Any:
+    """A value of the device ``source`` on that of the scope, by an op that TensorFlow's optimiser keeps.
+
+    It would remove an Identity between two devices and then merge what stands on both sides: its composition of unary
+    ops takes ops from another device without a look at it.
+    """
+    with tf.compat.v1.get_default_graph().gradient_override_map({"Identity": _crossing_back(tf, source)}):
+        result = tf.identity(value)
+    result.op._set_attr("_grappler_do_not_remove", tf.compat.v1.AttrValue(b=True))
+    return result
+
+
+@cache
+def _crossing_back(tf: Any, source: str) -> str:
+    """The name under which TensorFlow knows the gradient of a crossing from ``source``: a crossing to there."""
+    name = f"Xbackend from {source}"
+
+    @tf.RegisterGradient(name)  # type: ignore[untyped-decorator]
+    def gradient(op: Any, cotangent: Any) -> Any:
+        with tf.compat.v1.colocate_with(None, ignore_existing=True), tf.device(source):
+            return _crossing(tf, cotangent, op.device)
+
+    return name
 
 
 class _Stages:
@@ -226,130 +250,6 @@ class _Stages:
         with lowering.place(members[0], "s"):
             found = function(*[self.tensors[j] for j in arguments])
         self.tensors.update(zip(results, found, strict=True))
+        lowering.values.update((i, [tensor.name]) for i, tensor in zip(results, found, strict=True))
         name = found[0].op.name
         lowering.stages.update(dict.fromkeys((*constants, *members), name))
-
-
-# Reading back
-
-
-@dataclass
-class Observed:
-    """What executed, by TensorFlow's names.
-
-    ``ops``: name to type and device. ``received``: the devices that an op's value was sent to. ``returned``: the
-    devices that the outputs were on, by their position.
-    """
-
-    evidence: str
-    ops: dict[str, tuple[str, Device]] = field(default_factory=dict)
-    received: dict[str, set[Device]] = field(default_factory=dict)
-    returned: dict[int, Device] = field(default_factory=dict)
-
-
-def read_partitions(lowering: Lowering, nodes: Iterable[Any], devices: Mapping[str, Device]) -> Execution:
-    """The records of a program from the nodes of its partitioned graphs, as TensorFlow executed them."""
-    observed = Observed("partitioned graph")
-    for node in nodes:
-        device = devices.get(node.device)
-        if device is None or not node.name.startswith(lowering.prefix):
-            continue
-        if node.op == "_Recv":
-            # The partitioner names a receive after the op whose value it is: xb0_n3/MatMul/_5.
-            observed.received.setdefault(node.name.rpartition("/_")[0], set()).add(device)
-        elif node.op == "_Retval":
-            observed.returned[node.attr["index"].i] = device
-        elif node.op != "_Send":
-            observed.ops[node.name] = (node.op, device)
-    # Without a trace of the program nothing is known; that is not the same as 'merged with others'.
-    return records(lowering, observed) if observed.ops or observed.returned else Execution({})
-
-
-def records(lowering: Lowering, observed: Observed) -> Execution:
-    """What became of each node of the program, and the transfers that were made."""
-    ops = _records(lowering, observed)
-    nodes = lowering.program.nodes
-    transfers = tuple(
-        Transferred(lowering.devices[nodes[i].inputs[0]], e.device, nodes[i].aval.nbytes, i, False, e.framework_op)
-        for i, e in ops.items()
-        if nodes[i].op == "transfer" and e.device is not None
-    )
-    return Execution(ops, transfers)
-
-
-def _records(lowering: Lowering, observed: Observed) -> dict[int, Executed]:
-    """What became of each node of the program."""
-    program, result = lowering.program, dict[int, Executed]()
-    live, constant = _needed(program), _constant(program)
-    for i, node in enumerate(program.nodes):
-        if node.op in ("input", "shared"):
-            continue
-        call, name = lowering.stages.get(i), lowering.ops.get(i, [""])[0]
-        if call in observed.ops:
-            kind, device = observed.ops[call]
-            result[i] = Executed(device, f"XLA computation ({kind})", observed.evidence, "fused")
-        elif name in observed.ops:
-            kind, device = observed.ops[name]
-            folded = kind == "Const" and node.op not in GENERATORS
-            result[i] = Executed(device, kind, observed.evidence, "folded" if folded else "")
-        elif i not in live:
-            result[i] = Executed(None, "", "its value is not used", "folded")
-        elif node.op in ("transfer", "grad"):
-            result[i] = _handed_on(lowering, i, observed)
-        elif i in constant:
-            result[i] = Executed(None, "", "not among the executed ops: computed while compiling", "folded")
-        else:
-            result[i] = Executed(None, "", "not among the executed ops: merged with others", "fused")
-    return result
-
-
-def _handed_on(lowering: Lowering, i: int, observed: Observed) -> Executed:
-    """A node that only hands a value on leaves no op of its own where sending and receiving do the work."""
-    bound = lowering.devices[i]
-    for position, output in enumerate(lowering.program.outputs):
-        if output == i and position in observed.returned:
-            return Executed(observed.returned[position], "_Retval", observed.evidence)
-    there: dict[Device, str] = {}
-    for name in _chain(lowering, i):
-        there.update((device, "_Recv") for device in observed.received.get(name, ()))
-        if name in observed.ops:
-            kind, device = observed.ops[name]
-            there.setdefault(device, kind)
-            break
-    for device in sorted(there, key=lambda d: (d != bound, there[d] != "_Recv", str(d))):
-        return Executed(device, there[device], observed.evidence)
-    return Executed(None, "", "not among the executed ops: merged with others", "fused")
-
-
-def _chain(lowering: Lowering, i: int) -> list[str]:
-    """Names of the ops that a node's value comes from, itself first, through nodes that only hand it on."""
-    names, nodes = [], lowering.program.nodes
-    while True:
-        names += lowering.ops.get(i, [])
-        if i in lowering.stages:
-            names.append(lowering.stages[i])
-        if nodes[i].op != "transfer":
-            return names
-        (i,) = nodes[i].inputs
-
-
-def _needed(program: Program) -> set[int]:
-    """The nodes whose values the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
-    found = {*program.outputs, *program.updates.values()}
-    todo = list(found)
-    while todo:
-        node = program.nodes[todo.pop()]
-        for i in node.inputs if node.op != "grad" else ():
-            if i not in found:
-                found.add(i)
-                todo.append(i)
-    return found
-
-
-def _constant(program: Program) -> set[int]:
-    """The nodes whose value depends neither on an argument nor on a shared variable."""
-    found: set[int] = set()
-    for i, node in enumerate(program.nodes):
-        if node.op not in ("input", "shared") and found.issuperset(node.inputs):
-            found.add(i)
-    return found

@@ -93,19 +93,27 @@ def _traced(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
         raise UsageError(f"{error}; give each array with --input: float32[2,3], FILE.npy or a number") from None
 
 
-def draw(options: argparse.Namespace) -> int:
-    """Print a program as Mermaid or DOT, its logical devices bound if bindings are given."""
+def _drawn_program(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
+    """What `draw` was given: a workload, a program's JSON file (which has no arguments), or a function in a file."""
     if options.target in workloads.names():
         workload = workloads.get(options.target)
         parameters = workload.resolve(**{"size": 8, **dict(options.static)})
-        program = xb.trace(workload.program(**parameters), *workload.inputs(seed=options.seed, **parameters))
-    elif options.target.endswith(".json"):
+        inputs = workload.inputs(seed=options.seed, **parameters)
+        return xb.trace(workload.program(**parameters), *inputs), list(inputs)
+    if options.target.endswith(".json"):
         path = Path(options.target)
         if not path.is_file():
             raise UsageError(f"there is no file {path}")
-        program = Program.from_json(path.read_bytes())
-    else:
-        program, _ = _traced(options)
+        return Program.from_json(path.read_bytes()), []
+    return _traced(options)
+
+
+def draw(options: argparse.Namespace) -> int:
+    """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
+    program, arrays = _drawn_program(options)
+    if options.backend is not None:
+        print(_executed(program, arrays, options), end="")
+        return DONE
     if options.devices:
         from xbackend.program.binding import bind
 
@@ -116,17 +124,33 @@ def draw(options: argparse.Namespace) -> int:
     return DONE
 
 
+def _executed(program: Program, arrays: Sequence[np.ndarray], options: argparse.Namespace) -> str:
+    """The drawing of what a backend executed."""
+    (name,) = chosen([options.backend])
+    if len(arrays) != len(program.inputs):
+        raise UsageError(f"{options.target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
+    bindings, count = _bindings(program, options)
+    with progress() as say:
+        ready([name], say)
+        say(f"running on {name}")
+        with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
+            executable = backend.compile(program, devices=_only(bindings, program), placement="soft")
+            executable(*arrays)
+            return executable.draw(options.form)
+
+
 def _bindings(program: Program, options: argparse.Namespace) -> tuple[DeviceMap, int]:
     """What logical names are bound to, and how many CPU devices that takes."""
     names = program.logical_devices
+    virtual = getattr(options, "virtual_devices", None)
     if options.devices:
         bindings = DeviceMap.parse(options.devices)
     else:
-        count = options.virtual_devices or max(len(names), 1)
+        count = virtual or max(len(names), 1)
         bindings = DeviceMap.spread(names, [xb.Device("cpu", i) for i in range(count)])
     fixed = [xb.Device.parse(n.device) for n in program.nodes if n.device and is_device(n.device)]
     cpus = [d.index for d in [*bindings.values(), *fixed] if d.kind == "cpu"]
-    return bindings, options.virtual_devices or max([0, *cpus]) + 1
+    return bindings, virtual or max([0, *cpus]) + 1
 
 
 def _placement_text(placement: Placement) -> str:
@@ -166,6 +190,8 @@ def run(options: argparse.Namespace) -> int:
                     leaves, _ = flatten(executable(*arrays), np.asarray)
                     seconds = backend.call("xbackend.measure.calls:median_call", executable, executable.put(*arrays))
                     where = _placement_text(executable.placement)
+                    if options.drawings is not None:
+                        _save(options.drawings / f"{name}.svg", executable.draw("svg"))
             except XBackendError as error:
                 rows.append([name, "failed", "-", str(error).split("\n")[0]])
                 well = False
@@ -183,6 +209,15 @@ def run(options: argparse.Namespace) -> int:
             print(np.array2string(leaf, threshold=20, edgeitems=3))
     table(["backend", f"result against {first[0] if first else 'none'}", "median call", "placement"], rows)
     return DONE if well else INCOMPLETE
+
+
+def _save(path: Path, drawing: str) -> None:
+    """Write a drawing, its folder made if need be. Raises `UsageError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(drawing, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"the drawing cannot be written to {path}: {error.strerror or error}") from None
 
 
 def _only(bindings: DeviceMap, program: Program) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import environments
-from xbackend.backends import registry
+from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import Progress, progress, table
 from xbackend.errors import UsageError, XBackendError
@@ -64,14 +64,20 @@ def _diagnose(name: str) -> list[str]:
     entry = registry.get(name)
     environment = environments.get(entry.environment)
     again = f"xbackend env sync {environment.name}"
+    lacking = system.missing(entry.system)
+    absent = [f"packages of the system: {', '.join(lacking)}"] if lacking else []
+    install = [system.remedy(lacking)] if lacking else []
     if environment.state != "ready":
-        return ["missing", f"environment {environment.name} is {environment.state}: {environment.reason}", again]
+        absent.append(f"environment {environment.name} is {environment.state}: {environment.reason}")
+        return ["missing", "; ".join(absent), " && ".join([*install, again])]
     matrix = np.array([[1, 1], [0, 1]], np.float32)
     try:
         with xb.open(name, isolated=True) as backend:
             versions = backend.describe()["versions"]
             squared = backend.compile(lambda x: x @ x, matrix)(matrix)
     except XBackendError as error:
+        if lacking:  # what they are looked for by is Debian's, so only a failure shows that they are missed
+            return ["missing", "; ".join([*absent, str(error).split("\n")[0]]), install[0]]
         damage = environment.damage()
         reason = "; ".join([str(error).split("\n")[0], *damage[:1]])
         return ["broken", reason, again if damage else "see why, then xbackend doctor again"]

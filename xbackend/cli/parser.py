@@ -8,6 +8,7 @@ from typing import Any
 
 from xbackend import __version__, workloads
 from xbackend.backends import registry
+from xbackend.program.drawing import FORMS
 
 
 def _names(text: str) -> list[str]:
@@ -139,11 +140,15 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("draw", help="draw a program by device")
     command.set_defaults(handler="functions:draw")
     _function(command, "a function in a file, or a workload, or a program's JSON file")
-    command.add_argument("--form", choices=("mermaid", "dot"), default="mermaid", help="default: mermaid")
+    command.add_argument("--form", choices=FORMS, default="mermaid", help="default: mermaid")
+    command.add_argument(
+        "--backend", metavar="NAME", help="run it once there and draw what was executed, where, with its transfers"
+    )
     command = commands.add_parser("run", help="run your own function on backends and compare what it returns")
     command.set_defaults(handler="functions:run")
     _function(command, "a function in a file")
     _backends(command)
     command.add_argument("--virtual-devices", type=_positive, help="CPU devices to make (default: as needed)")
     command.add_argument("--tolerance", type=float, help="largest relative difference that passes (default: by dtype)")
+    command.add_argument("--drawings", type=Path, metavar="FOLDER", help="save what each backend executed, as SVG")
     return result

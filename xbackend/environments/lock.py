@@ -25,7 +25,8 @@ def lock(wanted: Recipe) -> None:
         EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
     """
     fresh = wanted.lock.with_suffix(".new")
-    arguments = ["pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url", "--no-build"]
+    arguments = ["pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url"]
+    arguments += wanted.building
     arguments += ["--python-version", f"{LOWEST_PYTHON[0]}.{LOWEST_PYTHON[1]}", "--custom-compile-command", COMMAND]
     try:
         run_uv(

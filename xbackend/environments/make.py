@@ -93,9 +93,9 @@ def _make(wanted: Recipe, path: Path, say: Progress) -> None:
             root,
         )
         python = places.python_in(staging)
-        # Compiled here, so that the first measured import does not pay for it; from wheels only, so that no
-        # unlocked build dependency is run.
-        options = ["--require-hashes", "--no-build", "--compile-bytecode"]
+        # Compiled here, so that the first measured import does not pay for it. No unlocked build dependency is run:
+        # from wheels only, or built with what the lock pins.
+        options = ["--require-hashes", *wanted.building, "--build-constraints", str(wanted.lock), "--compile-bytecode"]
         run_uv(["pip", "sync", "--python", str(python), *options, str(wanted.lock)], what, say, root)
         marker = {
             "format": places.FORMAT,

@@ -25,10 +25,12 @@ class Recipe:
     Attributes:
         name: name of the environment and of its two requirements files.
         newest_python: the newest (major, minor) for which every locked package has a wheel.
+        sources: packages that have no wheel and are built here, with what the lock pins of the tools for that.
     """
 
     name: str
     newest_python: tuple[int, int]
+    sources: tuple[str, ...] = ()
 
     @property
     def source(self) -> Path:
@@ -54,6 +56,11 @@ class Recipe:
         base = getattr(sys, "_base_executable", None)
         return base if base and self.python_version == running else self.python_version
 
+    @property
+    def building(self) -> list[str]:
+        """uv's options that allow wheels only, except for ``sources``."""
+        return ["--only-binary", ":all:", *(option for name in self.sources for option in ("--no-binary", name))]
+
     def digest(self) -> str:
         """12 hexadecimal digits that change with the locked requirements, the Python version and the platform."""
         try:
@@ -78,6 +85,7 @@ RECIPES = {
         Recipe("tensorflow", newest_python=(3, 13)),
         Recipe("pytensor", newest_python=(3, 13)),
         Recipe("aesara", newest_python=(3, 11)),
+        Recipe("theano", newest_python=(3, 11), sources=("theano",)),
     )
 }
 

@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend import workloads
+from xbackend.backends.drawing import executed
 from xbackend.errors import PlacementError, TimingError
-from xbackend.measure import compilers
+from xbackend.measure import compilers, profiles
+from xbackend.program.graph import LARGEST
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
 
@@ -67,10 +69,11 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``status`` ``ok`` or ``wrong`` with ``reason``; ``inputs`` (hash), ``relative_error`` (`None` where it is not
-        finite), ``tolerance``, ``placement``, seconds of ``lower`` and ``first_call``; only if ``ok``: ``iterations``,
-        ``rounds`` (seconds per iteration), seconds of ``host_to_device``, ``call``, ``device_to_host``; ``compiled``
-        (the compilers that were watched), ``foreign_cores`` (how many cores others kept busy meanwhile), ``checks`` of
-        the timing itself, ``warnings``.
+        finite), ``tolerance``, ``placement`` (with ``graph``, what was executed as a drawing, unless it is too large),
+        seconds of ``lower`` and ``first_call``; only if ``ok``: ``iterations``, ``rounds`` (seconds per iteration),
+        seconds of ``host_to_device``, ``call``, ``device_to_host``; ``compiled`` (the compilers that were watched),
+        ``foreign_cores`` and ``own_cores`` (how many cores others and this process kept busy meanwhile), ``checks`` of
+        the timing itself, ``profile`` or why there is none (``unprofiled``), ``warnings``.
 
     Raises:
         XBackendError: it cannot be compiled or executed.
@@ -88,10 +91,19 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     except (PlacementError, TimingError) as error:
         found.update(status="wrong", reason=str(error))
     found["lower"], found["first_call"] = executable.ledger.lower, executable.ledger.first_call
-    found["placement"] = executable.placement.to_dict()
+    found["placement"] = _placement(executable)
     if found["status"] == "ok":
         found["warnings"] = _warnings(found)
     return found
+
+
+def _placement(executable: Executable) -> dict[str, Any]:
+    """The placement as plain data, with its drawing as data if it is small enough to be read as one."""
+    placement = executable.placement
+    data = placement.to_dict()
+    if len(executable.program.nodes) <= LARGEST:
+        data["graph"] = executed(executable.program, placement).to_dict()
+    return data
 
 
 def hash_of(arrays: Sequence[np.ndarray]) -> str:
@@ -129,7 +141,7 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
     # First of all one call: launches that nobody waits for would pile up in the rounds.
     checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
-    with quiet(), foreign_load() as foreign:
+    with quiet(), foreign_load() as foreign, own_load() as own:
         rounds, compiled = _rounds(call, iterations, effort)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
@@ -142,7 +154,9 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
         "device_to_host": checks["device_to_host"],
         "compiled": compiled,
         "foreign_cores": foreign[0],
+        "own_cores": own[0],
         "checks": checks,
+        **profiles.take(executable, values, effort.seconds),
     }
 
 
@@ -200,6 +214,15 @@ def foreign_load() -> Iterator[list[float]]:
     before, start = foreign_seconds(), time.perf_counter()
     yield cores
     cores.append(max(0.0, (foreign_seconds() - before) / (time.perf_counter() - start)))
+
+
+@contextmanager
+def own_load() -> Iterator[list[float]]:
+    """How many cores this process keeps busy inside of the `with`: one number, there at its end."""
+    cores: list[float] = []
+    before, start = time.process_time(), time.perf_counter()
+    yield cores
+    cores.append((time.process_time() - before) / (time.perf_counter() - start))
 
 
 def seconds_of(call: Callable[[], Any], iterations: int) -> float:

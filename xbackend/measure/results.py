@@ -15,7 +15,9 @@ import msgspec
 
 from xbackend.errors import StoreError
 
-VERSION = 1
+# 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
+# Files of version 1 are read; they lack these.
+VERSION = 2
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +33,31 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True):
     device_to_host: float | None = None
 
 
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the devices did in one profiled execution: the one of median length among ``taken``.
+
+    Seconds: ``wall`` from its start to the end of the last span, ``busy`` of each device (it computed, in one span or
+    in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
+    ``together`` (at least two devices computed).
+    ``spans`` are device, start, end, ``compute`` or ``transfer``, and what; of ``count`` there were, the first are
+    kept, of the first process only.
+    """
+
+    wall: float
+    busy: dict[str, float]
+    transfers: float
+    exposed: float
+    together: float
+    taken: int = 1
+    count: int = 0
+    spans: list[tuple[str, float, float, str, str]] = []
+
+
 class Process(msgspec.Struct, frozen=True, kw_only=True):
     """One fresh process: where it stood in the order, when it started, its rounds.
 
     ``rounds`` are seconds per iteration, each the mean of ``iterations`` calls made one after the other.
-    ``foreign_cores`` is how many cores other processes kept busy meanwhile.
+    ``foreign_cores`` is how many cores other processes kept busy meanwhile, ``own_cores`` how many it did itself.
     """
 
     order: int
@@ -44,6 +66,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     rounds: list[float]
     phases: Phases
     foreign_cores: float | None = None
+    own_cores: float | None = None
+    profile: Profile | None = None
 
     @property
     def median(self) -> float:
@@ -68,9 +92,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement);
     ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical
-    device
-    was bound to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say what
-    makes the seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not come.
+    device was bound to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say
+    what makes the seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not
+    come. ``unprofiled`` says why no process has a profile.
     """
 
     workload: str
@@ -87,6 +111,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     placement: dict[str, Any] = {}
     description: dict[str, Any] = {}
     warnings: list[str] = []
+    unprofiled: str = ""
 
     @property
     def median(self) -> float | None:

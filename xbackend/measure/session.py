@@ -32,7 +32,7 @@ from xbackend.errors import (
 )
 from xbackend.measure.loop import Effort
 from xbackend.measure.machine import cores, machine
-from xbackend.measure.results import Measurement, Parity, Phases, Process, Results
+from xbackend.measure.results import Measurement, Parity, Phases, Process, Profile, Results
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.program.program import Program
 from xbackend.program.tracing import trace
@@ -79,6 +79,7 @@ class Candidate:
     placement: dict[str, Any] = field(default_factory=dict)
     description: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    unprofiled: str = ""
 
     @property
     def label(self) -> str:
@@ -108,6 +109,7 @@ class Candidate:
             placement=self.placement,
             description=self.description,
             warnings=list(dict.fromkeys(self.warnings)),
+            unprofiled=self.unprofiled,
         )
 
 
@@ -187,13 +189,6 @@ def _whole(session: Session) -> bool:
     """Whether it is one process of each backend on one device for one task: of its duration there is a figure."""
     measured = [(c.backend, c.devices) for c in session.candidates]
     return session.processes == 1 and sorted(measured) == sorted((name, 1) for name in registry.names())
-
-
-def _drawing(program: Program) -> dict[str, str]:
-    """The program drawn by logical device, if it is small enough to be read as a drawing."""
-    from xbackend.program.drawing import LARGEST
-
-    return {"drawing": program.draw()} if len(program.nodes) <= LARGEST else {}
 
 
 def _check_counts(**counts: Sequence[int]) -> None:
@@ -305,10 +300,11 @@ class Session:
         # Afterwards: only now all pools of threads are there.
         candidate.description = backend.describe()
         candidate.warnings += _thread_warnings(candidate.description, self.threads)
-        candidate.placement = {**found["placement"], **_drawing(candidate.task.program)}
+        candidate.placement = found["placement"]
         candidate.warnings += found["warnings"]
         self._note_parity(candidate, found)
         if candidate.status == "ok":
+            candidate.unprofiled = found["unprofiled"]
             phases = Phases(
                 process_start=worker.process_start,
                 framework_import=worker.framework_import,
@@ -323,6 +319,8 @@ class Session:
                     rounds=found["rounds"],
                     phases=phases,
                     foreign_cores=found["foreign_cores"],
+                    own_cores=found["own_cores"],
+                    profile=_profile(found["profile"], first=not candidate.processes),
                 )
             )
 
@@ -376,6 +374,13 @@ def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
             f"{devices} were asked for"
         )
     return DeviceMap.spread(program.logical_devices, pool)
+
+
+def _profile(found: dict[str, Any] | None, first: bool) -> Profile | None:
+    """A profile as results hold it; the spans of one process are enough for a picture."""
+    if found is None:
+        return None
+    return Profile(**{**found, "spans": [tuple(span) for span in found["spans"]] if first else []})
 
 
 def _thread_warnings(description: Mapping[str, Any], threads: int) -> list[str]:

@@ -1,41 +1,35 @@
-"""A program drawn by device, as Mermaid (which forges render in markdown) or as DOT."""
+"""Drawings by device: as Mermaid (which forges render in markdown), as DOT, or as SVG."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xbackend.errors import UsageError
-from xbackend.program.program import Node, Program
+from xbackend.program import graph as g
+from xbackend.program.program import Program
 
-LARGEST = 400
-
-
-def _label(program: Program, position: int) -> str:
-    node = program.nodes[position]
-    name = f" {node.params['name']}" if "name" in node.params else ""
-    return f"{node.op}{name} {node.dtype}[{','.join(map(str, node.shape))}]"
-
-
-def _groups(program: Program) -> dict[str, list[int]]:
-    groups: dict[str, list[int]] = {}
-    for i, node in enumerate(program.nodes):
-        groups.setdefault(node.device or "default device", []).append(i)
-    return groups
-
-
-def _edge_label(node: Node, program: Program, source: int) -> str:
-    here, there = program.nodes[source].device, node.device
-    return f"{node.aval.nbytes} bytes" if node.op == "transfer" and here != there else ""
+FORMS = ("mermaid", "dot", "svg")
+# A transfer that belongs to no op goes from device to device.
+_ARROWS = {"data": "-->", "transfer": "==>", "update": "-.->"}
 
 
 def draw(program: Program, form: str = "mermaid") -> str:
-    """The program as a graph grouped by device, transfers labelled with their bytes.
+    """The program as a graph coloured by device, transfers labelled with their bytes.
 
-    ``form`` is ``mermaid`` or ``dot``. Raises `UsageError` for others and for programs too large to read as a drawing.
+    ``form`` is one of `FORMS`. Raises `UsageError` for others and for programs too large to read as a drawing.
     """
-    if form not in ("mermaid", "dot"):
-        raise UsageError(f"a program is drawn as mermaid or dot, not as {form!r}")
-    if len(program.nodes) > LARGEST:
-        raise UsageError(f"the program has {len(program.nodes)} nodes; a drawing of more than {LARGEST} shows nothing")
-    return (_mermaid if form == "mermaid" else _dot)(program)
+    return written(g.of_program(program), form)
+
+
+def written(graph: g.Graph, form: str) -> str:
+    """A graph in one of the `FORMS`. Raises `UsageError` for others."""
+    if form not in FORMS:
+        raise UsageError(f"a program is drawn as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not as {form!r}")
+    if form == "svg":
+        from xbackend.program.layered import svg
+
+        return svg([graph])
+    return mermaid([graph]) if form == "mermaid" else _dot(graph)
 
 
 def _mermaid_text(text: str) -> str:
@@ -43,39 +37,82 @@ def _mermaid_text(text: str) -> str:
     return "".join(c if c.isalnum() or c in " .,:_-[]()/=" else f"#{ord(c)};" for c in text)
 
 
-def _mermaid(program: Program) -> str:
-    lines = ["flowchart TD"]
-    for number, (device, members) in enumerate(_groups(program).items()):
-        lines.append(f'  subgraph d{number}["{_mermaid_text(device)}"]')
-        for i in members:
-            lines.append(f'    n{i}["{_mermaid_text(_label(program, i))}"]')
-        lines.append("  end")
-    for i, node in enumerate(program.nodes):
-        for j in node.inputs:
-            label = _edge_label(node, program, j)
-            lines.append(f"  n{j} -->|{label}| n{i}" if label else f"  n{j} --> n{i}")
-    for number, i in enumerate(program.outputs):
-        lines.append(f'  o{number}(["result {number}"])')
-        lines.append(f"  n{i} --> o{number}")
-    for target, expression in program.updates.items():
-        lines.append(f"  n{expression} -.->|update| n{target}")
+def mermaid(graphs: Sequence[g.Graph]) -> str:
+    """Graphs in the language of Mermaid, side by side if there are several; a device has one colour in all of them."""
+    several = len(graphs) > 1
+    lines = ["flowchart LR" if several else "flowchart TD"]
+    colours = g.colours(device for graph in graphs for device in graph.devices)
+    classes = {device: f"c{number}" for number, device in enumerate(colours)}
+    for number, graph in enumerate(graphs):
+        if several:
+            lines += [f'  subgraph p{number}["{_mermaid_text(graph.title)}"]', "  direction TB"]
+        lines += _mermaid_graph(graph, f"p{number}" if several else "", classes)
+        if several:
+            lines.append("  end")
+        if number:
+            lines.append(f"  p{number - 1} ~~~ p{number}")  # keeps their order
+    for device, (outline, fill) in colours.items():
+        lines.append(f"  classDef {classes[device]} fill:{fill},stroke:{outline},color:{g.INK}")
+    if several:
+        lines += [f"  style p{number} fill:none,stroke:{g.GREY}" for number in range(len(graphs))]
+    for number, graph in enumerate(graphs):
+        for place, device in enumerate(graph.devices):
+            name = f"p{number}d{place}" if several else f"d{place}"
+            lines.append(f"  style {name} fill:none,stroke:{colours[device][0]}")
+    marks = {box.mark for graph in graphs for box in graph.boxes}
+    styles = {"moved": "stroke-width:4px", "inside": "stroke-dasharray:5 4", "unread": "stroke-dasharray:1 4"}
+    lines += [f"  classDef {mark} {style}" for mark, style in styles.items() if mark in marks]
     return "\n".join(lines) + "\n"
 
 
-def _dot(program: Program) -> str:
+def _mermaid_graph(graph: g.Graph, prefix: str, classes: dict[str, str]) -> list[str]:
+    lines = []
+    for number, device in enumerate(graph.devices):
+        # Said in each: Mermaid turns what is linked to nothing outside by a quarter.
+        lines += [f'  subgraph {prefix}d{number}["{_mermaid_text(device)}"]', "  direction TB"]
+        for i, box in enumerate(graph.boxes):
+            if box.device == device:
+                text = f'"{_mermaid_text(box.text)}"'
+                shape = f"([{text}])" if box.mark == "result" else f"[{text}]"
+                lines.append(f"    {prefix}n{i}{shape}")
+        lines.append("  end")
+    for edge in dict.fromkeys(graph.edges):
+        text = f"|{_mermaid_text(edge.text)}|" if edge.text else ""
+        lines.append(f"  {prefix}n{edge.source} {_ARROWS[edge.kind]}{text} {prefix}n{edge.target}")
+    for link in graph.links:
+        ends = [f"{prefix}d{graph.devices.index(device)}" for device in (link.source, link.target)]
+        lines.append(f"  {ends[0]} ==>|{_mermaid_text(link.text)}| {ends[1]}")
+    members: dict[str, list[str]] = {}
+    for i, box in enumerate(graph.boxes):
+        members.setdefault(classes[box.device], []).append(f"{prefix}n{i}")
+        if box.mark not in ("", "result"):
+            members.setdefault(box.mark, []).append(f"{prefix}n{i}")
+    return lines + [f"  class {','.join(names)} {name}" for name, names in members.items()]
+
+
+def _dot(graph: g.Graph) -> str:
     def quoted(text: str) -> str:
         return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
-    lines = [f"digraph {quoted(program.name)} {{", "  node [shape=box];"]
-    for number, (device, members) in enumerate(_groups(program).items()):
-        lines.append(f"  subgraph cluster_{number} {{ label={quoted(device)};")
-        lines += [f"    n{i} [label={quoted(_label(program, i))}];" for i in members]
+    colours = g.colours(graph.devices)
+    styles = {"moved": "filled,bold", "inside": "filled,dashed", "unread": "filled,dotted"}
+    lines = [f"digraph {quoted(graph.title)} {{", f"  node [shape=box, fontcolor={quoted(g.INK)}];"]
+    for number, (device, (outline, fill)) in enumerate(colours.items()):
+        lines.append(f"  subgraph cluster_{number} {{ label={quoted(device)}; color={quoted(outline)};")
+        for i, box in enumerate(graph.boxes):
+            if box.device == device:
+                looks = (
+                    f"color={quoted(outline)}, fillcolor={quoted(fill)}, style={quoted(styles.get(box.mark, 'filled'))}"
+                )
+                shape = ", shape=oval" if box.mark == "result" else ""
+                lines.append(f"    n{i} [label={quoted(box.text)}, {looks}{shape}];")
         lines.append("  }")
-    for i, node in enumerate(program.nodes):
-        for j in node.inputs:
-            lines.append(f"  n{j} -> n{i} [label={quoted(_edge_label(node, program, j))}];")
-    for number, i in enumerate(program.outputs):
-        lines.append(f"  o{number} [shape=oval, label={quoted(f'result {number}')}];\n  n{i} -> o{number};")
-    for target, expression in program.updates.items():
-        lines.append(f"  n{expression} -> n{target} [style=dashed, label=update];")
+    drawn = {"data": "", "transfer": ", style=bold", "update": ", style=dashed"}
+    for edge in graph.edges:
+        lines.append(f"  n{edge.source} -> n{edge.target} [label={quoted(edge.text)}{drawn[edge.kind]}];")
+    for number, link in enumerate(graph.links):
+        # DOT has no edges between clusters without a box to hold on to.
+        for end, device in (("s", link.source), ("t", link.target)):
+            lines.append(f"  l{number}{end} [shape=plain, label={quoted(device)}];")
+        lines.append(f"  l{number}s -> l{number}t [label={quoted(link.text)}, style=bold];")
     return "\n".join(lines) + "\n}\n"

@@ -121,6 +121,17 @@ class Program:
         by_op = {op: n for op, n in sorted(counted.items()) if n}
         return OperationCount(sum(by_op.values()), by_op, tuple(sorted(uncounted)))
 
+    def __call__(self, *arrays: Any) -> Any:
+        """What the program computes of the arrays, inside of a function that is being traced: its nodes become the
+        function's.
+
+        To execute it, compile it: ``backend.compile(program)``. Raises `TraceError` outside of tracing,
+        `ArgumentError`.
+        """
+        from xbackend.program.inlining import inline
+
+        return inline(self, arrays)
+
     def to_json(self, values: bool = True) -> str:
         """The program as JSON text; without ``values`` the initial values of shared variables are left out."""
         from xbackend.program.serialization import to_json
@@ -135,7 +146,7 @@ class Program:
         return from_json(text)
 
     def draw(self, form: str = "mermaid") -> str:
-        """The program drawn by device: ``form`` is ``mermaid`` or ``dot``."""
+        """The program drawn by device: ``form`` is ``mermaid``, ``dot`` or ``svg``."""
         from xbackend.program.drawing import draw
 
         return draw(self, form)

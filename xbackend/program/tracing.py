@@ -23,9 +23,11 @@ from xbackend.program.ops import OPS, Aval
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
 
-# Frames in these places are no user's: this package, devices.py, and NumPy, whose functions call it back.
+# Frames in these places are no user's: this package, what calls it for the user, and NumPy, whose functions call it
+# back.
 _HERE = Path(__file__).parent
-_NOT_THE_USERS = (str(_HERE), str(_HERE.parent / "devices.py"), str(Path(np.__file__).parent))
+_BESIDE = (str(_HERE.parent / name) for name in ("devices.py", "backends", "strategies"))
+_NOT_THE_USERS = (str(_HERE), *_BESIDE, str(Path(np.__file__).parent))
 _own_code: dict[CodeType, bool] = {}
 
 
@@ -33,6 +35,7 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.tracers: list[Tracer] = []
         self.scopes: list[str] = []
+        self.renamings: list[Mapping[str, str]] = []
 
 
 _state = _State()
@@ -69,14 +72,19 @@ def _caller() -> str:
 
 
 def _raised_at(traceback: TracebackType | None, function: Callable[..., Any]) -> str:
-    """``file:line`` of the user's innermost line that an error passed through, else of the function itself."""
+    """``file:line`` of the user's innermost line that an error passed through, else of the function itself.
+
+    For what has no line of the user's (a strategy's function, a program), the line that had it traced.
+    """
     where = ""
     while traceback is not None:
         if not _is_own(traceback.tb_frame.f_code):
             where = f"{traceback.tb_frame.f_code.co_filename}:{traceback.tb_lineno}"
         traceback = traceback.tb_next
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return where or (f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function))
+    if where:
+        return where
+    return _caller() if code is None or _is_own(code) else f"{code.co_filename}:{code.co_firstlineno}"
 
 
 class Tracer:
@@ -96,9 +104,7 @@ class Tracer:
             self.check_own(array)
             positions.append(array.node)
         shape, dtype = OPS[op].infer([nodes[i].aval for i in positions], params)
-        if device is None and _state.scopes:
-            device = _state.scopes[-1]
-        nodes.append(Node(op, tuple(positions), params, shape, dtype, device, _caller()))
+        nodes.append(Node(op, tuple(positions), params, shape, dtype, place(device), _caller()))
         return Array(self, len(nodes) - 1, shape, dtype)
 
     def check_own(self, array: Array) -> None:
@@ -148,6 +154,23 @@ def current(wanted: str = "this function") -> Tracer:
     return _state.tracers[-1]
 
 
+def _meant(name: str) -> str:
+    """The device or logical name that a written one stands for inside of the scopes of `renamed`.
+
+    The innermost scope comes first, so that what it names is renamed by those around it.
+    """
+    for names in reversed(_state.renamings):
+        name = names.get(name, name)
+    return name
+
+
+def place(asked: str | None) -> str | None:
+    """What a node asks for: what is written for it, else what the innermost scope says."""
+    if asked is not None:
+        return _meant(asked)
+    return _state.scopes[-1] if _state.scopes else None
+
+
 class device:
     """Ops made inside of the scope are to run on this device (``gpu:1``) or logical device (``dev1``).
 
@@ -158,10 +181,26 @@ class device:
         self.name = canonical(name)
 
     def __enter__(self) -> None:
-        _state.scopes.append(self.name)
+        _state.scopes.append(_meant(self.name))
 
     def __exit__(self, *exception: object) -> None:
         _state.scopes.pop()
+
+
+class renamed:
+    """Devices asked for inside of the scope, by their own or by logical names, are others: ``{"dev0": "dev2"}``.
+
+    Names that are not in the mapping stay as they are. Scopes of `device` entered outside stay, too.
+    """
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = {canonical(name): canonical(other) for name, other in names.items()}
+
+    def __enter__(self) -> None:
+        _state.renamings.append(self.names)
+
+    def __exit__(self, *exception: object) -> None:
+        _state.renamings.pop()
 
 
 def update(variable: SharedVariable, expression: Any) -> None:
@@ -229,7 +268,8 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Pr
     """
     names = _argument_names(function, arguments, static)
     tracer = Tracer()
-    scopes, _state.scopes = _state.scopes, []
+    outside = _state.scopes, _state.renamings
+    _state.scopes, _state.renamings = [], []
     _state.tracers.append(tracer)
     try:
         inputs = []
@@ -245,7 +285,7 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Pr
         raise type(error)(f"{error} (at {where})") from error
     finally:
         _state.tracers.pop()
-        _state.scopes = scopes
+        _state.scopes, _state.renamings = outside
         tracer.open = False
     return _pruned(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
 

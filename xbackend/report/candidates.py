@@ -17,9 +17,6 @@ from xbackend.report.text import as_float, counted, join, pairs, plain, value
 # The baseline where the reader names none: the oracle's backend, if it was measured.
 DEFAULT_BASELINE = "numpy"
 
-# A comparison of fewer processes than this names no winner: MEASUREMENT.md, rule 7 (a process is the unit of evidence).
-ENOUGH_PROCESSES = 3
-
 PHASES = (
     "process_start",
     "framework_import",

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from xbackend.measure.results import Results
-from xbackend.report import circumstances, placement, plots, summary, tables, text
+from xbackend.report import circumstances, ledger, placement, plots, summary, tables, text
 from xbackend.report.blocks import Block, Contents, Heading, Image, Table, paragraph
 from xbackend.report.candidates import Group, groups
-
-Pictures = dict[str, bytes]
+from xbackend.report.pictures import Pictures
 
 
 def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
     """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
     found = groups(results, baseline)
-    pictures: Pictures = {}
+    pictures = Pictures()
     blocks: list[Block] = [
         Heading(1, text.plain(results.name) or "Comparison"),
         Heading(2, "Summary"),
@@ -29,7 +27,8 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     for number, group in enumerate(found, 1):
         blocks += _group(number, group, pictures)
     blocks += _sizes(found, pictures)
-    blocks += _placements(found)
+    blocks += ledger.sections(results, found, pictures)
+    blocks += _placements(found, pictures)
     blocks += _section("Figures to reach", circumstances.figures(results))
     blocks += _section(
         "One device against several, today and as published",
@@ -62,9 +61,9 @@ def _group(number: int, group: Group, pictures: Pictures) -> list[Block]:
     blocks: list[Block] = [Heading(2, group.title), paragraph(f"Baseline: {baseline}."), tables.comparison(group)]
     blocks += summary.cautions(group)
     if plots.shown(group):
-        image = Image(_file("medians", number, group.workload), f"Median times of {group.title}")
-        pictures[image.file] = plots.medians(group, image.alt)
-        blocks.append(image)
+        title = f"Median times of {group.title}"
+        file = pictures.add("medians", group.workload, plots.medians(group, title), number)
+        blocks.append(Image(file, title))
     ledger = tables.phases(group)
     if ledger is not None:
         blocks += [Heading(3, f"Phases: {group.label}"), paragraph("Medians over the processes."), ledger]
@@ -74,24 +73,20 @@ def _group(number: int, group: Group, pictures: Pictures) -> list[Block]:
 def _sizes(found: Sequence[Group], pictures: Pictures) -> list[Block]:
     """A plot of time against size for each workload that was measured at several sizes."""
     blocks: list[Block] = []
-    for number, series in enumerate(plots.over_sizes(found), 1):
-        image = Image(_file("sizes", number, series.workload), f"Time against size: {series.title}")
-        pictures[image.file] = plots.sizes(series, image.alt)
-        blocks += [paragraph(f"{series.title}. Time and size are logarithmic; bars reach over the processes."), image]
+    for series in plots.over_sizes(found):
+        title = f"Time against size: {series.title}"
+        file = pictures.add("sizes", series.workload, plots.sizes(series, title))
+        words = f"{series.title}. Time and size are logarithmic; bars reach over the processes."
+        blocks += [paragraph(words), Image(file, title)]
     return _section("Time against size", blocks)
 
 
-def _placements(found: Sequence[Group]) -> list[Block]:
+def _placements(found: Sequence[Group], pictures: Pictures) -> list[Block]:
     blocks: list[Block] = []
+    drawn: placement.Drawn = {}
     for group in found:
-        part = placement.sections(group)
+        part = placement.sections(group, pictures, drawn)
         if part:
             blocks += [Heading(3, f"Placement: {group.label}"), *part]
     introduction = "What the program asked for, and what the backend says that it executed."
     return _section("Placement", blocks, introduction)
-
-
-def _file(kind: str, number: int, workload: str) -> str:
-    """A file name that is safe everywhere; the number keeps workloads of similar names apart."""
-    name = re.sub(r"[^a-z0-9]+", "-", workload.lower()).strip("-")[:40]
-    return "-".join(part for part in (kind, f"{number:02}", name) if part) + ".svg"

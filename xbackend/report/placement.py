@@ -1,38 +1,59 @@
-"""Where ops were asked to run and where they did, counted; transfers with their bytes; the drawn program."""
+"""Where ops were asked to run and where they did, counted; transfers with their bytes; what was executed, drawn."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from xbackend.backends.placement import OpRecord, TransferRecord
+from xbackend.program.drawing import mermaid
+from xbackend.program.graph import Graph
+from xbackend.program.layered import svg
 from xbackend.report import text
-from xbackend.report.blocks import Block, Drawing, paragraph, table
+from xbackend.report.blocks import Block, Drawing, Image, Link, paragraph, table
 from xbackend.report.candidates import Candidate, Group
+from xbackend.report.pictures import Pictures
 
 # Mermaid draws at most this much: https://mermaid.js.org/config/schema-docs/config.html#maxtextsize
 LARGEST_DRAWING = 50_000
+_MOST_EDGES = 500
 
 _OPS = ("backends", "devices", "asked", "bound to", "executed on", "status", "ops", "which")
 _TRANSFERS = ("backends", "devices", "from", "to", "why", "transfers", "bytes")
+_LEGEND = (
+    "coloured by device; a thick outline is an op that moved, a dashed one what was fused or folded, a dotted one what "
+    "was not read back; thick arrows are transfers."
+)
 _CAUSES = (
     "Transfers of one execution. Program: it asks for it. Crossing: an op uses a value of another device. Gradient: a "
     "backward pass goes back. Framework: nobody asked for it."
 )
 
 
+Drawn = dict[str, str]  # what a drawing shows, sizes aside -> the group where it stands
+
+
 class Evidence(msgspec.Struct, frozen=True):
-    """The placement of an executable as results hold it; ``drawing`` is the program in the language of Mermaid."""
+    """The placement of an executable as results hold it.
+
+    ``graph`` is what was executed; ``drawing`` the program in the language of Mermaid, in results of version 1.
+    """
 
     ops: tuple[OpRecord, ...] = ()
     transfers: tuple[TransferRecord, ...] = ()
+    graph: Graph | None = None
     drawing: str = ""
 
 
-def sections(group: Group) -> list[Block]:
-    """The tables of a group and the programs that were drawn; empty if no candidate has a placement."""
+def sections(group: Group, pictures: Pictures, drawn: Drawn) -> list[Block]:
+    """The tables of a group and the drawings of what was executed; empty if no candidate has a placement.
+
+    ``drawn`` is what earlier groups have drawn, and is added to.
+    """
     found: list[tuple[Candidate, Evidence]] = []
     blocks: list[Block] = []
     for candidate in group.candidates:
@@ -49,7 +70,7 @@ def sections(group: Group) -> list[Block]:
     if transfers:
         blocks.append(paragraph(_CAUSES))
         blocks.append(table(_TRANSFERS, transfers, right=("devices", "transfers", "bytes")))
-    return blocks + _drawings(found)
+    return blocks + _executed(group, found, pictures, drawn) + _drawings(found)
 
 
 def _shared(rows: Sequence[tuple[Candidate, list[str]]]) -> list[list[str]]:
@@ -88,7 +109,7 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
 
 
 def _drawings(found: Sequence[tuple[Candidate, Evidence]]) -> list[Block]:
-    """Each program once, with those who ran it."""
+    """Each program once, with those who ran it: results of version 1 hold no more."""
     drawn: dict[str, list[str]] = {}
     for candidate, evidence in found:
         if evidence.drawing:
@@ -101,3 +122,47 @@ def _drawings(found: Sequence[tuple[Candidate, Evidence]]) -> list[Block]:
         else:
             blocks += [paragraph(f"The program of {whose}:"), Drawing(drawing)]
     return blocks
+
+
+def _executed(
+    group: Group, found: Sequence[tuple[Candidate, Evidence]], pictures: Pictures, drawn: Drawn
+) -> list[Block]:
+    """What was executed, on the fewest and on the most devices side by side; each different picture once."""
+    backends: dict[str, dict[int, Graph]] = {}
+    for candidate, evidence in found:
+        if evidence.graph is not None and evidence.graph.sound:
+            m = candidate.measurement
+            titled = replace(evidence.graph, title=text.counted(m.devices, "device"))
+            backends.setdefault(text.plain(m.backend), {})[m.devices] = titled
+        elif evidence.graph is not None:
+            return [paragraph(f"The drawing of {candidate.name} is damaged.")]
+    alike: dict[tuple[Graph, ...], list[str]] = {}
+    for backend, graphs in backends.items():
+        ends = dict.fromkeys([min(graphs), max(graphs)])
+        alike.setdefault(tuple(graphs[devices] for devices in ends), []).append(backend)
+    blocks: list[Block] = []
+    for key, names in alike.items():
+        shape = group.workload + "".join(map(_shape, key))
+        whose = "all" if len(alike) == 1 else text.join(names)
+        if shape in drawn:
+            blocks.append(paragraph(f"What was executed by {whose} looks as drawn for {drawn[shape]}, but for sizes."))
+            continue
+        drawn[shape] = group.label
+        blocks += _picture(group, key, whose, pictures)
+    return blocks
+
+
+def _shape(graph: Graph) -> str:
+    """What a drawing shows, sizes aside."""
+    texts = re.sub("[0-9]+", "0", str([(box.text, box.mark) for box in graph.boxes]))
+    return f"{graph.title} {[box.device for box in graph.boxes]} {texts} {len(graph.edges)} {len(graph.links)}"
+
+
+def _picture(group: Group, graphs: Sequence[Graph], whose: str, pictures: Pictures) -> list[Block]:
+    title = f"What {whose} executed, {group.label}: {' beside '.join(graph.title for graph in graphs)}"
+    file = pictures.add("placement", group.workload, svg(graphs, title).encode())
+    said = paragraph(f"What was executed by {whose}, {_LEGEND} ", Link("The same as SVG", file), ".")
+    source = mermaid(graphs)
+    if len(source) > LARGEST_DRAWING or sum(len(graph.edges) for graph in graphs) > _MOST_EDGES:
+        return [said, Image(file, title)]
+    return [said, Drawing(source)]

@@ -1,48 +1,17 @@
-"""The plots, as SVG: the same bytes for the same data, readable on light and dark pages, nothing fetched from anywhere.
-
-matplotlib is imported when the first plot is drawn. Text stays text, so that it can be searched and takes the reader's
-font; the background is transparent, text and axes are a grey that stands out from white and from black alike.
-"""
+"""The plots of times: of one group of candidates, and against the size."""
 
 from __future__ import annotations
 
-import io
-import re
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
+from xbackend.report.canvas import COLOURS, canvas
 
-_GREY = "#767676"
-# Each at least three times as light or dark as white and as #0d1117, the page of a forge in its dark theme.
-_COLOURS = (
-    *("#3b82f6", "#d97706", "#16a34a", "#dc4c4c", "#9d6bdb", "#0d9488"),
-    *("#db5a9e", "#8a8a1f", "#708090", "#a0522d", "#0891b2"),
-)
 _MARKERS = "osD^vP<>Xph"
 _LINES = ("-", "--", ":", "-.")
-_STYLE: Any = {
-    "axes.edgecolor": _GREY,
-    "axes.labelcolor": _GREY,
-    "axes.spines.right": False,
-    "axes.spines.top": False,
-    "axes.titlecolor": _GREY,
-    "font.size": 10,
-    "grid.alpha": 0.25,
-    "grid.color": _GREY,
-    "legend.frameon": False,
-    "legend.labelcolor": _GREY,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "xbackend",
-    "text.color": _GREY,
-    "text.parse_math": False,
-    "xtick.color": _GREY,
-    "ytick.color": _GREY,
-}
 # Times outside of this many seconds come from a damaged file and have no place on an axis.
 _SMALLEST, _LARGEST = 1e-12, 1e12
 # A range wider than this is drawn on a logarithmic axis.
@@ -96,7 +65,7 @@ def medians(group: Group, title: str) -> bytes:
 
     There must be a candidate that is `shown`.
     """
-    with _figure(7.6, 0.9 + 0.3 * len(group.candidates)) as (figure, finish):
+    with canvas(7.6, 0.9 + 0.3 * len(group.candidates)) as (figure, finish):
         axes = figure.add_subplot()
         drawn = shown(group)
         unit = text.time_unit(c.median for c in drawn)
@@ -104,7 +73,7 @@ def medians(group: Group, title: str) -> bytes:
         _time_axis(axes, unit, min(scaled), max(scaled))
         counts = sorted({c.measurement.devices for c in group.candidates})
         for row, candidate in enumerate(group.candidates):
-            colour = _COLOURS[counts.index(candidate.measurement.devices) % len(_COLOURS)]
+            colour = COLOURS[counts.index(candidate.measurement.devices) % len(COLOURS)]
             _candidate(axes, row, candidate, unit, colour)
         labels = [text.shorten(c.name, _LABEL) for c in group.candidates]
         axes.set_yticks(range(len(labels)), labels)
@@ -154,7 +123,7 @@ def sizes(series: Series, title: str) -> bytes:
     backends = list(dict.fromkeys(backend for backend, _ in lines))
     counts = sorted({devices for _, devices in lines})
     rated = any(_drawable(c.gflops) for points in lines.values() for _, c in points)
-    with _figure(7.6, max(6.4 if rated else 3.6, 0.9 + 0.24 * len(lines))) as (figure, finish):
+    with canvas(7.6, max(6.4 if rated else 3.6, 0.9 + 0.24 * len(lines))) as (figure, finish):
         axes, *below = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False)[:, 0]
         handles = []
         for (backend, devices), points in lines.items():
@@ -170,7 +139,7 @@ def sizes(series: Series, title: str) -> bytes:
 
 def _line_style(backend: int, devices: int) -> dict[str, Any]:
     return {
-        "color": _COLOURS[backend % len(_COLOURS)],
+        "color": COLOURS[backend % len(COLOURS)],
         "marker": _MARKERS[backend % len(_MARKERS)],
         "linestyle": _LINES[devices % len(_LINES)],
         "linewidth": 1.3,
@@ -225,33 +194,3 @@ def _log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], 
     axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=9))
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     axis.set_minor_locator(NullLocator())
-
-
-@contextmanager
-def _figure(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
-    """A figure of so many inches and what turns it into SVG with a title, under settings of its own."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    with mpl.rc_context(), warnings.catch_warnings():
-        # Scripts that DejaVu lacks are laid out with a box and shown in the reader's own font.
-        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
-        mpl.rcdefaults()
-        mpl.rcParams.update(_STYLE)
-        figure = Figure(figsize=(width, height), layout="constrained")
-        FigureCanvasSVG(figure)
-
-        def finish(title: str) -> bytes:
-            file = io.BytesIO()
-            metadata = {"Title": text.plain(title), "Date": None, "Creator": None, "Format": None, "Type": None}
-            figure.savefig(file, format="svg", transparent=True, metadata=metadata)
-            return _tidy(file.getvalue().decode())
-
-        yield figure, finish
-
-
-def _tidy(svg: str) -> bytes:
-    """Without the type declaration and the metadata, which name addresses that a viewer might fetch."""
-    svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
-    return re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL).encode()

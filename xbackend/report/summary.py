@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from xbackend.measure.results import Results
+from xbackend.measure.scaling import ENOUGH_PROCESSES
 from xbackend.report import text
 from xbackend.report.blocks import Block, Bold, Bullets, Inline, paragraph
-from xbackend.report.candidates import ENOUGH_PROCESSES, Candidate, Group
+from xbackend.report.candidates import Candidate, Group
 
 # MEASUREMENT.md, rule 12.
 _WIDE = 0.10

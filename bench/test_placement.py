@@ -1,0 +1,76 @@
+"""What several devices bring and what xbackend's stages cost. Not reached is shown, not measured fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from xbackend.backends import registry
+from xbackend.measure import placement_targets as targets
+from xbackend.measure.replay import MARK
+
+pytestmark = MARK
+
+Found = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def ask(choices: Any, say: Callable[[str], None]) -> Callable[[str, str], Found]:
+    """What a process gave for a part, asked once."""
+    asked: dict[tuple[str, str], Found | str] = {}
+
+    def answer(backend: str, part: str) -> Found:
+        if (backend, part) not in asked:
+            asked[backend, part] = targets.measure(backend, part, quick=choices.quick, on_progress=say)
+        found = asked[backend, part]
+        if isinstance(found, str):
+            pytest.fail(f"{part} on {backend} was not measured: {found}", pytrace=False)
+        return found
+
+    return answer
+
+
+def _needs(backend: str, package: str) -> None:
+    if package not in registry.get(backend).packages:
+        pytest.skip(f"a figure of the backends that compute with {package}")
+
+
+def test_two_devices_against_one(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
+    benchmark.group = "placement: 128x128, n=100 on two devices"
+    packages = registry.get(backend).packages
+    limits = {"jax": targets.JAX_LIMIT, "numba": targets.NUMBA_LIMIT}
+    limit = next((limits[package] for package in packages if package in limits), None)
+    if limit is None:
+        pytest.skip("a figure of the backends whose devices compute at the same time")
+    found = ask(backend, "two devices")
+    note(targets.speedup(backend, found, limit))
+    replay(found["two"], found["iterations"][0])
+
+
+def test_two_devices_against_the_same_by_hand(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
+    benchmark.group = "placement: A^10 + B^10 at 1024x1024 on two devices"
+    _needs(backend, "jax")
+    found = ask(backend, "by hand")
+    note(targets.hand(backend, found))
+    replay(found["ours"], found["iterations"][0])
+
+
+def test_stages(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
+    benchmark.group = f"placement: a chain over {targets.MANY} devices"
+    _needs(backend, "jax")
+    few, many = ask(backend, "stage"), ask(backend, "many stages")
+    for figure in targets.stage(backend, few), targets.stage(backend, many), targets.growth(backend, few, many):
+        note(figure)
+    replay(many["ours"], many["iterations"][0])
+
+
+def test_no_copy_over_the_host_in_training(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
+    benchmark.group = "placement: copies over the host"
+    found = ask(backend, "host copies")
+    assert found["losses"][1] < found["losses"][0]
+    figure = targets.copies(backend, found)
+    note(figure)
+    assert figure.value == 0.0, figure.detail
+    replay(found["seconds"], 1)

@@ -1,0 +1,350 @@
+"""Where TensorFlow and NumPy ran each op and what they transferred, as read from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import placement_plants
+import pytest
+from placement_programs import ONE, PROGRAMS, SPREAD, A, B, executed, network, same_product_twice, unary_ops
+
+import xbackend as xb
+from xbackend import environments
+from xbackend.backends import registry
+from xbackend.backends.base import Settings
+from xbackend.errors import PlacementError
+from xbackend.workers.remote import RemoteBackend
+
+TENSORFLOW = [n for n in registry.names() if registry.get(n).environment == "tensorflow"]
+XLA = [n for n in TENSORFLOW if n.endswith("xla")]
+
+
+def worker(name: str, **settings: Any) -> RemoteBackend:
+    if environments.get(registry.get(name).environment).state != "ready":
+        environments.sync(registry.get(name).environment)
+    modules = {"placement_plants": placement_plants.__file__}
+    return RemoteBackend(name, Settings(**settings), modules=modules, limit=120.0)
+
+
+@pytest.fixture(scope="module", params=[*TENSORFLOW, "numpy"])
+def backend(request: pytest.FixtureRequest) -> Iterator[RemoteBackend]:
+    with worker(request.param, virtual_devices=3) as found:
+        yield found
+
+
+@pytest.fixture
+def plant(backend: RemoteBackend) -> Iterator[Callable[..., Any]]:
+    """Plants a wrong placement in the backend for the time of a test."""
+    yield lambda name, *arguments: backend.call(f"placement_plants:{name}", *arguments)
+    backend.call("placement_plants:clean")
+
+
+def of_tensorflow(backend: RemoteBackend) -> bool:
+    return backend.name in TENSORFLOW
+
+
+# Transfers
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_transfer_is_recorded_once_with_its_cause(backend: RemoteBackend, program: str) -> None:
+    function, arguments = PROGRAMS[program]()
+    run = executed(backend.compile(function, *arguments, devices=SPREAD), *arguments)
+    nodes, devices = run.program.nodes, run.placed.devices
+    asked = {i: (str(devices[n.inputs[0]]), str(devices[i])) for i, n in enumerate(nodes) if n.op == "transfer"}
+    of_program = [t for t in run.placement.transfers if t.node is not None]
+    assert {t.node: (t.source, t.target) for t in of_program} == asked
+    assert len(of_program) == len(asked)
+    for t in of_program:
+        assert t.node is not None and t.bytes == nodes[t.node].aval.nbytes
+        assert t.cause == ("crossing" if run.placed.origin[t.node] is None else "program")
+        assert t.framework_op and t.evidence
+    others = [t for t in run.placement.transfers if t.node is None]
+    assert {t.cause for t in others} <= {"gradient"}
+    found = sorted((t.source, t.target, t.bytes) for t in others)
+    hidden, loss = 5 * 4 * 8, 5 * 2 * 8
+    cotangents = {
+        "P2": [],
+        "network": [("cpu:0", "cpu:2", loss), ("cpu:2", "cpu:1", hidden)],
+        "powers": [("cpu:0", "cpu:1", 72), ("cpu:0", "cpu:2", 72)],
+    }
+    assert found == cotangents[program]
+
+
+def test_the_same_program_on_one_device_transfers_nothing(backend: RemoteBackend) -> None:
+    function, arguments = PROGRAMS["powers"]()
+    run = executed(backend.compile(function, *arguments, devices=ONE), *arguments)
+    assert run.placement.transfers == ()
+    assert {r.executed for r in run.placement.ops} <= {"cpu:1", None}
+
+
+def test_two_transfers_of_one_value_to_one_device_are_one(backend: RemoteBackend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            y = x * 2.0
+        copy = xb.to_device(y, "dev1")
+        with xb.device("dev1"):
+            loss = xb.sum(copy * 3.0) + xb.sum(y * 5.0)
+        return loss, *xb.grad(loss, [copy, y])
+
+    x = np.ones(4)
+    run = backend.compile(function, x, devices=SPREAD)
+    np.testing.assert_array_equal(run(x)[2], [8.0] * 4)
+    transfers = [i for i, n in enumerate(run.program.nodes) if n.op == "transfer"]
+    records = {r.node: r for r in run.placement.ops if r.node in transfers}
+    made = [t.node for t in run.placement.transfers if t.node is not None]
+    assert made and sorted(made) == [i for i in transfers if records[i].status == "as asked"]
+    for i in set(transfers) - set(made):
+        assert records[i].status == "fused" and "came with the transfer of node" in records[i].evidence
+        assert records[i].executed == "cpu:1"
+
+
+GRAPH = ["tensorflow"]
+
+
+@pytest.mark.parametrize("backend", GRAPH, indirect=True)
+def test_waiting_for_another_device_is_no_transfer(backend: RemoteBackend) -> None:
+    found = backend.call("placement_plants:waiting_between_devices")
+    assert [tuple(row) for row in found] == [("cpu:0", "cpu:2", 4)]
+
+
+def test_integers_are_where_they_were_put(backend: RemoteBackend) -> None:
+    x = np.arange(3, dtype=np.int32)
+    value = backend.put(x, backend.devices[1])
+    assert str(backend.device_of(value)) == "cpu:1"
+
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            return x + 1
+
+    run = backend.compile(function, x, devices=SPREAD)
+    np.testing.assert_array_equal(run(x), x + 1)
+    # TensorFlow hands int32 arguments of graphs over in the memory of cpu:0, and the record says so.
+    over_the_host = [("cpu:0", "cpu:1", "framework", 12)] if backend.name in GRAPH else []
+    assert [(t.source, t.target, t.cause, t.bytes) for t in run.placement.transfers] == over_the_host
+
+
+# Where ops run
+
+
+def test_ops_on_two_devices_are_not_merged(backend: RemoteBackend) -> None:
+    x = np.linspace(0.0, 1.0, 5)
+    run = backend.compile(unary_ops, x, devices=SPREAD)
+    np.testing.assert_allclose(run(x), np.tanh(np.cos(x)), rtol=1e-12)
+    assert [(r.op, r.executed) for r in run.placement.ops] == [
+        ("cos", "cpu:1"),
+        ("transfer", "cpu:0"),
+        ("tanh", "cpu:0"),
+    ]
+    assert [t.cause for t in run.placement.transfers] == ["crossing"]
+
+
+@pytest.mark.parametrize("backend", GRAPH, indirect=True)
+def test_ops_that_the_optimiser_merges_on_one_device_are_shown(backend: RemoteBackend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            found = xb.sin(xb.cos(x))
+        with xb.device("dev0"):
+            return found * 2.0
+
+    x = np.linspace(0.0, 1.0, 5)
+    run = executed(backend.compile(function, x, devices=SPREAD), x)
+    found = {r.op: (r.executed, r.status, r.framework_op) for r in run.placement.ops}
+    assert found["cos"] == found["sin"] == ("cpu:1", "fused", "_UnaryOpsComposition")
+    # The value that was sent has a name that only the optimiser knows.
+    (made,) = run.placement.transfers
+    assert (made.cause, made.bytes, made.source, made.target) == ("crossing", 40, "cpu:1", "cpu:0")
+
+
+@pytest.mark.parametrize("backend", GRAPH, indirect=True)
+def test_ops_that_the_optimiser_merges_across_devices_are_shown(
+    backend: RemoteBackend, plant: Callable[..., Any]
+) -> None:
+    plant("let_merge_across_devices")
+    x = np.linspace(0.0, 1.0, 5)
+    with pytest.raises(PlacementError, match=r"cos \(node \d+\) asked for dev1 = cpu:1, ran on cpu:0"):
+        backend.compile(unary_ops, x, devices=SPREAD)(x)
+    run = executed(backend.compile(unary_ops, x, devices=SPREAD, placement="soft"), x)
+    found = {r.op: (r.executed, r.status, r.framework_op) for r in run.placement.ops}
+    assert found["cos"] == ("cpu:0", "moved", "_UnaryOpsComposition")
+    assert found["tanh"] == ("cpu:0", "fused", "_UnaryOpsComposition")
+
+
+def test_gradients_of_gradients_go_back_and_forth(backend: RemoteBackend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            cube = x * x * x
+        with xb.device("dev2"):
+            loss = xb.sum(cube * cube)
+        first = xb.grad(loss, x)
+        with xb.device("dev0"):
+            again = xb.sum(xb.sin(first))
+        return first, xb.grad(again, x)
+
+    x = np.array([0.5, 0.7])
+    run = backend.compile(function, x, devices=SPREAD)
+    first, second = run(x)
+    np.testing.assert_allclose(first, 6 * x**5, rtol=1e-12)
+    np.testing.assert_allclose(second, np.cos(6 * x**5) * 30 * x**4, rtol=1e-12)
+    assert not [r for r in run.placement.ops if r.status == "moved"]
+    ways = {(t.source, t.target) for t in run.placement.transfers if t.cause == "gradient"}
+    assert {("cpu:2", "cpu:1"), ("cpu:0", "cpu:1")} <= ways
+    assert not [t for t in run.placement.transfers if t.cause == "framework"]
+
+
+def test_equal_products_on_two_devices_stay_two(backend: RemoteBackend) -> None:
+    run = backend.compile(same_product_twice, A, B, devices=SPREAD)
+    np.testing.assert_array_equal(run(A, B), [[44, 56], [98, 128]])
+    products = [r for r in run.placement.ops if r.op == "matmul"]
+    assert [r.executed for r in products] == ["cpu:1", "cpu:2"]
+    (total,) = (r for r in run.placement.ops if r.op == "add")
+    assert total.executed == "cpu:0"
+    assert {r.status for r in products} == {"fused" if backend.name in XLA else "as asked"}
+
+
+def test_what_is_folded_is_shown_as_folded_on_its_device(backend: RemoteBackend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            c = xb.ones((2, 2)) @ xb.ones((2, 2))
+        with xb.device("dev2"):
+            return x + c
+
+    x = np.zeros((2, 2))
+    run = backend.compile(function, x, devices=SPREAD)
+    np.testing.assert_array_equal(run(x), np.full((2, 2), 2.0))
+    (product,) = (r for r in run.placement.ops if r.op == "matmul")
+    # A graph is optimised before it is executed, XLA folds inside of its computation, the others do as they are told.
+    known = {"tensorflow": "folded", "tensorflow-xla": "fused"}
+    assert product.status == known.get(backend.name, "as asked")
+    assert product.executed in ("cpu:1", None)
+
+
+@pytest.mark.parametrize("backend", XLA, indirect=True)
+def test_xla_compiles_for_each_device(backend: RemoteBackend) -> None:
+    function, arguments = PROGRAMS["powers"]()
+    run = executed(backend.compile(function, *arguments, devices=SPREAD), *arguments)
+    computations: dict[str, set[str | None]] = {}
+    for r in run.placement.ops:
+        if r.op not in ("transfer", "grad"):
+            assert r.framework_op.startswith("XLA computation ") and r.status == "fused"
+            computations.setdefault(r.framework_op, set()).add(r.executed)
+    assert sorted(computations.values(), key=str) == [{"cpu:0"}, {"cpu:1"}, {"cpu:2"}]
+
+
+def test_updates_happen_on_the_devices_of_their_variables(backend: RemoteBackend) -> None:
+    step, arguments, variables = network()
+    run = backend.compile(step, *arguments, devices=SPREAD)
+    losses = [float(run(*arguments)) for _ in range(3)]
+    assert losses[0] > losses[1] > losses[2]
+    assert not [r for r in run.placement.ops if r.status == "moved"]
+    grads = [r for r in run.placement.ops if r.op == "grad"]
+    assert [r.executed for r in grads] == ["cpu:1", "cpu:2"]
+    assert all(backend.get_value(w).shape == w.shape for w in variables)
+
+
+# Planted
+
+
+@pytest.mark.parametrize("backend", TENSORFLOW, indirect=True)
+def test_an_op_on_another_device_than_bound_is_caught(backend: RemoteBackend, plant: Callable[..., Any]) -> None:
+    plant("misplace", "matmul", "cpu:2")
+    with pytest.raises(PlacementError, match=r"matmul \(node \d+\) asked for dev1 = cpu:1, ran on cpu:2"):
+        backend.compile(same_product_twice, A, B, devices=SPREAD)(A, B)
+    run = backend.compile(same_product_twice, A, B, devices=SPREAD, placement="soft")
+    np.testing.assert_array_equal(run(A, B), [[44, 56], [98, 128]])
+    first, second = (r for r in run.placement.ops if r.op == "matmul")
+    assert (first.bound, first.executed, first.status) == ("cpu:1", "cpu:2", "moved")
+    assert (second.executed, second.status) != ("cpu:1", "moved")
+    assert {t.cause for t in run.placement.transfers} <= {"crossing", "framework"}
+
+
+def test_a_program_on_one_device_that_runs_on_another_is_caught(
+    backend: RemoteBackend, plant: Callable[..., Any]
+) -> None:
+    if backend.name in XLA:
+        plant("launch_on", "cpu:2")
+    elif of_tensorflow(backend):
+        plant("misplace", "multiply", "cpu:2")
+    else:
+        plant("misplace_in_numpy", "transfer", "cpu:2")
+
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            return xb.to_device(x * 3.0, "dev0") if not of_tensorflow(backend) else x * 3.0
+
+    x = np.ones(2)
+    with pytest.raises(PlacementError, match="ran on cpu:2"):
+        backend.compile(function, x, devices=SPREAD)(x)
+    run = backend.compile(function, x, devices=SPREAD, placement="soft")
+    np.testing.assert_array_equal(run(x), [3.0, 3.0])
+    assert "cpu:2" in {r.executed for r in run.placement.ops if r.status == "moved"}
+
+
+@pytest.mark.parametrize("backend", ["numpy"], indirect=True)
+def test_numpy_refuses_a_value_of_another_device(backend: RemoteBackend, plant: Callable[..., Any]) -> None:
+    plant("misplace_in_numpy", "matmul", "cpu:2")
+    for placement in ("strict", "soft"):
+        with pytest.raises(PlacementError, match="a transfer is missing"):
+            backend.compile(same_product_twice, A, B, devices=SPREAD, placement=placement)(A, B)
+
+
+@pytest.mark.parametrize("backend", TENSORFLOW, indirect=True)
+def test_a_backward_op_away_from_its_forward_op_is_caught(backend: RemoteBackend, plant: Callable[..., Any]) -> None:
+    function, arguments = PROGRAMS["powers"]()
+    run = executed(backend.compile(function, *arguments, devices=SPREAD), *arguments)
+    assert {r.status for r in run.placement.ops if r.op == "grad"} == {"as asked"}
+    plant("scatter_gradients")
+    with pytest.raises(PlacementError, match="grad"):
+        backend.compile(function, *arguments, devices=SPREAD)(*arguments)
+    run = executed(backend.compile(function, *arguments, devices=SPREAD, placement="soft"), *arguments)
+    moved = [r for r in run.placement.ops if r.op == "grad" and r.status == "moved"]
+    assert moved and "its backward op" in moved[0].evidence
+
+
+# What the devices did when
+
+
+def test_a_profile_has_the_spans_of_each_device(backend: RemoteBackend) -> None:
+    step, arguments, (w1, _) = network()
+    run = backend.compile(step, *arguments, devices=SPREAD)
+    values = run.put(*arguments)
+    before = backend.get_value(w1)
+    spans = run.profile(*values)  # the first execution
+    between = backend.get_value(w1)
+    assert not np.array_equal(before, between)
+    spans = run.profile(*values)
+    assert not np.array_equal(between, backend.get_value(w1))
+    assert {str(s.device) for s in spans if s.kind == "compute"} == {"cpu:0", "cpu:1", "cpu:2"}
+    assert {s.kind for s in spans} == {"compute", "transfer"}
+    assert all(0 <= s.start <= s.end < 60 and s.what for s in spans)
+    asked = [t for t in run.placement.transfers if t.node is not None]
+    found = [(f"{t.source} to {t.target}", t.target) for t in asked]
+    assert {(s.what, str(s.device)) for s in spans if s.kind == "transfer"} >= set(found)
+    run(*arguments)
+    assert len(run.placement.transfers) == len(asked) + 2
+
+
+def test_a_program_on_one_device_has_a_profile_too(backend: RemoteBackend) -> None:
+    run = backend.compile(same_product_twice, A, B, devices=ONE)
+    values = run.put(A, B)
+    run.execute(*values)
+    spans = run.profile(*values)
+    assert {(str(s.device), s.kind) for s in spans} == {("cpu:1", "compute")}
+
+
+# Visible devices
+
+
+@pytest.mark.parametrize("name", TENSORFLOW)
+def test_only_the_visible_of_the_virtual_devices_are_used(name: str) -> None:
+    with worker(name, virtual_devices=3, visible=("cpu:2", "cpu:1")) as backend:
+        assert {str(d) for d in backend.devices} == {"cpu:1", "cpu:2"}
+        assert str(backend.default_device) == "cpu:1"
+        function, arguments = PROGRAMS["powers"]()
+        run = executed(backend.compile(function, *arguments, devices="dev0=cpu:2,dev1=cpu:1,dev2=cpu:2"), *arguments)
+        assert {r.executed for r in run.placement.ops} <= {"cpu:1", "cpu:2", None}
+        assert {d for t in run.placement.transfers for d in (t.source, t.target)} == {"cpu:1", "cpu:2"}
+        with pytest.raises(xb.errors.DeviceUnavailable, match="cpu:0"):
+            backend.compile(function, *arguments, devices=SPREAD)

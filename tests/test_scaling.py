@@ -1,0 +1,355 @@
+"""One device against several: shares of a profile, the ledger, from which size it pays, and what is said of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_helpers import check_svg, markdown_of, measured, of, rows_of
+
+from xbackend.backends.placement import Span
+from xbackend.devices import Device
+from xbackend.measure import profiles, scaling
+from xbackend.measure.results import Measurement, Process, Profile
+from xbackend.report import ledger, render, text, timelines
+from xbackend.report.candidates import groups
+
+change: Callable[..., Any] = msgspec.structs.replace
+CPUS = [Device("cpu", i) for i in range(4)]
+BOTH = {"dev0": "cpu:0", "dev1": "cpu:1"}
+
+
+# --- shares of a profile ----------------------------------------------------------------------------------------------
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> list[Span]:
+    """Spans on whole numbers of seconds, so that a grid of seconds tells what is right."""
+    found = []
+    for _ in range(draw(st.integers(1, 12))):
+        start = draw(st.integers(-2, 20))
+        end = start + draw(st.integers(0, 6))
+        kind = draw(st.sampled_from(["compute", "compute", "transfer"]))
+        found.append(Span(draw(st.sampled_from(CPUS[:3])), float(start), float(end), kind, "op"))
+    return found
+
+
+def seconds(found: list[Span], kind: str) -> dict[str, set[int]]:
+    """The whole seconds in which each device had a span of the kind."""
+    inside: dict[str, set[int]] = {}
+    for span in found:
+        if span.kind == kind:
+            inside.setdefault(str(span.device), set()).update(range(int(span.start), int(span.end)))
+    return inside
+
+
+@given(spans())
+def test_busy_transfers_and_together_are_the_seconds_of_the_union(found: list[Span]) -> None:
+    summary = profiles.summary(found)
+    computing, moving = seconds(found, "compute"), seconds(found, "transfer")
+    assert summary["busy"] == {device: len(inside) for device, inside in computing.items()}
+    assert summary["transfers"] == len(set().union(*moving.values()))
+    assert summary["exposed"] == len(set().union(*moving.values()) - set().union(*computing.values()))
+    every = [second for inside in computing.values() for second in inside]
+    assert summary["together"] == len({second for second in every if every.count(second) > 1})
+    assert summary["wall"] == max(s.end for s in found) - min(0, *(s.start for s in found))
+    assert summary["count"] == len(found) and all(0 <= s[1] <= s[2] <= summary["wall"] for s in summary["spans"])
+
+
+@given(st.lists(spans(), min_size=1, max_size=3), st.lists(st.sampled_from(list(map(str, CPUS)))))
+def test_shares_are_parts_of_one(many: list[list[Span]], bound: list[str]) -> None:
+    stored = [Profile(**{**profiles.summary(found), "spans": []}) for found in many]
+    usable = [profile for profile in stored if profile.wall > 0]
+    if not usable:
+        return
+    shares = scaling.shares(usable, bound)
+    parts = [shares.transfers, shares.exposed, shares.together, *shares.idle.values()]
+    assert all(0 <= part <= 1 for part in parts)
+    assert set(bound) <= set(shares.idle)
+    assert shares.wall == pytest.approx(sorted(p.wall for p in usable)[len(usable) // 2], abs=100)
+
+
+def test_what_only_touches_does_not_overlap() -> None:
+    assert profiles.union([(3.0, 4.0), (0.0, 1.0), (1.0, 2.0), (0.5, 0.7)]) == [(0.0, 2.0), (3.0, 4.0)]
+    assert profiles.overlap([[(0.0, 2.0)], [(2.0, 4.0)], [(3.0, 5.0)]]) == [(3.0, 4.0)]
+
+
+class Profiled:
+    """An executable whose profiles are these, one after the other."""
+
+    def __init__(self, *found: list[Span]) -> None:
+        self.left = list(found)
+
+    def profile(self, *_: Any) -> list[Span]:
+        return self.left.pop(0)
+
+
+def computed(until: float, start: float = 0.0) -> list[Span]:
+    return [Span(CPUS[0], start, until, "compute", "matmul")]
+
+
+def test_the_profile_of_median_length_counts() -> None:
+    executable = Profiled(*[computed(s) for s in (90.0, 3.0, 1.0, 2.0)])
+    taken = profiles.take(executable, (), 60.0)  # type: ignore[arg-type]
+    assert taken["unprofiled"] == "" and taken["profile"]["wall"] == 2.0 and taken["profile"]["taken"] == 3
+
+
+def test_a_profile_that_takes_too_long_is_taken_once() -> None:
+    executable = Profiled(computed(90.0))
+    assert profiles.take(executable, (), 0.0)["profile"]["taken"] == 1  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "reason"),
+    [
+        ([], "no span in which a device computed"),
+        ([Span(CPUS[0], 0.0, 1.0, "transfer", "copy")], "no span in which a device computed"),
+        (computed(1.0, start=2.0), "from 2.0 to 1.0 s (matmul on cpu:0)"),
+        (computed(math.nan), "from 0.0 to nan s"),
+        (computed(math.inf), "from 0.0 to inf s"),
+    ],
+)
+def test_a_profile_that_cannot_be_right_is_a_reason(found: list[Span], reason: str) -> None:
+    taken = profiles.take(Profiled(found), (), 1.0)  # type: ignore[arg-type]
+    assert taken["profile"] is None and reason in taken["unprofiled"]
+
+
+# --- the ledger -------------------------------------------------------------------------------------------------------
+
+
+def profile(wall: float, first: tuple[float, float], second: tuple[float, float], copied: float = 0.0) -> Profile:
+    """Of two devices that computed once each, then a transfer to the end."""
+    found = [Span(CPUS[i], *stretch, "compute", "matmul") for i, stretch in enumerate((first, second))]
+    found.append(Span(CPUS[0], wall - copied, wall, "transfer", "copy"))
+    summary = profiles.summary(found)
+    return Profile(**{**summary, "spans": [tuple(s) for s in summary["spans"]]})
+
+
+def pair(
+    ones: list[float], manys: list[float], found: Profile | None, own: float | None = None, **fields: Any
+) -> list[Measurement]:
+    """A backend's measurements on one device and on two."""
+
+    def with_(processes: list[Process], **more: Any) -> list[Process]:
+        return [change(p, **more) for p in processes]
+
+    one = measured("b", ones, bindings={"dev0": "cpu:0", "dev1": "cpu:0"}, **fields)
+    many = measured("b", manys, 2, **{"bindings": BOTH, **fields})
+    return [
+        measured("b", [], processes=with_(one.processes, own_cores=own), bindings=one.bindings, **fields),
+        measured("b", [], 2, **{"bindings": BOTH, **fields}, processes=with_(many.processes, profile=found)),
+    ]
+
+
+def test_the_ledger_of_two_devices() -> None:
+    (s,) = scaling.scalings(of(*pair([2.0, 2.2, 2.1], [1.0, 1.1, 1.2], profile(1.0, (0, 0.8), (0.2, 0.9), 0.1), 1.0)))
+    assert s.speedup == pytest.approx(2.1 / 1.1) and s.efficiency == pytest.approx(2.1 / 2.2)
+    assert s.interval is not None and s.interval[0] <= s.speedup <= s.interval[1]
+    assert s.interval[0] >= 2.0 / 1.2 and s.interval[1] <= 2.2 / 1.0
+    assert s.simulated and s.cores_of_one == 1.0 and s.shares is not None
+    assert s.shares.idle == pytest.approx({"cpu:0": 0.2, "cpu:1": 0.3})
+    assert s.shares.transfers == pytest.approx(0.1) and s.shares.together == pytest.approx(0.6)
+
+
+def test_two_processes_give_no_interval() -> None:
+    (s,) = scaling.scalings(of(*pair([2.0, 2.0], [1.0, 1.0], None)))
+    assert s.interval is None and s.processes == 2 and s.shares is None
+
+
+@pytest.mark.parametrize(
+    ("bindings", "expected"),
+    [
+        (["cpu:0", "cpu:1"], True),
+        (["cpu:0", "cpu:0"], False),
+        (["gpu:0", "gpu:1", "cpu:0"], False),
+        (["/job:w/task:0/cpu:0", "/job:w/task:1/cpu:0"], False),
+        (["nonsense:x", "cpu:0"], False),
+    ],
+)
+def test_cpu_devices_of_one_process_share_its_cores(bindings: list[str], expected: bool) -> None:
+    assert scaling.simulated(bindings) is expected
+
+
+def test_without_both_sides_there_is_no_ledger() -> None:
+    one, two = pair([2.0], [1.0], None)
+    other = measured("c", [1.0], 2)
+    failed = measured("b", [1.0], 2, status="failed")
+    for found in (of(one), of(two), of(one, other), of(one, failed), of(one, measured("b", [math.nan], 2))):
+        assert scaling.scalings(found) == []
+        assert "the ledger" not in markdown_of(found)
+
+
+# --- what is said of it -----------------------------------------------------------------------------------------------
+
+AT_ONCE = profile(1.05, (0, 1.0), (0, 1.0))
+SHARED = profile(1.98, (0, 1.9), (0, 1.9))
+MOVING = profile(2.0, (0, 0.8), (0, 0.8), 1.2)
+IN_TURN = profile(2.0, (0, 1.0), (1.0, 2.0))
+WAITING = profile(1.5, (0, 1.5), (0, 0.6))
+ALWAYS = profile(2.0, (0, 2.0), (0, 2.0))
+HIDDEN = profile(2.0, (0, 2.0), (0, 2.0), 1.5)
+SLOWED = profile(5.0, (0, 5.0), (0, 5.0))
+SAID = [
+    (2.0, 1.05, AT_ONCE, 1.0, "1.90 times as fast as one: both are busy 95 % of the time, both at once 95 %."),
+    (2.0, 1.98, SHARED, 1.96, "no faster than one (1.01 times as fast): one device already uses both cores (2.0 busy)"),
+    (1.0, 2.0, MOVING, 1.0, "slower than one (0.500 times as fast): 60 % of the time is transfers."),
+    (2.0, 2.0, IN_TURN, 1.0, "as fast): the devices work one after the other (at once 0 % of the time)."),
+    (2.0, 1.5, WAITING, 1.0, "cpu:0 is busy 100 % and cpu:1 is busy 40 % of the time, both at once 40 %."),
+    (2.0, 1.5, WAITING, 1.0, "What is lost: cpu:1 is idle 60 % of the time."),
+    (2.0, 2.0, ALWAYS, 1.0, "the profile does not say why, both are busy 100 % of the time, both at once 100 %."),
+    (2.0, 2.0, HIDDEN, 1.0, "the profile does not say why, both are busy 100 % of the time"),
+    (2.0, 2.0, SLOWED, 1.0, "took 2.5 times as long as the timed ones, so its shares are rough."),
+    (
+        2.0,
+        2.0,
+        None,
+        2.0,
+        "no faster than one (1.00 times as fast): one device already uses both cores (2.0 busy), which",
+    ),
+    (2.0, 1.0, None, 1.0, "2.00 times as fast as one: there is no profile that would say why (the results hold no"),
+]
+
+
+@pytest.mark.parametrize(("one", "two", "found", "own", "words"), SAID)
+def test_the_verdict_says_what_the_numbers_say(
+    one: float, two: float, found: Profile | None, own: float, words: str
+) -> None:
+    (s,) = scaling.scalings(of(*pair([one], [two], found, own)))
+    assert words in ledger.verdict(s, 2)
+
+
+def test_an_interval_that_holds_one_calls_nothing() -> None:
+    (s,) = scaling.scalings(of(*pair([1.0, 2.0, 3.0], [1.0, 1.4, 3.0], profile(1.0, (0, 1), (0, 1)))))
+    assert ledger.outcome(s) == "unclear"
+    assert ledger.verdict(s, 2).startswith(
+        "Whether two devices are faster is not clear (1.43 times as fast, interval 0."
+    )
+
+
+def test_a_gain_of_devices_that_never_work_at_once_is_not_theirs() -> None:
+    (s,) = scaling.scalings(of(*pair([3.0], [2.0], IN_TURN)))
+    assert ledger.verdict(s, 2).endswith(
+        "gain nothing by being several: the difference comes from elsewhere, noise between processes included; measure "
+        "more of them."
+    )
+
+
+def test_a_busy_machine_is_said_to_be_one() -> None:
+    one, many = pair([2.0], [1.05], AT_ONCE)
+    many = change(many, processes=[change(p, foreign_cores=1.8) for p in many.processes])
+    (s,) = scaling.scalings(of(one, many))
+    assert ledger.verdict(s, 2).startswith(
+        "Doubtful, as other processes kept 1.8 cores busy meanwhile (end them and measure again): two devices are 1.90"
+    )
+
+
+def test_a_device_that_computed_nothing_is_named() -> None:
+    alone = Profile(**{**profiles.summary(computed(1.0)), "spans": []})
+    (s,) = scaling.scalings(of(*pair([1.0], [1.0], alone)))
+    assert "cpu:1 computed nothing" in ledger.verdict(s, 2)
+
+
+def test_many_devices_are_said_as_a_range() -> None:
+    found = [Span(Device("gpu", i), 0.0, 1.0 - 0.1 * i, "compute", "x") for i in range(6)]
+    many = measured("b", [1.0], 6, bindings={f"dev{i}": f"gpu:{i}" for i in range(6)})
+    stored = Profile(**{**profiles.summary(found), "spans": []})
+    many = change(many, processes=[change(many.processes[0], profile=stored)])
+    (s,) = scaling.scalings(of(measured("b", [3.0]), many))
+    assert not s.simulated
+    assert ledger.verdict(s, 8).startswith(
+        "6 devices are 3.00 times as fast as one: they are busy 50 % to 100 % of the time, at least two at once 90 %."
+    )
+
+
+# --- from which size --------------------------------------------------------------------------------------------------
+
+
+def sweep(speedups: dict[int, float], spread: float = 0.0) -> scaling.Sweep:
+    """A backend's sweep with these speed-ups by size."""
+    rows = []
+    for size, speedup in speedups.items():
+        rows += pair([speedup * (1 + spread * i) for i in range(3)], [1.0] * 3, None, parameters={"size": size})
+    (found,) = scaling.sweeps(scaling.scalings(of(*rows)))
+    return found
+
+
+@given(b=st.floats(0.05, 2), crossing=st.floats(70, 900), falling=st.booleans())
+def test_the_line_finds_where_it_crosses(b: float, crossing: float, falling: bool) -> None:
+    slope = -b if falling else b
+    fit = scaling.pays((size, (size / crossing) ** slope) for size in (64.0, 128.0, 256.0, 1024.0))
+    assert fit.crossing == pytest.approx(crossing) and fit.rising is not falling and fit.inside
+    assert fit.residual == pytest.approx(0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("speedups", "expected"),
+    [
+        ({128: 0.5, 256: 0.8, 512: 1.2, 1024: 1.9}, "from about 380"),
+        ({128: 2.0, 256: 1.5, 512: 1.1, 1024: 0.8}, "up to about 630"),
+        ({128: 1.5, 256: 1.6, 512: 1.7}, "at every size measured (128 to 512)"),
+        ({128: 0.2, 256: 0.5, 512: 0.9}, "at no size measured (128 to 512)"),
+        ({128: 1.02, 256: 0.98, 512: 1.01}, "at no size measured (128 to 512)"),
+        ({128: 1.4, 256: 0.7, 512: 1.3}, "at 128 and 512, with no clear limit: the speed-ups do not follow the line"),
+    ],
+)
+def test_from_which_size_in_words(speedups: dict[int, float], expected: str) -> None:
+    assert ledger.pays(sweep(speedups)) == expected
+
+
+def test_level_speedups_cross_nowhere() -> None:
+    fit = scaling.pays([(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)])
+    assert fit.crossing is None and not fit.inside and fit.residual == pytest.approx(0)
+
+
+def test_two_sizes_are_too_few_and_the_report_says_what_to_type() -> None:
+    assert sweep({128: 1.5, 256: 1.6}).fit is None
+    rows = [m for size in (1, 2) for m in pair([1.0], [2.0], None, parameters={"size": size})]
+    assert "measure more sizes, --size 256,512,1024." in markdown_of(of(*rows))
+    rows += pair([3.0], [2.0], None, parameters={"size": 4})
+    source = markdown_of(of(*rows))
+    assert "measure more sizes" not in source
+    (row,) = (r for r in rows_of(source) if r[0] == "b" and len(r) == 6)
+    assert row[1:3] == ["2", "1: 0.500, 2: 0.500, 4: 1.50"]
+
+
+# --- the section and the pictures -------------------------------------------------------------------------------------
+
+
+def test_the_section_has_the_numbers_and_the_verdict() -> None:
+    found = of(*pair([2.0], [1.05], profile(1.05, (0, 1.0), (0, 1.0)), 1.0))
+    source = markdown_of(found)
+    (row,) = (r for r in rows_of(source) if len(r) == 12 and r[0] == "b")
+    assert row[4:] == [
+        "1.90",
+        f"{text.NOTHING} (1)",
+        "95 %",
+        "0 %, alone 0 %",
+        "cpu:0 5 %, cpu:1 5 %",
+        "95 %",
+        "1.0",
+        "simulated",
+    ]
+    assert "**b on 2 devices**: Two devices are 1.90 times as fast as one" in source
+
+
+def test_a_timeline_shows_when_each_device_worked() -> None:
+    found = of(*pair([2.0], [1.05], profile(1.05, (0, 1.0), (0, 1.0), 0.02), 1.0))
+    data = render(found)["timeline-01-matpow.svg"]
+    check_svg(data)
+    words = data.decode()
+    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b on 2 devices", "time (s)"))
+    assert render(found)["timeline-01-matpow.svg"] == data
+
+
+def test_a_timeline_says_what_it_leaves_out() -> None:
+    many = [Span(Device("cpu", i), 0.0, 1.0, "compute", "x") for i in range(20)]
+    summary = profiles.summary(many)
+    stored = Profile(**{**summary, "spans": [tuple(s) for s in summary["spans"]], "count": 25})
+    (group,) = groups(of(*pair([2.0], [1.0], stored)), None)
+    (line,) = timelines.timelines(group, 2)
+    assert len(line.rows) == 16 and line.left_out == "4 more devices and the last 5 of 25 spans"

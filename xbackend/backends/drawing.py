@@ -1,0 +1,79 @@
+"""The executed placement as a drawing: ops where they ran, transfers as edges with their bytes and their cause."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from xbackend.backends.placement import OpRecord, Placement, TransferRecord
+from xbackend.program.graph import Box, Edge, Graph, Link, bytes_text, check_size, label
+from xbackend.program.program import Program
+
+
+def executed(program: Program, placement: Placement, title: str = "") -> Graph:
+    """What was executed of a placed program, as a graph.
+
+    An op that moved says where it was asked to run, one that was fused, folded or not read says so. A transfer of the
+    program is an edge; one that the framework made of itself goes from device to device. Raises `UsageError` for a
+    program too large to be read as a drawing.
+    """
+    check_size(program)
+    records = {record.node: record for record in placement.ops}
+    made = {record.node: record for record in placement.transfers if record.node is not None}
+    boxes: list[Box] = []
+    edges: list[Edge] = []
+    place: dict[int, tuple[int, list[str]]] = {}  # node -> its box, and the transfers since then
+    for i, node in enumerate(program.nodes):
+        if node.op == "transfer":
+            box, passed = place[node.inputs[0]]
+            place[i] = (box, [*passed, _transfer(made.get(i), records.get(i))])
+            continue
+        edges += [_edge(place[j], len(boxes)) for j in node.inputs]
+        place[i] = (len(boxes), [])
+        boxes.append(_box(label(program, i), node.device or "", records.get(i)))
+    for number, i in enumerate(program.outputs):
+        edges.append(_edge(place[i], len(boxes)))
+        device = program.nodes[i].device if place[i][1] else boxes[place[i][0]].device
+        boxes.append(Box(f"result {number}", device or "", "result"))
+    for target, expression in program.updates.items():
+        source, passed = place[expression]
+        edges.append(Edge(source, place[target][0], ", ".join(["update", *passed]), "update"))
+    return Graph(title or program.name, tuple(boxes), tuple(edges), _links(placement))
+
+
+def _edge(place: tuple[int, list[str]], target: int) -> Edge:
+    source, passed = place
+    return Edge(source, target, ", then ".join(passed), "transfer" if passed else "data")
+
+
+def _transfer(made: TransferRecord | None, record: OpRecord | None) -> str:
+    if made is not None:
+        return f"{bytes_text(made.bytes)}, {made.cause}"
+    return f"no transfer seen ({record.status})" if record is not None else "no transfer seen"
+
+
+def _box(text: str, device: str, record: OpRecord | None) -> Box:
+    if record is None or record.status == "as asked":
+        return Box(text, device)
+    where = record.executed or device
+    if record.status == "moved":
+        return Box(f"{text} MOVED, asked for {record.bound}", where, "moved")
+    return Box(f"{text} ({record.status})", where, "unread" if record.status == "not read" else "inside")
+
+
+def _links(placement: Placement) -> tuple[Link, ...]:
+    """The transfers that belong to no op, counted for each way and cause."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    total: Counter[tuple[str, str, str]] = Counter()
+    for record in placement.transfers:
+        if record.node is None:
+            key = (record.source, record.target, record.cause)
+            counts[key] += 1
+            total[key] += record.bytes
+    return tuple(
+        Link(source, target, f"{_times(counts[source, target, cause])}, {bytes_text(size)}, {cause}")
+        for (source, target, cause), size in total.items()
+    )
+
+
+def _times(count: int) -> str:
+    return f"{count} transfer{'s' if count > 1 else ''}"

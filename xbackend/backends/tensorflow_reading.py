@@ -1,0 +1,322 @@
+"""What TensorFlow executed of a program, read back: where each op ran, what was sent to another device, and when.
+
+The names that a lowering gave to its ops survive TensorFlow's optimiser and partitioner, so an executed op says which
+node it belongs to. Values go from device to device as pairs of ``_Send`` and ``_Recv``, which the partitioner makes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xbackend.backends.placement import Executed, Execution, Transferred
+from xbackend.backends.tensorflow_graph import Lowering
+from xbackend.devices import Device
+from xbackend.errors import BackendError
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A value that came to a device: its name as a tensor, from where to where, its bytes, the ops that use it there.
+
+    ``op`` is TensorFlow's op that received it, ``name`` the name of that one, ``sender`` of the one that sent it.
+    """
+
+    tensor: str
+    source: Device
+    target: Device
+    bytes: int
+    users: tuple[str, ...]
+    op: str
+    name: str = ""
+    sender: str = ""
+
+
+@dataclass
+class Observed:
+    """What executed, by TensorFlow's names.
+
+    ``ops``: name to type and device. ``compiled``: those of them that XLA compiled. ``composed``: how many ops the
+    optimiser put into one, by its name. ``returned``: the devices that the outputs were on, by their position.
+    """
+
+    evidence: str
+    ops: dict[str, tuple[str, Device]] = field(default_factory=dict)
+    compiled: set[str] = field(default_factory=set)
+    composed: dict[str, int] = field(default_factory=dict)
+    received: list[Received] = field(default_factory=list)
+    returned: dict[int, Device] = field(default_factory=dict)
+
+
+def read_partitions(lowering: Lowering, traced: Any, metadata: Any, devices: Mapping[str, Device]) -> Observed:
+    """What executed of a program, from its partitioned graphs (``RunMetadata`` of a collected call).
+
+    ``traced`` is the graph that it was lowered to. Raises `BackendError` where a transfer's size is not to be found.
+    """
+    observed = Observed("partitioned graph")
+    for graph in metadata.function_graphs if metadata is not None else ():
+        nodes = [node for part in graph.partition_graphs for node in part.node]
+        if any(node.name.startswith(lowering.prefix) for node in nodes):  # else it is another function's
+            _read_ops(observed, nodes, devices)
+            _read_transfers(observed, nodes, devices, _Sizes(lowering.tf, traced, graph.post_optimization_graph))
+    return observed
+
+
+def _read_ops(observed: Observed, nodes: Iterable[Any], devices: Mapping[str, Device]) -> None:
+    for node in nodes:
+        device = devices.get(node.device)
+        if device is None or node.op in _EXCHANGES:
+            continue
+        if node.op == "_Retval":
+            observed.returned[node.attr["index"].i] = device
+            continue
+        observed.ops[node.name] = (node.op, device)
+        if "_XlaMustCompile" in node.attr and node.attr["_XlaMustCompile"].b:
+            observed.compiled.add(node.name)
+        if node.op == "_UnaryOpsComposition":
+            observed.composed[node.name] = len(node.attr["op_names"].list.s)
+
+
+# TensorFlow names a backward op after the op that it is the gradient of.
+_BACKWARD = re.compile(r"/gradients(?:_\d+)?/(.+)_grad/")
+_EXCHANGES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
+
+
+def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[str, Device], sizes: _Sizes) -> None:
+    by_name = {node.name: node for node in nodes}
+    senders = {(node.attr["tensor_name"].s, node.attr["recv_device"].s): node for node in nodes if "Send" in node.op}
+    users: dict[str, list[str]] = {}
+    for node in nodes:
+        for name in node.input:
+            users.setdefault(name.removeprefix("^").partition(":")[0], []).append(node.name)
+    for node in nodes:
+        if node.op not in ("_Recv", "_HostRecv"):
+            continue
+        sender = senders[node.attr["tensor_name"].s, node.attr["recv_device"].s]
+        tensor = sender.input[0] if ":" in sender.input[0] else f"{sender.input[0]}:0"
+        made_by = by_name[op_of(tensor)]
+        if _is_signal(made_by):
+            continue
+        if made_by.op == "_Arg":  # the runtime may have renamed it
+            tensor = sizes.traced.inputs[made_by.attr["index"].i].name
+        source, target = (devices[node.attr[end].s.decode()] for end in ("send_device", "recv_device"))
+        size = sizes.of(tensor, node.attr["tensor_type"].type)
+        uses = tuple(users.get(node.name, ()))
+        observed.received.append(Received(tensor, source, target, size, uses, node.op, node.name, sender.name))
+
+
+def _is_signal(node: Any) -> bool:
+    """Whether an op only says that another one is done: a control edge between devices sends an array of nothing."""
+    return bool(node.op == "Const" and math.prod(d.size for d in node.attr["value"].tensor.tensor_shape.dim) == 0)
+
+
+class _Sizes:
+    """The bytes of tensors, from the traced graph, or from the optimised one for what only the optimiser made."""
+
+    def __init__(self, tf: Any, traced: Any, optimised: Any) -> None:
+        self.tf, self.traced, self.optimised = tf, traced, optimised
+        self.imported: Any = None
+
+    def of(self, tensor: str, dtype: int) -> int:
+        try:
+            shape = self.traced.get_tensor_by_name(tensor).shape
+        except (KeyError, ValueError):
+            shape = self._optimised_tensor(tensor).shape
+        count = shape.num_elements()
+        if count is None:
+            raise BackendError(f"TensorFlow does not tell the shape of {tensor}, which it sent to another device")
+        return int(count) * int(self.tf.as_dtype(dtype).size)
+
+    def _optimised_tensor(self, tensor: str) -> Any:
+        if self.imported is None:
+            self.imported = self.tf.Graph()
+            with self.imported.as_default():
+                self.tf.graph_util.import_graph_def(self.optimised, name="")  # infers the shapes
+        return self.imported.get_tensor_by_name(tensor)
+
+
+def op_of(tensor: str) -> str:
+    """The name of the op that makes a tensor."""
+    return tensor.rpartition(":")[0]
+
+
+def records(lowering: Lowering, observed: Observed) -> Execution:
+    """What became of each node of the program, and the transfers that were made."""
+    if not observed.ops and not observed.returned:
+        return Execution({})  # nothing was read; that is not the same as 'merged with others'
+    return _Records(lowering, observed).execution()
+
+
+class _Records:
+    """The records of one execution."""
+
+    def __init__(self, lowering: Lowering, observed: Observed) -> None:
+        self.lowering, self.program, self.observed = lowering, lowering.program, observed
+        self.transfers: dict[int, Received] = {}  # node -> what it was executed as
+        self.shared: dict[int, int] = {}  # node -> the transfer with which its value came
+        self.claimed: dict[Received, int] = {}  # the transfers by what they were executed as
+        self.by_user: dict[str, list[Received]] = {}
+        self.by_tensor: dict[str, list[Received]] = {}
+        for received in observed.received:
+            self.by_tensor.setdefault(received.tensor, []).append(received)
+            for user in received.users:
+                self.by_user.setdefault(user, []).append(received)
+        for i, node in enumerate(self.program.nodes):
+            if node.op == "transfer":
+                self._claim(i)
+
+    def execution(self) -> Execution:
+        made = (self._transferred(received, self.claimed.get(received)) for received in self.observed.received)
+        return Execution(self._ops(), tuple(made))
+
+    def _transferred(self, found: Received, node: int | None) -> Transferred:
+        backward = self.lowering.is_backward
+        gradient = backward(op_of(found.tensor)) or (bool(found.users) and all(map(backward, found.users)))
+        return Transferred(
+            found.source,
+            found.target,
+            found.bytes,
+            node,
+            node is None and gradient,
+            f"{found.op} of {found.tensor}",
+            self.observed.evidence,
+        )
+
+    def _claim(self, i: int) -> None:
+        """Find what a transfer of the program was executed as.
+
+        Its own op takes the value that was received, or the optimiser left that op out and the value is received under
+        the name of what it was made from.
+        """
+        own, bound = op_of(self._value(i)), self.lowering.devices[i]
+        found = self.by_user.get(own, [])
+        if not found and own not in self.observed.ops:
+            came = [r for tensor in self._chain(i) for r in self.by_tensor.get(tensor, ())]
+            found = [r for r in came if r.target == bound] or came[:1]
+        for received in found:
+            if self.claimed.setdefault(received, i) == i:
+                self.transfers[i] = received
+                return
+            self.shared[i] = self.claimed[received]
+
+    def _value(self, i: int) -> str:
+        return self.lowering.values.get(i, [""])[0]
+
+    def _chain(self, i: int) -> list[str]:
+        """The tensors that a node's value comes from, itself first, through nodes that only hand it on."""
+        names, nodes = [], self.program.nodes
+        while True:
+            names += self.lowering.values.get(i, [])
+            if nodes[i].op != "transfer":
+                return names
+            (i,) = nodes[i].inputs
+
+    def _ops(self) -> dict[int, Executed]:
+        result: dict[int, Executed] = {}
+        observed, program = self.observed, self.program
+        live, constant = _needed(program), _constant(program)
+        for i, node in enumerate(program.nodes):
+            if node.op in ("input", "shared"):
+                continue
+            call, name = self.lowering.stages.get(i), op_of(self._value(i))
+            if call in observed.ops:
+                result[i] = self._compiled(call)
+            elif i in self.transfers:
+                found = self.transfers[i]
+                result[i] = Executed(found.target, f"{found.op} of {found.tensor}", observed.evidence)
+            elif i in self.shared:
+                evidence = f"its value came with the transfer of node {self.shared[i]}"
+                result[i] = Executed(self.transfers[self.shared[i]].target, "", evidence, "fused")
+            elif name in observed.ops:
+                kind, device = observed.ops[name]
+                # A transfer of what was computed while compiling receives nothing: its value is there.
+                folded = (kind == "Const" and node.op not in GENERATORS) or (node.op == "transfer" and i in constant)
+                result[i] = Executed(device, kind, observed.evidence, "folded" if folded else "")
+            elif i not in live:
+                result[i] = Executed(None, "", "its value is not used", "folded")
+            elif node.op in ("transfer", "grad"):
+                result[i] = self._handed_on(i)
+            elif i in constant:
+                result[i] = Executed(None, "", "not among the executed ops: computed while compiling", "folded")
+            else:
+                result[i] = Executed(None, "", "not among the executed ops: merged with others", "fused")
+        return {**result, **self._composed(), **self._strayed()}
+
+    def _composed(self) -> dict[int, Executed]:
+        """The nodes that the optimiser put into one op, which is named after the last of them."""
+        result: dict[int, Executed] = {}
+        for name, count in self.observed.composed.items():
+            node, (kind, device) = self.lowering.owner(name), self.observed.ops[name]
+            while node is not None and count and not self.lowering.is_backward(name):
+                result[node] = Executed(device, kind, self.observed.evidence, "fused")
+                count -= self.program.nodes[node].op != "transfer"
+                node = next(iter(self.program.nodes[node].inputs), None)
+        return result
+
+    def _is_crossing(self, name: str) -> bool:
+        """Whether an op, or the op whose gradient it is a part of, is a transfer: its gradient goes back."""
+        scopes = re.findall(rf"{self.lowering.prefix}n(\d+)", name)
+        return bool(scopes) and self.program.nodes[int(scopes[-1])].op == "transfer"
+
+    def _strayed(self) -> dict[int, Executed]:
+        """The gradients whose backward ops ran elsewhere than the ops that they are the gradients of."""
+        result: dict[int, Executed] = {}
+        for name, (kind, device) in self.observed.ops.items():
+            node, match = self.lowering.owner(name), _BACKWARD.search(name)
+            if node is None or match is None or kind == "Const":
+                continue
+            forward = self.observed.ops.get(match[1])
+            if forward is not None and forward[1] != device and not self._is_crossing(match[1]):
+                evidence = f"{self.observed.evidence}: {match[1]} ran on {forward[1]}, its backward op {name} did not"
+                result[node] = Executed(device, kind, evidence, "moved")
+        return result
+
+    def _compiled(self, call: str) -> Executed:
+        """A node inside of a stage. The name of the call says which stage it is."""
+        kind, device = self.observed.ops[call]
+        by = "XLA computation" if call in self.observed.compiled else kind
+        return Executed(device, f"{by} {call}", self.observed.evidence, "fused")
+
+    def _handed_on(self, i: int) -> Executed:
+        """A node that only hands a value on leaves no op of its own where sending and receiving do the work."""
+        bound, observed = self.lowering.devices[i], self.observed
+        for position, output in enumerate(self.program.outputs):
+            if output == i and position in observed.returned:
+                return Executed(observed.returned[position], "_Retval", observed.evidence)
+        there: dict[Device, str] = {}
+        for tensor in self._chain(i):
+            there.update((r.target, r.op) for r in self.by_tensor.get(tensor, ()))
+            if op_of(tensor) in observed.ops:
+                kind, device = observed.ops[op_of(tensor)]
+                there.setdefault(device, kind)
+                break
+        for device in sorted(there, key=lambda d: (d != bound, "Recv" not in there[d], str(d))):
+            return Executed(device, there[device], observed.evidence)
+        return Executed(None, "", "not among the executed ops: merged with others", "fused")
+
+
+def _needed(program: Program) -> set[int]:
+    """The nodes whose values the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
+    found = {*program.outputs, *program.updates.values()}
+    todo = list(found)
+    while todo:
+        node = program.nodes[todo.pop()]
+        for i in node.inputs if node.op != "grad" else ():
+            if i not in found:
+                found.add(i)
+                todo.append(i)
+    return found
+
+
+def _constant(program: Program) -> set[int]:
+    """The nodes whose value depends neither on an argument nor on a shared variable."""
+    found: set[int] = set()
+    for i, node in enumerate(program.nodes):
+        if node.op not in ("input", "shared") and found.issuperset(node.inputs):
+            found.add(i)
+    return found

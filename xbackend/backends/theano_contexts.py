@@ -1,0 +1,108 @@
+"""Theano's contexts: Debian's pygpu made importable, and a context for each device of CUDA or of PoCL.
+
+libgpuarray drives CUDA devices and OpenCL devices. PoCL (https://portablecl.org) makes the CPU an OpenCL device, and as
+many of them as asked for. pygpu has no package that still builds, but Debian has one for its own Python.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from xbackend.backends import system
+from xbackend.devices import Device
+from xbackend.errors import BackendUnavailable, DeviceUnavailable
+
+HOST = Device("cpu", 0, job="host")
+"""Where ops run that Theano has no version of for its contexts: the process itself, which is no device of ours."""
+
+
+def prepare(backend: str, devices: int, threads: int | None) -> None:
+    """Before Theano is imported: PoCL told how many devices to make, pygpu importable.
+
+    Raises `BackendUnavailable` with the packages that are missing.
+    """
+    os.environ.setdefault("POCL_DEVICES", " ".join(["pthread"] * devices))
+    if threads is not None:
+        os.environ["POCL_MAX_PTHREAD_COUNT"] = str(threads)
+    lacking = system.missing(system.GPUARRAY)
+    if lacking and importlib.util.find_spec("pygpu") is None:
+        raise BackendUnavailable(
+            f"backend {backend} needs packages of the system that are not there: {', '.join(lacking)}; "
+            f"{system.remedy(lacking)}"
+        )
+    if importlib.util.find_spec("pygpu") is None:
+        _expose_pygpu(backend)
+
+
+def _expose_pygpu(backend: str) -> None:
+    """Import Debian's pygpu, and nothing else of the folder that it is in: its NumPy must not come before ours."""
+    folder = Path("/usr/lib/python3/dist-packages/pygpu")
+    spec = importlib.util.spec_from_file_location(
+        "pygpu", folder / "__init__.py", submodule_search_locations=[str(folder)]
+    )
+    assert spec is not None and spec.loader is not None, "a file's path always has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["pygpu"] = module
+    try:
+        spec.loader.exec_module(module)
+    except ImportError as error:
+        del sys.modules["pygpu"]
+        raise BackendUnavailable(
+            f"backend {backend} needs pygpu, and that in {folder} cannot be imported by Python "
+            f"{sys.version_info[0]}.{sys.version_info[1]}: {error}; it is built for Debian's own Python"
+        ) from error
+
+
+def start(backend: str, gpuarray: ModuleType, wanted: int) -> Mapping[Device, Any]:
+    """A context of pygpu for each device, registered with Theano under the device's name.
+
+    ``gpuarray`` is `theano.gpuarray`. The devices of CUDA where there are any, else those of PoCL.
+    Raises `DeviceUnavailable`, `BackendUnavailable`.
+    """
+    names = _cuda() or _pocl(backend, wanted)
+    devices = {Device.parse(ours): theirs for ours, theirs in names.items()}
+    if sum(d.kind == "cpu" for d in devices) < wanted and wanted > 1:
+        raise DeviceUnavailable(
+            f"backend {backend} was asked for virtual_devices={wanted}, and has "
+            f"{', '.join(map(str, devices))}: they are made by PoCL when it starts (POCL_DEVICES="
+            f"{os.environ['POCL_DEVICES']!r}); open it with isolated=True"
+        )
+    for device, theirs in devices.items():
+        try:
+            gpuarray.init_dev(theirs, str(device), preallocate=0)
+        except Exception as error:  # pygpu's errors are plain exceptions with the driver's words
+            raise BackendUnavailable(
+                f"backend {backend} cannot use {theirs}: {type(error).__name__}: {error}; clinfo shows what OpenCL has"
+            ) from error
+    gpuarray.use("")
+    return {device: gpuarray.get_context(str(device)) for device in devices}
+
+
+def _cuda() -> dict[str, str]:
+    from pygpu.gpuarray import GpuArrayException, count_devices
+
+    try:
+        return {f"gpu:{i}": f"cuda{i}" for i in range(count_devices("cuda", 0))}
+    except GpuArrayException:  # no libcuda, or no device: the ordinary case of a machine without a GPU
+        return {}
+
+
+def _pocl(backend: str, wanted: int) -> dict[str, str]:
+    from pygpu.gpuarray import GpuArrayException, count_devices, count_platforms, init
+
+    try:
+        for platform in range(count_platforms("opencl")):
+            if init(f"opencl{platform}:0").devname.startswith(("pthread", "cpu", "basic")):
+                found = count_devices("opencl", platform)
+                return {f"cpu:{i}": f"opencl{platform}:{i}" for i in range(min(found, wanted))}
+    except GpuArrayException as error:
+        raise BackendUnavailable(f"backend {backend} found no device of OpenCL: {error}; clinfo shows why") from error
+    raise BackendUnavailable(
+        f"backend {backend} found neither a device of CUDA nor one of PoCL; {system.remedy(['pocl-opencl-icd'])}"
+    )

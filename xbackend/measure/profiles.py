@@ -1,0 +1,108 @@
+"""What the devices did when: profiled executions, taken beside the framework after the timed rounds, and their shares.
+
+Imports the standard library only: it runs inside the worker.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from xbackend.backends.placement import Span
+from xbackend.errors import TimingError, XBackendError
+
+if TYPE_CHECKING:
+    from xbackend.backends.base import Executable, Value
+
+TAKEN = 3  # profiles, of which the one of median length counts
+KEPT = 500  # spans that are stored: more cannot be told apart in a picture
+
+Stretch = tuple[float, float]
+
+
+def take(executable: Executable, values: Sequence[Value], seconds: float) -> dict[str, Any]:
+    """Profile a few executions, fewer where they would take longer than ``seconds``; updates take effect as always.
+
+    Returns ``profile``, a `Profile` as plain data, or `None`, and then ``unprofiled`` says why.
+    """
+    try:
+        start = time.perf_counter()
+        found = [_checked(executable.profile(*values))]
+        if time.perf_counter() - start < seconds / TAKEN:
+            # The first one may have had to prepare something.
+            found = [_checked(executable.profile(*values)) for _ in range(TAKEN)]
+    except XBackendError as error:
+        return {"profile": None, "unprofiled": str(error)}
+    found.sort(key=wall)
+    return {"profile": {**summary(found[len(found) // 2]), "taken": len(found)}, "unprofiled": ""}
+
+
+def _checked(spans: Sequence[Span]) -> Sequence[Span]:
+    """The spans, if they can be right. Raises `TimingError`."""
+    if not any(span.kind == "compute" for span in spans):
+        raise TimingError("the profile has no span in which a device computed")
+    for span in spans:
+        if not (math.isfinite(span.start) and span.start <= span.end < math.inf):
+            raise TimingError(
+                f"the profile has a span from {span.start} to {span.end} s ({span.what} on {span.device})"
+            )
+    return spans
+
+
+def summary(spans: Sequence[Span]) -> dict[str, Any]:
+    """A profile as plain data: `xbackend.measure.results.Profile` without ``taken``."""
+    begin = min(0.0, *(span.start for span in spans))
+    computing: dict[str, list[Stretch]] = {}
+    for span in spans:
+        if span.kind == "compute":
+            computing.setdefault(str(span.device), []).append((span.start, span.end))
+    merged = {device: union(stretches) for device, stretches in sorted(computing.items())}
+    transfers = union((span.start, span.end) for span in spans if span.kind == "transfer")
+    covered = union(stretch for stretches in merged.values() for stretch in stretches)
+    ordered = sorted(spans, key=lambda span: (span.start, span.end, str(span.device)))
+    return {
+        "wall": wall(spans),
+        "busy": {device: length(stretches) for device, stretches in merged.items()},
+        "transfers": length(transfers),
+        "exposed": length(transfers) - length(overlap([transfers, covered])),
+        "together": length(overlap(merged.values())),
+        "count": len(spans),
+        "spans": [[str(s.device), s.start - begin, s.end - begin, s.kind, s.what] for s in ordered[:KEPT]],
+    }
+
+
+def wall(spans: Sequence[Span]) -> float:
+    """Seconds from the start of the execution (or of a span before it) to the end of the last span."""
+    return max(span.end for span in spans) - min(0.0, *(span.start for span in spans))
+
+
+def union(stretches: Iterable[Stretch]) -> list[Stretch]:
+    """The same stretches without overlap, in order."""
+    merged: list[Stretch] = []
+    for start, end in sorted(stretches):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def overlap(many: Iterable[Sequence[Stretch]]) -> list[Stretch]:
+    """Where at least two of these sequences, each without overlap in itself, have a stretch."""
+    # At one moment ends come before beginnings: what only touches does not overlap.
+    events = sorted((moment, step) for stretches in many for s, e in stretches for moment, step in ((s, 1), (e, -1)))
+    found, depth, since = list[Stretch](), 0, 0.0
+    for moment, step in events:
+        if depth + step == 2 and step > 0:
+            since = moment
+        elif depth == 2 and step < 0:
+            found.append((since, moment))
+        depth += step
+    return found
+
+
+def length(stretches: Iterable[Stretch]) -> float:
+    """Seconds of stretches that do not overlap."""
+    return math.fsum(end - start for start, end in stretches)

@@ -1,0 +1,149 @@
+"""What a drawing shows, as plain data: boxes by device and the edges between them, for a program or an execution of it.
+
+One palette for all drawings and plots: each colour is at least three times as light or dark as a white page and as a
+dark one, and text stands on a light fill of its own, so that a drawing is readable on both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from xbackend.errors import UsageError
+from xbackend.program.program import Program
+
+LARGEST = 400  # nodes
+
+# Outline and fill.
+PALETTE = (
+    *(("#3b82f6", "#dbeafe"), ("#d97706", "#fef0d5"), ("#16a34a", "#dcf5e3"), ("#dc4c4c", "#fde2e2")),
+    *(("#9d6bdb", "#ede4fa"), ("#0d9488", "#d5f3f0"), ("#db5a9e", "#fbe3ef"), ("#8a8a1f", "#f3f3cf")),
+    *(("#708090", "#e5e9ed"), ("#a0522d", "#f3e2d9"), ("#0891b2", "#d6f1f7")),
+)
+INK, GREY = "#111827", "#767676"
+
+# What may be special about a box: `moved` ran elsewhere than asked, `inside` is part of another op or was computed
+# while compiling, `unread` ran where the framework does not tell, `result` is no op but what the function returns.
+MARKS = ("", "moved", "inside", "unread", "result")
+KINDS = ("data", "transfer", "update")
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """An op, an argument, a shared variable or a result, on a device."""
+
+    text: str
+    device: str
+    mark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """From box to box, by position; ``kind`` is one of `KINDS`. Only an update may go backwards."""
+
+    source: int
+    target: int
+    text: str = ""
+    kind: str = "data"
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """From device to device, for a transfer that belongs to no op of the program."""
+
+    source: str
+    target: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A drawing as data."""
+
+    title: str
+    boxes: tuple[Box, ...]
+    edges: tuple[Edge, ...]
+    links: tuple[Link, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; what is at its default is left out."""
+
+        def plain(record: Box | Edge | Link) -> dict[str, Any]:
+            return {f.name: v for f in fields(record) if (v := getattr(record, f.name)) != f.default}
+
+        lists = {"boxes": list(map(plain, self.boxes)), "edges": list(map(plain, self.edges))}
+        return {"title": self.title, **lists, "links": list(map(plain, self.links))}
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices of the boxes and links, in the order of their names and numbers."""
+        ends = [end for link in self.links for end in (link.source, link.target)]
+        return ordered([*(box.device for box in self.boxes), *ends])
+
+    @property
+    def sound(self) -> bool:
+        """Whether it can be drawn, which that of a damaged file may not be: not too many boxes, marks and kinds that
+        there are, every edge with its two boxes, and only updates going backwards."""
+        count = len(self.boxes)
+        ends = all(0 <= e.source < count and 0 <= e.target < count for e in self.edges)
+        forwards = all(e.kind in KINDS and (e.source < e.target or e.kind == "update") for e in self.edges)
+        return count <= 2 * LARGEST and ends and forwards and all(box.mark in MARKS for box in self.boxes)
+
+
+def ordered(devices: Iterable[str]) -> tuple[str, ...]:
+    """Each device once, ``cpu:2`` before ``cpu:10``."""
+
+    def key(device: str) -> list[tuple[int, str]]:
+        parts = re.split(r"([0-9]+)", device)
+        # Numbers of equal length compare as text does.
+        return [(len(part.lstrip("0")), part) if i % 2 else (0, part) for i, part in enumerate(parts)]
+
+    return tuple(sorted(dict.fromkeys(devices), key=key))
+
+
+def colours(devices: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """The outline and the fill of each of these devices."""
+    return {device: PALETTE[i % len(PALETTE)] for i, device in enumerate(ordered(devices))}
+
+
+def bytes_text(count: int) -> str:
+    """Bytes in words: ``24 bytes``, ``1.5 MiB``."""
+    if count < 1024:
+        return f"{count} bytes"
+    value, units = count / 1024, ["KiB", "MiB", "GiB"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        del units[0]
+    return f"{value:.4g} {units[0]}"
+
+
+def label(program: Program, position: int) -> str:
+    """A node in words: its op, its name if it has one, dtype and shape."""
+    node = program.nodes[position]
+    name = f" {node.params['name']}" if "name" in node.params else ""
+    return f"{node.op}{name} {node.dtype}[{','.join(map(str, node.shape))}]"
+
+
+def check_size(program: Program) -> None:
+    """Raises `UsageError` for a program too large to be read as a drawing."""
+    if len(program.nodes) > LARGEST:
+        raise UsageError(f"the program has {len(program.nodes)} nodes; a drawing of more than {LARGEST} shows nothing")
+
+
+def of_program(program: Program, title: str = "") -> Graph:
+    """The program as it asks to be placed, or as it was bound. Raises `UsageError` for one that is too large."""
+    check_size(program)
+    nodes = program.nodes
+    boxes = [Box(label(program, i), node.device or "default device") for i, node in enumerate(nodes)]
+    edges = []
+    for i, node in enumerate(nodes):
+        crossing = node.op == "transfer" and nodes[node.inputs[0]].device != node.device
+        text = bytes_text(node.aval.nbytes) if crossing else ""
+        edges += [Edge(j, i, text, "transfer" if crossing else "data") for j in node.inputs]
+    for number, i in enumerate(program.outputs):
+        edges.append(Edge(i, len(boxes)))
+        boxes.append(Box(f"result {number}", boxes[i].device, "result"))
+    edges += [Edge(expression, target, "update", "update") for target, expression in program.updates.items()]
+    return Graph(title or program.name, tuple(boxes), tuple(edges))

@@ -1,0 +1,248 @@
+"""Graphs as SVG: a column for each device, a row for each step from the inputs down; no program is needed to draw it.
+
+The layers are those of Sugiyama's method (Sugiyama, Tagawa, Toda 1981: longest path, barycentres); a value that is read
+several rows further down runs along a track of its own beside the boxes, one for all who read it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from itertools import product
+
+from xbackend.program.graph import GREY, INK, Box, Edge, Graph, colours
+
+_LETTER = 6.6  # pixels that a letter of 11 px takes, on the wide side
+_ROW, _HEIGHT = 62, 28
+_GAP, _TRACK, _MARGIN = 18, 14, 14
+_HEAD = 58  # title and names of the devices
+_DASHES = {"inside": ' stroke-dasharray="5 4"', "unread": ' stroke-dasharray="1 4"'}
+
+
+def _text(text: str) -> str:
+    """Text that XML can hold and that cannot turn the direction of writing."""
+    return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
+
+
+@dataclass
+class _Layout:
+    """Where everything of one graph stands, in pixels from its own upper left corner."""
+
+    graph: Graph
+    layers: list[int] = field(default_factory=list)
+    x: list[float] = field(default_factory=list)  # centre of each box
+    tracks: dict[int, float] = field(default_factory=dict)  # x of the track of a box whose value is read further down
+    lanes: list[tuple[str, float, float]] = field(default_factory=list)  # device, left, width
+    width: float = 0.0
+    height: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.box_width = [max(60.0, len(b.text) * _LETTER + 16) for b in self.graph.boxes]
+        self.flow = [e for e in dict.fromkeys(self.graph.edges) if e.kind != "update"]
+        self._layer()
+        columns = self._columns()
+        ends: dict[int, int] = {}
+        for e in self.flow:
+            if self.layers[e.target] > self.layers[e.source] + 1:
+                ends[e.source] = max(ends.get(e.source, 0), self.layers[e.target])
+        self.x = [0.0] * len(columns)
+        left = float(_MARGIN)
+        for device in self.graph.devices:
+            left = self._lane(device, left, columns, ends)
+        self.width = max(left, 2 * _MARGIN + len(self.graph.title) * _LETTER * 1.2)
+        self.height = _HEAD + (max(self.layers, default=0) + 1) * _ROW + 22 * len(self.graph.links) + _MARGIN
+
+    def _layer(self) -> None:
+        """Longest path from the top; what has no input stands right above its first reader."""
+        count = len(self.graph.boxes)
+        self.layers = [0] * count
+        fed = {e.target for e in self.flow}
+        for e in sorted(self.flow, key=lambda e: e.target):
+            self.layers[e.target] = max(self.layers[e.target], self.layers[e.source] + 1)
+        for i in range(count):
+            readers = [self.layers[e.target] for e in self.flow if e.source == i]
+            if i not in fed and readers:
+                self.layers[i] = min(readers) - 1
+
+    def _columns(self) -> list[int]:
+        """The place of each box in its row of its lane, by the mean place of what it reads."""
+        rows: dict[tuple[str, int], list[int]] = {}
+        for i, box in enumerate(self.graph.boxes):
+            rows.setdefault((box.device, self.layers[i]), []).append(i)
+        read: dict[int, list[int]] = {}
+        for e in self.flow:
+            read.setdefault(e.target, []).append(e.source)
+        columns = [0] * len(self.graph.boxes)
+        for (device, _), members in sorted(rows.items(), key=lambda row: row[0][1]):
+            near = {i: [columns[j] for j in read.get(i, ()) if self.graph.boxes[j].device == device] for i in members}
+            members.sort(key=lambda i: (sum(near[i]) / len(near[i]) if near[i] else i, i))
+            for column, i in enumerate(members):
+                columns[i] = column
+        return columns
+
+    def _lane(self, device: str, left: float, columns: list[int], ends: dict[int, int]) -> float:
+        """Places the boxes and tracks of a device; returns where the next lane begins."""
+        members = [i for i, box in enumerate(self.graph.boxes) if box.device == device]
+        step = max((self.box_width[i] for i in members), default=0.0) + _GAP
+        for i in members:
+            self.x[i] = left + step * (columns[i] + 0.5)
+        width = step * (max((columns[i] for i in members), default=0) + 1)
+        free: list[int] = []  # the last row of each track
+        for i in sorted((i for i in members if i in ends), key=lambda i: (self.layers[i], i)):
+            track = next((t for t, last in enumerate(free) if last <= self.layers[i]), len(free))
+            free[track : track + 1] = [ends[i]]
+            self.tracks[i] = left + width + _TRACK * (track + 0.5)
+        width = max(width + _TRACK * len(free), len(device) * _LETTER + _GAP)
+        self.lanes.append((device, left, width))
+        return left + width + _MARGIN
+
+    def top(self, i: int) -> float:
+        """The upper edge of a box."""
+        return _HEAD + self.layers[i] * _ROW + (_ROW - _HEIGHT) / 2
+
+    def rectangle(self, i: int) -> tuple[float, float, float, float]:
+        """Left, top, right and bottom of a box."""
+        half, top = self.box_width[i] / 2, self.top(i)
+        return self.x[i] - half, top, self.x[i] + half, top + _HEIGHT
+
+
+def _box(box: Box, x: float, y: float, width: float, colour: tuple[str, str]) -> str:
+    outline, fill = colour
+    radius = _HEIGHT / 2 if box.mark == "result" else 4
+    thick = 3.5 if box.mark == "moved" else 1.2
+    return (
+        f'<rect x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" height="{_HEIGHT}" rx="{radius}" fill="{fill}" '
+        f'stroke="{outline}" stroke-width="{thick}"{_DASHES.get(box.mark, "")}/>'
+        f'<text x="{x:.1f}" y="{y + _HEIGHT / 2 + 4:.1f}" fill="{INK}" text-anchor="middle">{_text(box.text)}</text>'
+    )
+
+
+def _line(path: str, colour: str, kind: str, arrow: bool = True) -> str:
+    looks = {"transfer": ' stroke-width="2.2"', "update": ' stroke-dasharray="4 3"'}.get(kind, "")
+    end = ' marker-end="url(#arrow)"' if arrow else ""
+    return f'<path d="{path}" fill="none" stroke="{colour}"{looks}{end}/>'
+
+
+class _Lines:
+    """The edges of a layout: lines first, then what is written on them, where it covers nothing if there is room."""
+
+    def __init__(self, layout: _Layout, palette: dict[str, tuple[str, str]]) -> None:
+        self.layout, self.palette = layout, palette
+        self.lines: list[str] = []
+        self.notes: list[str] = []
+        self.covered = [layout.rectangle(i) for i in range(len(layout.graph.boxes))]
+        self.with_track = set[int]()
+
+    def draw(self) -> list[str]:
+        """All edges."""
+        entries: dict[int, list[Edge]] = {}
+        for e in self.layout.flow:
+            entries.setdefault(e.target, []).append(e)
+        for edges in entries.values():
+            edges.sort(key=lambda e: self.layout.tracks.get(e.source, self.layout.x[e.source]))
+            for number, e in enumerate(edges):
+                self._edge(e, (number - (len(edges) - 1) / 2) * 12)
+        for e in self.layout.graph.edges:
+            if e.kind == "update":
+                self._update(e)
+        return self.lines + self.notes
+
+    def _edge(self, e: Edge, aside: float) -> None:
+        """An edge that enters its box ``aside`` of the middle."""
+        layout = self.layout
+        x, y = layout.x[e.target] + aside, layout.top(e.target) - 2
+        from_x, from_y = layout.x[e.source], layout.top(e.source) + _HEIGHT
+        if layout.layers[e.target] > layout.layers[e.source] + 1:
+            self._track(e.source)
+            from_x, from_y = layout.tracks[e.source], y - 28
+        colour = self.palette[layout.graph.boxes[e.source].device][0] if e.kind == "transfer" else GREY
+        bow = (y - from_y) / 2
+        curve = ((from_x, from_y), (from_x, from_y + bow), (x, y - bow), (x, y))
+        self._curve(curve, colour, e)
+
+    def _track(self, source: int) -> None:
+        """The way of a value down to its last reader, drawn once."""
+        if source in self.with_track:
+            return
+        self.with_track.add(source)
+        layout = self.layout
+        x, y, track = layout.x[source], layout.top(source) + _HEIGHT, layout.tracks[source]
+        last = max(layout.top(e.target) for e in layout.flow if e.source == source) - 30
+        bend = f"M{x:.1f} {y:.1f}C{x:.1f} {y + 18:.1f} {track:.1f} {y + 8:.1f} {track:.1f} {y + 30:.1f}V{last:.1f}"
+        self.lines.append(_line(bend, GREY, "data", arrow=False))
+
+    def _update(self, e: Edge) -> None:
+        layout = self.layout
+        x1, x2 = (layout.x[i] + layout.box_width[i] / 2 for i in (e.source, e.target))
+        y1, y2 = (layout.top(i) + _HEIGHT / 2 for i in (e.source, e.target))
+        out = max(x1, x2) + 30
+        self._curve(((x1, y1), (out, y1), (out, y2), (x2 + 2, y2)), GREY, e)
+
+    def _curve(self, curve: Sequence[tuple[float, float]], colour: str, e: Edge) -> None:
+        start, *rest = (f"{x:.1f} {y:.1f}" for x, y in curve)
+        self.lines.append(_line(f"M{start}C{' '.join(rest)}", colour, e.kind))
+        if e.text:
+            self._note(e.text, curve)
+
+    def _note(self, text: str, curve: Sequence[tuple[float, float]]) -> None:
+        """Text on a curve: in its middle, or where on or beside it it covers neither a box nor another text."""
+        width, places = len(text) * _LETTER * 0.9 + 8, []
+        for beside, t in product((0, -9, 9), (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8, 0.1, 0.9)):
+            weights = ((1 - t) ** 3, 3 * t * (1 - t) ** 2, 3 * t * t * (1 - t), t**3)
+            x = max(sum(w * point[0] for w, point in zip(weights, curve, strict=True)), width / 2 + 2)
+            y = beside + sum(w * point[1] for w, point in zip(weights, curve, strict=True))
+            places.append((x - width / 2, y - 8, x + width / 2, y + 8))
+        place = next((p for p in places if not any(_meet(p, other) for other in self.covered)), places[0])
+        self.covered.append(place)
+        left, top, right, _ = place
+        self.notes.append(
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="16" rx="3" fill="#ffffff" '
+            f'stroke="{GREY}" stroke-width="0.6"/><text x="{(left + right) / 2:.1f}" y="{top + 12:.1f}" fill="{INK}" '
+            f'font-size="10" text-anchor="middle">{_text(text)}</text>'
+        )
+
+
+def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    """Whether two rectangles (left, top, right, bottom) have a point in common."""
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _panel(layout: _Layout, palette: dict[str, tuple[str, str]]) -> list[str]:
+    graph = layout.graph
+    bottom = layout.height - 22 * len(graph.links) - _MARGIN
+    parts = [f'<text x="{_MARGIN}" y="20" fill="{GREY}" font-size="13" font-weight="bold">{_text(graph.title)}</text>']
+    for device, left, width in layout.lanes:
+        outline = palette[device][0]
+        parts.append(
+            f'<rect x="{left - 4:.1f}" y="32" width="{width + 4:.1f}" height="{bottom - 32:.1f}" rx="6" fill="none" '
+            f'stroke="{outline}" stroke-width="0.8"/>'
+            f'<text x="{left + 4:.1f}" y="48" fill="{outline}" font-weight="bold">{_text(device)}</text>'
+        )
+    parts += _Lines(layout, palette).draw()
+    for i, box in enumerate(graph.boxes):
+        parts.append(_box(box, layout.x[i], layout.top(i), layout.box_width[i], palette[box.device]))
+    for number, link in enumerate(graph.links):
+        words = f"{link.source} to {link.target}: {link.text}"
+        parts.append(f'<text x="{_MARGIN}" y="{bottom + 18 + 22 * number:.1f}" fill="{GREY}">{_text(words)}</text>')
+    return parts
+
+
+def svg(graphs: Sequence[Graph], title: str = "") -> str:
+    """Graphs side by side as one SVG, the same text for the same graphs; a device has one colour in all of them."""
+    palette = colours(device for graph in graphs for device in graph.devices)
+    layouts = [_Layout(graph) for graph in graphs]
+    width = sum(layout.width for layout in layouts) + _MARGIN
+    height = max((layout.height for layout in layouts), default=0.0)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
+        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="11">',
+        f"<title>{_text(title or ' and '.join(graph.title for graph in graphs))}</title>",
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" '
+        f'markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0L8 4L0 8z" fill="{GREY}"/></marker></defs>',
+    ]
+    left = 0.0
+    for layout in layouts:
+        parts += [f'<g transform="translate({left:.1f} 0)">', *_panel(layout, palette), "</g>"]
+        left += layout.width
+    return "\n".join([*parts, "</svg>"]) + "\n"

@@ -1,0 +1,67 @@
+"""What pictures are drawn on: SVG, the same bytes for the same data, readable on light and dark pages, self-contained.
+
+matplotlib is imported when the first plot is drawn. Text stays text, so that it can be searched and takes the reader's
+font; the background is transparent, text and axes are a grey that stands out from white and from black alike.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from xbackend.program.graph import GREY, PALETTE
+from xbackend.report import text
+
+COLOURS = tuple(outline for outline, _ in PALETTE)
+_STYLE: Any = {
+    "axes.edgecolor": GREY,
+    "axes.labelcolor": GREY,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlecolor": GREY,
+    "font.size": 10,
+    "grid.alpha": 0.25,
+    "grid.color": GREY,
+    "legend.frameon": False,
+    "legend.labelcolor": GREY,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "xbackend",
+    "text.color": GREY,
+    "text.parse_math": False,
+    "xtick.color": GREY,
+    "ytick.color": GREY,
+}
+
+
+@contextmanager
+def canvas(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
+    """A figure of so many inches and what turns it into SVG with a title, under settings of its own."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(), warnings.catch_warnings():
+        # Scripts that DejaVu lacks are laid out with a box and shown in the reader's own font.
+        warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
+        mpl.rcdefaults()
+        mpl.rcParams.update(_STYLE)
+        figure = Figure(figsize=(width, height), layout="constrained")
+        FigureCanvasSVG(figure)
+
+        def finish(title: str) -> bytes:
+            file = io.BytesIO()
+            metadata = {"Title": text.plain(title), "Date": None, "Creator": None, "Format": None, "Type": None}
+            figure.savefig(file, format="svg", transparent=True, metadata=metadata)
+            return _tidy(file.getvalue().decode())
+
+        yield figure, finish
+
+
+def _tidy(svg: str) -> bytes:
+    """Without the type declaration and the metadata, which name addresses that a viewer might fetch."""
+    svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
+    return re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL).encode()

@@ -1,0 +1,275 @@
+"""One device against several: the numbers, why they are so in words, and from which size several devices pay."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xbackend.measure.loop import FOREIGN
+from xbackend.measure.results import Results
+from xbackend.measure.scaling import ENOUGH_PROCESSES, ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
+from xbackend.report import text, timelines
+from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
+from xbackend.report.candidates import Group
+from xbackend.report.pictures import Pictures
+
+_CLOSE = 0.05  # a speed-up this near to 1 is none
+_MUCH = 0.2  # of the time: a transfer share worth a word
+_ALTERNATE = 0.25  # of the shorter one's work: less of it at once, and devices work one after the other
+_WAITING = 0.4  # of the time: an idle share worth a word, beyond what the transfers explain
+_FULL = 0.8  # of the cores: kept busy by one device, a second finds no free one
+_LOST = 0.8  # efficiency below which the words say where the rest went
+_ROUGH = 2.0  # times the timed execution: the shares of such a profile are rough
+
+READING = (
+    "Speed-up: the median on one device divided by the median on several. Interval: 95 %, bootstrapped over processes; "
+    f"with fewer than {ENOUGH_PROCESSES} a side there is none. A speed-up within 5 % of 1 is called no gain. "
+    "Efficiency: speed-up divided by the number of devices. The shares are of a profiled execution, the medians over "
+    "the processes. Transfers: the part of its time in which at least one was under way; alone: the part in which, "
+    "besides, no device computed. Idle: the part in which a device computed nothing. At once: the part in which at "
+    "least two devices computed. Cores of one: how many cores one device alone keeps busy. Simulated devices are CPU "
+    "devices of one process, which share its cores; real ones do not."
+)
+_HEADERS = (
+    *("backend", "devices", "one device", "several", "speed-up", "interval (processes)", "efficiency", "transfers"),
+    *("idle", "at once", "cores of one", "devices are"),
+)
+_FIT_HEADERS = ("backend", "devices", "speed-up by size", "several devices pay", "the line reaches 1 at", "residual")
+
+
+def percent(part: float) -> str:
+    """A part of 1 in percent."""
+    return f"{100 * part:.0f} %"
+
+
+def outcome(s: Scaling) -> str:
+    """``faster``, ``slower``, ``same``, or ``unclear`` where the interval holds 1 and the speed-up is far from it."""
+    if 1 / (1 + _CLOSE) <= s.speedup <= 1 + _CLOSE:
+        return "same"
+    if s.interval is not None and s.interval[0] <= 1 <= s.interval[1]:
+        return "unclear"
+    return "faster" if s.speedup > 1 else "slower"
+
+
+def verdict(s: Scaling, cores: int) -> str:
+    """What the numbers of a scaling say, and why; ``cores`` is how many the machine has."""
+    result, times = outcome(s), text.number(s.speedup)
+    between = " to ".join(map(text.number, s.interval or ()))
+    many = "two devices" if s.devices == 2 else f"{s.devices} devices"
+    heads = {
+        "faster": f"{many} are {times} times as fast as one",
+        "same": f"{many} are no faster than one ({times} times as fast)",
+        "slower": f"{many} are slower than one ({times} times as fast)",
+        "unclear": f"whether {many} are faster is not clear ({times} times as fast, interval {between})",
+    }
+    said = f"{heads[result]}: {_why(s, cores, result)}."
+    if s.foreign_cores is not None and s.foreign_cores > FOREIGN:
+        busy = text.number(s.foreign_cores, 2)
+        said = f"doubtful, as other processes kept {busy} cores busy meanwhile (end them and measure again): {said}"
+    return " ".join([said[0].upper() + said[1:], *_lost(s, cores, result), *_rough(s)])
+
+
+def _why(s: Scaling, cores: int, result: str) -> str:
+    if s.shares is not None and result in ("faster", "unclear"):
+        return _busy(s)
+    causes = _causes(s, cores) if result in ("same", "slower") else []
+    if causes:
+        return "; ".join(causes)
+    if s.shares is None:
+        return f"there is no profile that would say why ({text.plain(s.unprofiled)})"
+    return f"the profile does not say why, {_busy(s)}"
+
+
+def _lost(s: Scaling, cores: int, result: str) -> list[str]:
+    """Where the rest of a gain went, or what is odd about it."""
+    if result != "faster" or s.shares is None:
+        return []
+    if _in_turn(s):
+        return [
+            "Devices that work one after the other gain nothing by being several: the difference comes from elsewhere, "
+            "noise between processes included; measure more of them."
+        ]
+    if s.efficiency < _LOST:
+        return [f"What is lost: {'; '.join(_causes(s, cores)) or 'the profile does not say where'}."]
+    return []
+
+
+def _rough(s: Scaling) -> list[str]:
+    """That a profile was much slower than what was timed."""
+    if s.shares is None or s.shares.wall <= _ROUGH * s.seconds_of_many:
+        return []
+    slower = text.number(s.shares.wall / s.seconds_of_many, 2)
+    return [f"The profiled execution took {slower} times as long as the timed ones, so its shares are rough."]
+
+
+def _busy(s: Scaling) -> str:
+    """How much of the time the devices computed."""
+    if s.shares is None:
+        return "how busy the devices are is not known"
+    busy = [1 - idle for idle in s.shares.idle.values()]
+    together = f"{'both' if len(busy) == 2 else 'at least two'} at once {percent(s.shares.together)}"
+    if len(busy) > 1 and max(busy) - min(busy) <= _CLOSE:
+        who = "both are" if len(busy) == 2 else "all are"
+        part = percent(min(busy))
+    elif len(busy) <= 4:
+        names = [f"{text.plain(d)} is busy {percent(1 - idle)}" for d, idle in s.shares.idle.items()]
+        return f"{text.join(names)} of the time, {together}"
+    else:
+        who, part = "they are", f"{percent(min(busy))} to {percent(max(busy))}"
+    return f"{who} busy {part} of the time, {together}"
+
+
+def _causes(s: Scaling, cores: int) -> list[str]:
+    """What keeps several devices from being faster, as far as the numbers show it."""
+    if s.shares is None:
+        return _shared_cores(s, cores)
+    causes = []
+    if s.shares.exposed >= _MUCH:
+        causes.append(f"{percent(s.shares.exposed)} of the time is transfers")
+    nothing = [text.plain(device) for device, idle in s.shares.idle.items() if idle >= 0.999]
+    worst = max(s.shares.idle, key=lambda device: s.shares.idle[device] if s.shares else 0.0, default="")
+    if nothing:
+        causes.append(f"{text.join(nothing)} computed nothing")
+    elif _in_turn(s):
+        causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
+    elif worst and s.shares.idle[worst] - s.shares.exposed >= _WAITING:
+        causes.append(f"{text.plain(worst)} is idle {percent(s.shares.idle[worst])} of the time")
+    return causes + _shared_cores(s, cores)
+
+
+def _in_turn(s: Scaling) -> bool:
+    """Whether the devices work one after the other: at once for a small part of what the second busiest computes."""
+    busy = sorted(1 - idle for idle in s.shares.idle.values()) if s.shares else []
+    return s.shares is not None and len(busy) > 1 and s.shares.together < _ALTERNATE * busy[-2]
+
+
+def _shared_cores(s: Scaling, cores: int) -> list[str]:
+    if not s.simulated or s.cores_of_one is None or s.cores_of_one < _FULL * cores:
+        return []
+    whole = "both cores" if cores == 2 else f"the {cores} cores" if cores > 1 else "the one core"
+    return [f"one device already uses {whole} ({text.number(s.cores_of_one, 2)} busy), which all devices share"]
+
+
+def sections(results: Results, groups: Sequence[Group], pictures: Pictures) -> list[Block]:
+    """The ledger of each group that has one and more devices, its timelines, and the sizes; empty without any."""
+    found = scalings(results)
+    if not found:
+        return []
+    cores = results.machine.cores
+    blocks: list[Block] = [Heading(2, "One device against several: the ledger"), paragraph(READING)]
+    blocks.append(paragraph(timelines.READING))
+    for group in groups:
+        own = [s for s in found if any(s.many is c.measurement for c in group.candidates)]
+        if own:
+            blocks += [Heading(3, f"Ledger: {group.label}"), _table(own)]
+            blocks.append(Bullets(tuple((Bold(_name(s)), ": ", verdict(s, cores)) for s in own)))
+            blocks += _timelines(group, own, pictures)
+    return blocks + _sizes(sweeps(found))
+
+
+def _name(s: Scaling) -> str:
+    return f"{text.plain(s.many.backend)} on {text.counted(s.devices, 'device')}"
+
+
+def _table(found: Sequence[Scaling]) -> Table:
+    unit = text.time_unit(s.seconds_of_many for s in found)
+    right = [h for h in _HEADERS if h not in ("backend", "idle", "devices are")]
+    return table(_HEADERS, [_row(s, unit) for s in found], right=right)
+
+
+def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
+    interval = text.NOTHING
+    if s.interval is not None:
+        interval = f"{text.number(s.interval[0])} to {text.number(s.interval[1])}"
+    shares = [text.NOTHING] * 3
+    if s.shares is not None:
+        moving = f"{percent(s.shares.transfers)}, alone {percent(s.shares.exposed)}"
+        shares = [moving, _idle(s.shares.idle), percent(s.shares.together)]
+    return [
+        text.plain(s.many.backend),
+        str(s.devices),
+        text.time(s.seconds_of_one, unit),
+        text.time(s.seconds_of_many, unit),
+        text.number(s.speedup),
+        f"{interval} ({s.processes})",
+        percent(s.efficiency),
+        *shares,
+        text.number(s.cores_of_one, 2),
+        "simulated" if s.simulated else "real",
+    ]
+
+
+def _idle(idle: dict[str, float]) -> str:
+    if len(idle) > 4:
+        return f"{percent(min(idle.values()))} to {percent(max(idle.values()))}"
+    return ", ".join(f"{text.plain(device)} {percent(part)}" for device, part in idle.items())
+
+
+def _timelines(group: Group, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:
+    blocks: list[Block] = []
+    for devices in sorted({s.devices for s in own}):
+        drawn = timelines.timelines(group, devices)
+        if drawn:
+            title = f"Timelines on {text.counted(devices, 'device')}: {group.label}"
+            file = pictures.add("timeline", group.workload, timelines.picture(drawn, title))
+            blocks.append(Image(file, title))
+    return blocks
+
+
+def _sizes(found: Sequence[Sweep]) -> list[Block]:
+    """From which size several devices pay, for each backend."""
+    if not found:
+        return []
+    blocks: list[Block] = [Heading(3, "The size from which several devices pay")]
+    fitted = [s for s in found if s.fit is not None]
+    if fitted:
+        words = (
+            "Fitted to the speed-ups of the sizes measured: log(speed-up) = a + b log(size), by least squares, which "
+            "says nothing of caches, of threads that set in at a size, and of sizes outside of those measured. "
+            "Residual: the standard deviation of the speed-ups about the line."
+        )
+        blocks += [paragraph(words), table(_FIT_HEADERS, [_fit_row(s) for s in fitted], right=("devices", "residual"))]
+    if len(fitted) < len(found):
+        few = list(dict.fromkeys(text.plain(s.backend) for s in found if s.fit is None))
+        blocks.append(
+            paragraph(
+                f"For {text.join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
+                "measure more sizes, --size 256,512,1024."
+            )
+        )
+    return blocks
+
+
+def _fit_row(sweep: Sweep) -> list[str]:
+    fit = sweep.fit
+    if fit is None:
+        return []
+    reaches = "no size: it is level"
+    if fit.crossing is not None:
+        reaches = text.number(fit.crossing, 2) + ("" if fit.inside else ", outside of the sizes measured")
+    rest = f" ({text.pairs(sweep.rest)})" if sweep.rest else ""
+    return [
+        text.plain(sweep.backend) + rest,
+        str(sweep.devices),
+        ", ".join(f"{size:g}: {text.number(speedup)}" for size, speedup in fit.points),
+        pays(sweep),
+        reaches,
+        percent(fit.residual),
+    ]
+
+
+def pays(sweep: Sweep) -> str:
+    """From or up to which size several devices are faster than one, in words."""
+    fit = sweep.fit
+    if fit is None:
+        return "measure more sizes: --size 256,512,1024"
+    outcomes = [outcome(s) == "faster" for s in sweep.scalings]
+    measured = f"{fit.points[0][0]:g} to {fit.points[-1][0]:g}"
+    if all(outcomes):
+        return f"at every size measured ({measured})"
+    if not any(outcomes):
+        return f"at no size measured ({measured})"
+    largest = max(abs(speedup - 1) for _, speedup in fit.points)
+    if not fit.inside or fit.crossing is None or fit.residual > largest / 2:
+        gains = [f"{size:g}" for (size, _), gain in zip(fit.points, outcomes, strict=True) if gain]
+        return f"at {text.join(gains)}, with no clear limit: the speed-ups do not follow the line"
+    return f"{'from about' if fit.rising else 'up to about'} {text.number(fit.crossing, 2)}"

@@ -1,0 +1,14 @@
+"""``xbackend.strategies``: how a program is spread over devices.
+
+A strategy takes a function, or a traced program, and gives one that computes the same on several devices. It only adds
+nodes to the program that is being traced, so it works on every backend, and gradients, placement and drawings know
+nothing of it.
+
+- In-graph replication (data parallel) is `replicate`.
+- Model parallel is a placement and needs no strategy: the function says with `xbackend.device` where each part runs.
+- Both together: `replicate` such a function, with a mapping of its logical devices for each replica.
+"""
+
+from xbackend.strategies.replication import replicate
+
+__all__ = ["replicate"]

@@ -1,0 +1,233 @@
+"""In-graph replication: a function on several devices at once, each with its share of the rows."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xbackend.devices import Device, canonical
+from xbackend.errors import ArgumentError, ShapeError, SharedVariableError
+from xbackend.program import structure
+from xbackend.program.array import Array
+from xbackend.program.casting import integer
+from xbackend.program.program import Node, Program
+from xbackend.program.tracing import ArraySpec, Tracer, current, device, renamed, trace
+from xbackend.strategies.merging import check_merge, merge_results
+
+# One replica: the device of its ops outside of every scope, and what the names inside of it stand for.
+_Replica = tuple[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Strategy:
+    """How a function is replicated; ``split`` maps arguments to the axes along which they are split."""
+
+    name: str
+    signature: inspect.Signature
+    replicas: tuple[_Replica, ...]
+    split: Mapping[str, int]
+    axis: int
+    merge: Any
+    on: str
+
+    def run(self, function: Callable[..., Any], arguments: Sequence[Any], static: Mapping[str, Any]) -> Any:
+        """Call the function once for each replica, inside of the program being traced."""
+        tracer = current(f"replicated {self.name}")
+        bound = _bind(self.signature, self.name, arguments, static)
+        with device(self.on):
+            sizes, parts = self.parts(tracer, bound.arguments)
+        before = dict(tracer.updates)
+        results = []
+        for (place, names), part in zip(self.replicas, parts, strict=True):
+            bound.arguments.update(part)
+            with device(place), renamed(names):
+                results.append(function(*bound.args, **bound.kwargs))
+            self.check_updates(tracer, before)
+        with device(self.on):
+            return merge_results(tracer, results, sizes, self.merge, self.axis)
+
+    def parts(self, tracer: Tracer, given: Mapping[str, Any]) -> tuple[list[int], list[dict[str, Any]]]:
+        """The rows of each replica, and for each the split arguments."""
+        parts: list[dict[str, Any]] = [{} for _ in self.replicas]
+        total, first = -1, ""
+        for name, axis in self.split.items():
+            if name not in given:
+                raise ArgumentError(f"argument {name!r} of {self.name} is to be split and was not given")
+            leaves, form = structure.flatten(given[name], tracer.array)
+            shares: list[list[Array]] = [[] for _ in self.replicas]
+            for array in leaves:
+                rows = _rows(array, axis, name, self.name)
+                if total < 0:
+                    total, first = rows, name
+                if rows != total:
+                    raise ShapeError(
+                        f"arguments of {self.name} are split together and have different lengths: {first!r} has "
+                        f"{total} rows, {name!r} has {rows} along axis {axis}"
+                    )
+                for share, (start, stop) in zip(shares, self.bounds(rows, name), strict=True):
+                    share.append(array[(*[slice(None)] * (axis % array.ndim), slice(start, stop))])
+            for part, share in zip(parts, shares, strict=True):
+                part[name] = structure.unflatten(form, share)
+        if total < 0:
+            raise ArgumentError(f"the arguments of {self.name} that are to be split hold no array")
+        return [stop - start for start, stop in self.bounds(total, first)], parts
+
+    def bounds(self, rows: int, name: str) -> list[tuple[int, int]]:
+        """First row and the one after the last of each replica: where they do not divide, the first get one more."""
+        count = len(self.replicas)
+        if rows < count:
+            raise ShapeError(
+                f"argument {name!r} of {self.name} has {rows} rows, too few for {count} replicas: every replica needs "
+                "one; give fewer devices or more rows"
+            )
+        least, more = divmod(rows, count)
+        starts = [i * least + min(i, more) for i in range(count + 1)]
+        return list(itertools.pairwise(starts))
+
+    def whole(self, node: Node) -> ArraySpec:
+        """All rows of an argument of which the node takes one replica's."""
+        shape, axis = list(node.shape), self.split.get(node.params["name"])
+        if axis is not None and -len(shape) <= axis < len(shape):
+            shape[axis] *= len(self.replicas)
+        return ArraySpec(shape, node.dtype)
+
+    def check_updates(self, tracer: Tracer, before: Mapping[int, int]) -> None:
+        for node in tracer.updates:
+            if node not in before:
+                name = tracer.nodes[node].params["name"]
+                raise SharedVariableError(
+                    f"shared variable {name!r} is updated inside of a replica of {self.name}, once for each device; "
+                    "return what the update needs (a gradient, say), merge it, and call xb.update outside"
+                )
+
+
+def _bind(
+    signature: inspect.Signature, name: str, arguments: Sequence[Any], static: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    try:
+        return signature.bind(*arguments, **static)
+    except TypeError as error:
+        raise ArgumentError(f"replicated {name}{signature}: {error}") from None
+
+
+def _rows(array: Array, axis: int, name: str, function: str) -> int:
+    if not -array.ndim <= axis < array.ndim:
+        raise ShapeError(
+            f"argument {name!r} of {function} cannot be split along axis {axis}: its shape is {array.shape}"
+        )
+    return array.shape[axis]
+
+
+def replicate(
+    function: Callable[..., Any] | Program,
+    /,
+    *,
+    devices: Iterable[str | Device | Mapping[str, str]],
+    split: str | Iterable[str] | Mapping[str, int],
+    merge: Any = "concat",
+    axis: int = 0,
+    on: str | Device = "cpu:0",
+) -> Any:
+    """The function spread over devices (data parallel): each computes on its share of the rows, the results are merged.
+
+    Given a function it returns a function with the same arguments, to be traced or compiled, or called in another one;
+    given a `Program`, a `Program`. Arguments in ``split`` are split on the device ``on``, and each replica gets its own
+    rows; where they do not divide, the first replicas get one more. All other arguments and the shared variables are
+    used by all replicas and transferred once to each device. The shapes of a `Program` are fixed: it is what each
+    replica runs, and the replicated one takes as many times its rows as there are replicas.
+
+    Args:
+        devices: one entry for each replica: a device (``gpu:1``) or logical device (``dev1``), or, for a function that
+            uses several devices itself (model parallel), a mapping of the names in it to those of this replica,
+            ``{"dev0": "dev2", "dev1": "dev3"}``; names that it leaves out mean the same in all replicas. Ops outside
+            of every scope in the function run on the device, or on the first one of the mapping.
+        split: the name of the argument to split, or several, or a mapping of names to axes of their own.
+        merge: ``concat`` (along ``axis``, in the order of the replicas), ``sum``, or ``mean``, weighted by rows: with
+            n_i of n rows in replica i the mean of its results r_i is sum(r_i * n_i / n), so that a mean over rows, and
+            its gradient, is that of one device on all rows, to rounding. One word for all results, or words in the form
+            of the function's results: ``("mean", "concat")``.
+        axis: the axis along which arguments are split and results concatenated.
+        on: the device, or logical device, that splits and merges.
+
+    A gradient of a merged mean, ``xb.grad(replicated(x), w)``, and the merged mean of gradients taken in the function
+    are the same to rounding. Updates belong outside of the function, and so happen once.
+
+    Raises:
+        ArgumentError, DeviceSpellingError: at once, for what is not as above.
+        ShapeError: while tracing, for more replicas than rows, an axis that is not there, or results whose shapes
+            cannot be merged. DTypeError: for a mean or sum of results that have none. SharedVariableError: for an
+            update in the function. TraceError: for replicas that return different forms.
+    """
+    check_merge(merge)
+    if integer(axis) is None:
+        raise ArgumentError(f"axis={axis!r:.60} is not an integer")
+    name = function.name if isinstance(function, Program) else getattr(function, "__name__", "the function")
+    signature = _signature(function, name)
+    strategy = _Strategy(
+        name, signature, _replicas(devices), _split(split, axis, signature, name), axis, merge, canonical(on)
+    )
+
+    def replicated(*arguments: Any, **static: Any) -> Any:
+        return strategy.run(function, arguments, static)
+
+    if not isinstance(function, Program):
+        return functools.update_wrapper(replicated, function)
+    replicated.__name__ = name
+    replicated.__dict__["__signature__"] = signature
+    return trace(replicated, *[strategy.whole(function.nodes[i]) for i in function.inputs])
+
+
+def _signature(function: Any, name: str) -> inspect.Signature:
+    try:
+        if isinstance(function, Program):
+            kind = inspect.Parameter.POSITIONAL_ONLY
+            names = [function.nodes[i].params["name"] for i in function.inputs]
+            return inspect.Signature([inspect.Parameter(n, kind) for n in names])
+        return inspect.signature(function)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"{name} cannot be replicated: its arguments have no names to split by ({error}); give a function or a "
+            "program with named arguments"
+        ) from None
+
+
+def _replicas(devices: Any) -> tuple[_Replica, ...]:
+    if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Iterable):
+        raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
+    replicas: list[_Replica] = []
+    for entry in devices:
+        if not isinstance(entry, Mapping):
+            replicas.append((canonical(entry), {}))
+            continue
+        names = {canonical(name): canonical(other) for name, other in entry.items()}
+        if not names:
+            raise ArgumentError("devices has an empty mapping; write {'dev0': 'dev2', 'dev1': 'dev3'}")
+        replicas.append((next(iter(names.values())), names))
+    if not replicas:
+        raise ArgumentError("devices is empty: there are no replicas; name a device for each, ('dev0', 'dev1')")
+    return tuple(replicas)
+
+
+def _split(split: Any, axis: int, signature: inspect.Signature, name: str) -> dict[str, int]:
+    if isinstance(split, Mapping):
+        chosen = dict(split)
+    elif isinstance(split, str):
+        chosen = {split: axis}
+    elif isinstance(split, Iterable):
+        chosen = dict.fromkeys(split, axis)
+    else:
+        raise ArgumentError(f"split={split!r:.80}: give the name of an argument, or several")
+    listing = ", ".join(signature.parameters) or "none"
+    if not chosen:
+        raise ArgumentError(f"there is nothing to split; name arguments of {name}, which has {listing}")
+    for argument, number in chosen.items():
+        parameter = signature.parameters.get(argument)
+        if parameter is None or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise ArgumentError(f"{name} has no argument {argument!r} to split; it has {listing}")
+        if integer(number) is None:
+            raise ArgumentError(f"argument {argument!r} is to be split along axis {number!r:.60}, which is no integer")
+    return chosen
