@@ -1,7 +1,8 @@
 """``pytest bench``: backends side by side, recorded in fresh worker processes, shown and saved by pytest-benchmark.
 
-    pytest bench --benchmark-autosave                          # quick: 512 x 512, float32
+    pytest bench --benchmark-autosave                          # quick: 512 x 512, float32, three processes each
     pytest bench --benchmark-compare                           # against the last saved run
+    pytest bench --thorough --minutes 30                       # ten processes each and more
     pytest bench --full --backends tensorflow,pytensor --sizes 1024,2048 --devices 1,2
 
 Everything that the selected tests need is recorded first, interleaved, by the first of them; each test then checks its
@@ -12,16 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from xbackend.backends import handwritten, registry
+from xbackend.errors import ArgumentError
 from xbackend.measure import session, targets
+from xbackend.measure.extent import MODES
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import cores, machine
-from xbackend.measure.results import Figure
+from xbackend.report import summary_table
+from xbackend.store.results import Figure, Results
+from xbackend.store.runs import FOLDER, Store
 
 pytest_plugins = ["xbackend.measure.replay"]
 
@@ -40,32 +46,49 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--devices", type=numbers, help="numbers of devices, comma-separated; default 1, with --full 1,2")
     group.addoption("--sizes", type=numbers, help="default 512, with --full 512,1024,2048")
     group.addoption("--dtypes", type=words, help="default float32, with --full float32,float64")
-    group.addoption("--processes", type=int, help="fresh processes each; default 1, with --full 5")
+    quick, usual, thorough = (MODES[name].processes for name in ("quick", "default", "thorough"))
+    group.addoption(
+        "--processes",
+        type=int,
+        help=f"fresh processes each; default {quick}, with --full {usual}, with --thorough {thorough} and more",
+    )
+    group.addoption("--minutes", type=float, help="begin no more processes when they would end later than that")
     group.addoption("--threads", type=int, help="threads of every process; default: one a core")
+    group.addoption("--baseline", help="the backend that the others are compared with; default numpy, else the first")
     group.addoption("--seed", type=int, default=0, help="of the inputs and of the order; default 0")
-    group.addoption("--quick", action="store_true", help="the default: one process, short rounds")
-    group.addoption("--full", action="store_true", help="five processes, long rounds, more sizes and dtypes")
+    group.addoption("--quick", action="store_true", help="the default: three processes, short rounds")
+    group.addoption("--full", action="store_true", help="long rounds, more sizes and dtypes")
+    group.addoption("--thorough", action="store_true", help="long rounds, and processes until the intervals are narrow")
+    group.addoption("--store", type=Path, default=FOLDER, help=f"folder of runs; default {FOLDER}")
 
 
 class Choices:
     """What the options choose."""
 
     def __init__(self, config: pytest.Config) -> None:
-        full = config.getoption("--full")
-        if full and config.getoption("--quick"):
-            raise pytest.UsageError("--quick and --full exclude each other")
-        self.quick = not full
-        self.backends: list[str] = config.getoption("--backends") or list(registry.names())
+        full, thorough = config.getoption("--full"), config.getoption("--thorough")
+        self.quick = not (full or thorough)
+        if config.getoption("--quick") and not self.quick:
+            raise pytest.UsageError("--quick excludes --full and --thorough")
+        mode = MODES["thorough" if thorough else "default" if full else "quick"]
+        self.backends: list[str] = list(dict.fromkeys(config.getoption("--backends") or registry.names()))
         unknown = [name for name in self.backends if name not in registry.names()]
         if unknown:
             raise pytest.UsageError(f"no backend {', '.join(unknown)}; there is {', '.join(registry.names())}")
+        self.baseline: str | None = config.getoption("--baseline")
+        if self.baseline is not None and self.baseline not in self.backends:
+            raise pytest.UsageError(f"--baseline {self.baseline} is none of {', '.join(self.backends)}")
         self.devices: list[int] = config.getoption("--devices") or ([1, 2] if full else [1])
         self.sizes: list[int] = config.getoption("--sizes") or ([512, 1024, 2048] if full else [session.QUICK_SIZE])
         self.dtypes: list[str] = config.getoption("--dtypes") or (["float32", "float64"] if full else ["float32"])
-        self.processes: int = config.getoption("--processes") or session.PROCESSES[self.quick]
+        try:
+            self.extent = mode.extent(config.getoption("--processes"), config.getoption("--minutes"))
+        except ArgumentError as error:
+            raise pytest.UsageError(str(error)) from None
+        self.store: Path = config.getoption("--store")
         self.threads: int = config.getoption("--threads") or cores()
         self.seed: int = config.getoption("--seed")
-        self.effort = session.QUICK if self.quick else session.FULL
+        self.effort = mode.effort
 
     @property
     def every_backend(self) -> bool:
@@ -74,12 +97,13 @@ class Choices:
     @property
     def is_quick_comparison(self) -> bool:
         """Whether this is what ``xbackend compare --quick`` does."""
-        same = self.quick and self.devices == [1] and self.sizes == [session.QUICK_SIZE] and self.processes == 1
-        return same and self.dtypes == ["float32"] and self.every_backend
+        same = self.devices == [1] and self.sizes == [session.QUICK_SIZE] and self.extent == MODES["quick"].extent()
+        return self.quick and same and self.dtypes == ["float32"] and self.every_backend
 
 
 CHOICES: pytest.StashKey[Choices] = pytest.StashKey()
 FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()
+RESULTS: pytest.StashKey[list[Results]] = pytest.StashKey()
 
 
 @pytest.hookimpl(trylast=True)
@@ -87,7 +111,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "figure(part): a figure of xbackend.measure.targets, and what it is made from")
     config.addinivalue_line("markers", "every_backend: only there when all backends are chosen")
     config.stash[CHOICES] = Choices(config)
-    config.stash[FIGURES] = []
+    config.stash[FIGURES], config.stash[RESULTS] = [], []
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -157,13 +181,15 @@ class Recorded:
         self.ready = targets.ready({key[0] for key in keys})  # nothing had to be installed meanwhile
         self.session = session.Session(
             list(self.candidates.values()),
-            processes=choices.processes,
+            extent=choices.extent,
             threads=choices.threads,
             seed=choices.seed,
             effort=choices.effort,
+            baseline=choices.baseline,
             on_progress=say,
         )
-        self.session.run()
+        asked = {"quick": choices.quick, "devices": choices.devices}
+        self.results = session.kept(self.session, "bench matpow", asked, Store(choices.store))
 
 
 @pytest.fixture(scope="session")
@@ -173,7 +199,9 @@ def recorded(request: pytest.FixtureRequest, choices: Choices, say: Callable[[st
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == "test_matpow"
     ]
-    return Recorded(keys, choices, say)  # type: ignore[arg-type]
+    found = Recorded(keys, choices, say)  # type: ignore[arg-type]
+    request.config.stash[RESULTS].append(found.results)
+    return found
 
 
 @pytest.fixture(scope="session")
@@ -188,7 +216,7 @@ def collected(
     return targets.collect(
         backends,
         wanted=parts,
-        processes=choices.processes,
+        processes=choices.extent.processes,
         quick=choices.quick,
         threads=choices.threads,
         seed=choices.seed,
@@ -225,7 +253,17 @@ def replay_part(collected: dict[str, targets.Collected], replay: Any, note: Any)
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The figures, reached or not."""
+    """What was found, with how sure it is, and the figures, reached or not."""
+    for results in config.stash[RESULTS]:
+        terminalreporter.section("verdicts")
+        headers, rows = summary_table(results, config.stash[CHOICES].baseline)
+        columns = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+        for row in (headers, *rows):
+            line = "  ".join(cell.ljust(width) for cell, width in zip(row, columns, strict=True))
+            terminalreporter.write_line(line.rstrip())
+        for warning in results.settings["warnings"]:
+            terminalreporter.write_line(f"warning: {warning}", yellow=True)
+        terminalreporter.write_line(f"{results.settings['stopped']}; run {results.run}")
     figures = config.stash[FIGURES]
     if figures:
         terminalreporter.section("figures that xbackend sets itself")

@@ -8,6 +8,7 @@ import pytest
 
 from xbackend.backends import registry
 from xbackend.measure import session, targets
+from xbackend.measure.extent import MODES
 from xbackend.measure.replay import MARK
 
 pytestmark = [MARK, pytest.mark.every_backend]
@@ -27,5 +28,5 @@ def seconds(request: pytest.FixtureRequest, choices: Any, say: Any) -> float:
 
 def test_compare_quick(seconds: float, note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "quick comparison of all backends"
-    note(targets.quick_comparison(seconds, 1, 1))
+    note(targets.quick_comparison(seconds, MODES["quick"].processes, 1))
     replay([seconds])

@@ -26,15 +26,15 @@ def pytest_configure() -> None:
 
 
 def group(nodeid: str) -> str:
-    """What one process runs of the tests (``pytest -n``): the contract suite of a backend, or else a file.
+    """What one process runs of the tests (``pytest -n``): a backend's contract suite, its examples, or else a file.
 
     The tests of a backend share a worker and the programs compiled in it.
     """
-    parameters = nodeid.partition("[")[2]
+    file, parameters = nodeid.partition("::")[0], nodeid.partition("[")[2]
     found = [n for n in registry.names() if re.match(rf"{n}[-\]]", parameters)]
     if "/contract/" in nodeid and found:
         return max(found, key=len)
-    return nodeid.partition("::")[0]
+    return f"{file} {max(found, key=len)}" if file.endswith("test_examples.py") and found else file
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     names = list(registry.names())
 
     def rank(item: pytest.Item) -> int:
-        name = group(item.nodeid)
+        name = group(item.nodeid).rpartition(" ")[2]
         return -names.index(name) - 1 if name in names else 0
 
     items.sort(key=rank)

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Profile, Results
 from xbackend.program import graph as g
 from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
+from xbackend.store.results import Figure, Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results
 
 # An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -94,16 +94,23 @@ def shown(token: Token) -> str:
     return "".join({"softbreak": "\n", "hardbreak": "\n"}.get(t.type, t.content) for t in flat(token.children or []))
 
 
-def rows_of(source: str) -> list[list[str]]:
-    """The rows of all tables in a document, as the reader parses them, blanks that do not break as plain ones."""
-    rows: list[list[str]] = []
+def tables_of(source: str) -> list[list[list[str]]]:
+    """The tables of a document by row, as the reader parses them, blanks that do not break as plain ones."""
+    tables: list[list[list[str]]] = []
     tokens = READER.parse(source)
     for before, token in pairwise(tokens):
+        if before.type == "table_open":
+            tables.append([])
         if before.type == "tr_open":
-            rows.append([])
+            tables[-1].append([])
         if before.type in ("td_open", "th_open"):
-            rows[-1].append(shown(token).replace("\N{NO-BREAK SPACE}", " "))
-    return rows
+            tables[-1][-1].append(shown(token).replace("\N{NO-BREAK SPACE}", " "))
+    return tables
+
+
+def rows_of(source: str) -> list[list[str]]:
+    """The rows of all tables in a document."""
+    return [row for table in tables_of(source) for row in table]
 
 
 def check_document(source: str) -> None:
@@ -187,6 +194,9 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         rounds=rounds,
         phases=phases,
         own_cores=maybe,
+        affinity=st.none() | st.lists(st.integers(), max_size=2),
+        load=maybe,
+        accelerator_processes=st.none() | st.lists(NASTY, max_size=2),
         profile=st.none() | profile,
     )
     data = st.dictionaries(NASTY, NASTY | st.integers() | _times() | st.lists(NASTY, max_size=2), max_size=2)
@@ -214,7 +224,9 @@ def _measurements(draw: st.DrawFn) -> Measurement:
             status=st.sampled_from(["ok", "ok", "failed"]) | NASTY,
             reason=NASTY,
             operations=st.integers(0, 10**400),
-            parity=st.none() | st.builds(Parity, relative_error=_times(), tolerance=_times(), inputs=NASTY),
+            parity=st.none() | st.builds(Parity, relative_error=_times(), tolerance=_times(), inputs=NASTY, ulps=maybe),
+            environment=st.just("") | NASTY,
+            versions=st.just({}) | st.dictionaries(NASTY, NASTY, max_size=2),
             processes=st.lists(process, max_size=3),
             placement=placement | data,
             description=data,
@@ -237,6 +249,16 @@ def any_results() -> st.SearchStrategy[Results]:
         reason=NASTY,
         detail=st.dictionaries(st.just("interval") | NASTY, st.lists(_times(), max_size=6), max_size=2),
     )
+    pair = st.builds(
+        Pair,
+        workload=NASTY,
+        parameters=st.dictionaries(NASTY, NASTY, max_size=2),
+        backend=NASTY,
+        devices=st.integers(0, 3),
+        environment=NASTY,
+        first=st.lists(_times(), max_size=3),
+        second=st.lists(_times(), max_size=3),
+    )
     machine = st.builds(
         Machine,
         processor=NASTY,
@@ -253,8 +275,15 @@ def any_results() -> st.SearchStrategy[Results]:
         created=NASTY,
         xbackend=NASTY,
         machine=machine,
-        settings=st.dictionaries(NASTY, NASTY, max_size=2),
+        settings=st.dictionaries(
+            st.sampled_from(["warnings", "threads", "processes"]) | NASTY,
+            NASTY | st.lists(NASTY, max_size=2),
+            max_size=3,
+        ),
         order=st.lists(NASTY, max_size=2),
         measurements=st.lists(_measurements(), max_size=4),
         figures=st.lists(figure, max_size=2),
+        pairs=st.lists(pair, max_size=2),
+        complete=st.booleans(),
+        run=NASTY,
     )

@@ -138,7 +138,7 @@ def test_env_lists_every_environment(folder: Path) -> None:
         (("compare", "--backends", "torch"), "there is no backend 'torch'; there is numpy, tensorflow"),
         (("compare", "sorting"), "there is no workload 'sorting'; there is matpow"),
         (("compare", "--set", "power=3"), "workload matpow has no parameter power; it takes size, n, dtype, method"),
-        (("compare", "--baseline", "cupy"), "there is no backend 'cupy'"),
+        (("compare", "--baseline", "cupy"), "the baseline 'cupy' is not among what is measured; there is numpy"),
         (("report",), "there is no report at all in reports"),
         (("report", "speed"), "there is no report speed in reports"),
         (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION"),

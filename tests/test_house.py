@@ -23,7 +23,15 @@ FRAMEWORKS = {"tensorflow", "pytensor", "aesara", "theano", "pygpu", "jax", "jax
 # What a worker imports of xbackend, and what that may import beside the standard library and its framework.
 WORKER_SIDE = (
     *("errors", "devices", "program", "backends", "workers.bootstrap", "workers.serving", "workers.protocol"),
-    *("workers.guard", "measure.loop", "measure.compilers", "measure.profiles", "workloads"),
+    *(
+        "workers.guard",
+        "measure.loop",
+        "measure.checks",
+        "measure.compilers",
+        "measure.profiles",
+        "workloads",
+        "store.journal",
+    ),
 )
 WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}
 # The two modules that open a backend for the user: the public names, and the commands' entry.

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xbackend.measure import replay
+from xbackend.errors import DamagedStore, StoreError
+from xbackend.measure import replay, saved
+from xbackend.measure.gate import Outcome
 
 
 @pytest.fixture(autouse=True)
@@ -63,14 +67,16 @@ BENCH = """
 import pytest
 from xbackend.measure.replay import MARK
 pytestmark = MARK
-ROUNDS = [0.1, 0.1 + 0.2, 1e-9]
+@pytest.fixture
+def rounds(request):
+    return list(eval(f"[{request.config.getoption('--times')}]"))
 
 @pytest.mark.parametrize("backend", ["numpy", "pytensor"])
-def test_one(backend, replay):
-    replay(ROUNDS, 7, {"backend": backend})
+def test_one(backend, replay, rounds):
+    replay(rounds, 7, {"backend": backend})
 
-def test_two(replay, request):
-    replay(ROUNDS)
+def test_two(replay, rounds, request):
+    replay(rounds)
     if request.config.getoption("--break"):
         exec(request.config.getoption("--break"))
 """
@@ -78,29 +84,36 @@ CONFTEST = """
 pytest_plugins = ["xbackend.measure.replay"]
 def pytest_addoption(parser):
     parser.addoption("--break", default="")
+    parser.addoption("--times", default="0.1, 0.1 + 0.2, 1e-9")
+    parser.addoption("--fingerprint", default="")
+def pytest_benchmark_update_machine_info(config, machine_info):
+    if config.getoption("--fingerprint"):
+        machine_info["xbackend"] = {"fingerprint": config.getoption("--fingerprint")}
 """
 
 
-def run_bench(folder: Path, *options: str) -> tuple[int, str, list[dict[str, Any]]]:
+def run_bench(folder: Path, *options: str, saved: bool = True) -> tuple[int, str, list[dict[str, Any]]]:
     """Exit status, output and saved runs of a small suite."""
     (folder / "test_it.py").write_text(BENCH)
     (folder / "conftest.py").write_text(CONFTEST)
     command = [sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), *options]
     done = subprocess.run(
         [*command, f"--benchmark-storage={folder}/saved", "-p", "no:cacheprovider"],
-        cwd=ROOT,
+        # pytest-benchmark 5.3.1 ends in a ValueError where machines differ and its storage is not below the directory.
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
-    saved = [json.loads(path.read_text()) for path in sorted(folder.glob("saved/*/*.json"))]
-    return done.returncode, done.stdout + done.stderr, saved
+    runs = [json.loads(path.read_text()) for path in sorted(folder.glob("saved/*/*.json"))] if saved else []
+    return done.returncode, done.stdout + done.stderr, runs
 
 
 def test_saved_runs_hold_what_was_recorded_and_are_compared(tmp_path: Path) -> None:
     status, output, (saved,) = run_bench(tmp_path, "--benchmark-save=a", "--benchmark-save-data")
     assert status == 0, output
-    assert saved["xbackend"] == {"complete": True}
+    assert saved["xbackend"]["complete"] is True
     assert [b["fullname"] for b in saved["benchmarks"]] == [
         "test_it.py::test_one[numpy]",
         "test_it.py::test_one[pytensor]",
@@ -118,13 +131,140 @@ def test_a_partial_benchmark_is_not_saved_as_complete(tmp_path: Path, how: str) 
     names = [b["name"] for run in saved for b in run["benchmarks"]]
     assert names == ["test_one[numpy]", "test_one[pytensor]"], output
     assert status == 0 if "skip" in how else status != 0
-    assert all(run["xbackend"] == {"complete": False} for run in saved if "skip" not in how)
+    assert all(run["xbackend"]["complete"] is False for run in saved if "skip" not in how)
 
 
 def test_a_comparison_that_matches_nothing_fails(tmp_path: Path) -> None:
     run_bench(tmp_path, "--benchmark-save=a", "-k", "one")
     status, output, _ = run_bench(tmp_path, "--benchmark-compare", "-k", "two")
-    assert status == 1 and "no benchmark of this run is in the saved run" in output, output
+    assert status == Outcome.NOTHING and "no benchmark of this run is in the saved run" in output, output
+
+
+def test_a_comparison_with_nothing_fails_before_anything_is_measured(tmp_path: Path) -> None:
+    for compare in ("--benchmark-compare", "--benchmark-compare=0007"):
+        status, output, _ = run_bench(tmp_path, compare)
+        assert status == Outcome.NOTHING and "there is no saved run" in output and "passed" not in output, output
+
+
+def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -> None:
+    run_bench(tmp_path, "--benchmark-save=a")
+    gate = ("--benchmark-compare", "--benchmark-compare-fail=median:5%")
+    # The mean of these is more than twice that of before, their median 4 % more.
+    status, output, _ = run_bench(tmp_path, *gate, "--times=0.104, 0.9, 1e-9")
+    assert status == 0, output
+    status, output, _ = run_bench(tmp_path, *gate, "--times=0.106, 0.3, 1e-9")
+    assert status == Outcome.REGRESSION and "Performance has regressed" in output, output
+    assert "Traceback" not in output and "3 passed" in output
+
+
+def test_a_gate_on_anything_but_medians_is_refused(tmp_path: Path) -> None:
+    run_bench(tmp_path, "--benchmark-save=a")
+    status, output, _ = run_bench(tmp_path, "--benchmark-compare", "--benchmark-compare-fail=mean:5%")
+    assert status == pytest.ExitCode.USAGE_ERROR and "--benchmark-compare-fail=median:5%" in output
+    status, output, _ = run_bench(tmp_path, "--benchmark-compare-fail=median:5%")
+    assert status == pytest.ExitCode.USAGE_ERROR and "needs --benchmark-compare" in output
+
+
+DAMAGE: dict[str, Callable[[str], str]] = {
+    "truncated": lambda text: text[:-40],
+    "empty": lambda text: "",
+    "a flipped digit": lambda text: text.replace('"median": 0.1', '"median": 9.1', 1),
+    "NaN": lambda text: text.replace('"median": 0.1', '"median": NaN', 1),
+    "text for a number": lambda text: text.replace('"median": 0.1,', '"median": "x",', 1),
+    "no benchmarks": lambda text: text.replace('"benchmarks"', '"benchmark"', 1),
+    "no machine": lambda text: text.replace('"machine_info"', '"machine"', 1),
+    "no names": lambda text: text.replace('"fullname"', '"fulname"'),
+    "a list": lambda text: f"[{text}]",
+    "nested too deep": lambda text: "[" * 100000,
+}
+
+
+@pytest.fixture(scope="module")
+def two_saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two saved runs."""
+    folder = tmp_path_factory.mktemp("saved")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [n for n in os.environ if n.startswith("PYTEST_XDIST")]:
+            patch.delenv(name)
+        for name in ("older", "newest"):
+            run_bench(folder, f"--benchmark-save={name}")
+    return folder
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_saved_run_is_named(two_saved: Path, tmp_path: Path, damage: str) -> None:
+    (newest,) = two_saved.glob("saved/*/0002_newest.json")
+    assert saved.check(newest)["xbackend"]["complete"]
+    text = newest.read_text()
+    copy = tmp_path / "copy.json"
+    copy.write_text(DAMAGE[damage](text))
+    assert copy.read_text() != text
+    with pytest.raises(DamagedStore, match=r"the saved run .*copy\.json is damaged"):
+        saved.check(copy)
+
+
+@pytest.mark.parametrize("compare", ["--benchmark-compare", "--benchmark-compare=000"])
+@pytest.mark.parametrize("damage", ["truncated", "no machine"])
+def test_no_older_run_stands_in_for_a_damaged_one(two_saved: Path, tmp_path: Path, compare: str, damage: str) -> None:
+    shutil.copytree(two_saved / "saved", tmp_path / "saved")
+    (newest,) = tmp_path.glob("saved/*/0002_newest.json")
+    newest.write_text(DAMAGE[damage](newest.read_text()))
+    for _ in range(2):
+        status, output, _ = run_bench(tmp_path, compare, "--benchmark-compare-fail=median:5%", saved=False)
+        assert status == Outcome.STORE and f"the saved run {newest} is damaged" in output, output
+        assert "Traceback" not in output and "passed" not in output
+
+
+def test_an_older_damaged_run_does_not_matter_to_a_comparison_with_the_newest(two_saved: Path, tmp_path: Path) -> None:
+    shutil.copytree(two_saved / "saved", tmp_path / "saved")
+    (older,) = tmp_path.glob("saved/*/0001_older.json")
+    older.write_text("{")
+    status, output, _ = run_bench(tmp_path, "--benchmark-compare", saved=False)
+    assert status == 0 and "(0002_newest)" in output, output
+
+
+def test_an_incomplete_newest_run_is_named_and_no_older_one_stands_in(tmp_path: Path) -> None:
+    run_bench(tmp_path, "--benchmark-save=older")
+    run_bench(tmp_path, "--benchmark-save=newest", "--break=assert False")
+    status, output, _ = run_bench(tmp_path, "--benchmark-compare")
+    assert status == Outcome.INCOMPLETE and "0002_newest.json is not complete" in output, output
+
+
+def test_a_gate_between_different_machines_gives_no_verdict(tmp_path: Path) -> None:
+    run_bench(tmp_path, "--benchmark-save=a", "--fingerprint=one")
+    gate = ("--benchmark-compare", "--benchmark-compare-fail=median:5%")
+    assert run_bench(tmp_path, *gate, "--fingerprint=one")[0] == 0
+    status, output, _ = run_bench(tmp_path, *gate, "--fingerprint=two", "--times=1")
+    assert status == Outcome.NO_VERDICT and "is of another machine (one, this is two)" in output, output
+    assert run_bench(tmp_path, "--benchmark-compare", "--fingerprint=two")[0] == 0
+
+
+def test_what_is_saved_is_read_by_pytest_benchmarks_own_command(tmp_path: Path) -> None:
+    for name, times in (("a", "0.1"), ("b", "0.2")):
+        run_bench(tmp_path, f"--benchmark-save={name}", f"--times={times}")
+    command = [sys.executable, "-m", "pytest_benchmark", f"--storage={tmp_path}/saved", "compare", "--columns=median"]
+    done = subprocess.run([*command, f"--csv={tmp_path}/all"], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [name for name in ("0001_a", "0002_b") if name in done.stdout] == ["0001_a", "0002_b"], done.stdout
+    rows = (tmp_path / "all.csv").read_text().splitlines()
+    assert len(rows) == 7 and sum(row.endswith(",0.2") for row in rows) == 3, rows
+
+
+def test_a_saved_run_is_whole_or_not_there_and_replaces_none(tmp_path: Path) -> None:
+    from pytest_benchmark.logger import Logger
+
+    storage = saved.WholeStorage(tmp_path, Logger(Logger.QUIET), default_machine_id="machine")
+    for _ in range(2):
+        storage.save({"benchmarks": []}, "a")
+    # Another writer took the next number in the meantime.
+    (tmp_path / "machine" / "0003_theirs.json").write_text("theirs")
+    with mock.patch.object(saved.WholeStorage, "_next_num", "0003"):
+        storage.save({"benchmarks": []}, "b")
+    names = sorted(path.name for path in (tmp_path / "machine").iterdir())
+    assert names == ["0001_a.json", "0002_a.json", "0003_theirs.json", "0004_b.json"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="cannot be saved"):
+        saved.WholeStorage(tmp_path / "file", Logger(Logger.QUIET)).save({}, "a")
 
 
 def test_the_replay_needs_its_clock(tmp_path: Path) -> None:
@@ -147,7 +287,7 @@ def test_bench_of_one_backend(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     saved = json.loads(file.read_text())
-    assert saved["xbackend"] == {"complete": True}
+    assert saved["xbackend"]["complete"] is True
     assert saved["machine_info"]["xbackend"]["fingerprint"]
     assert [b["fullname"] for b in saved["benchmarks"]] == [
         f"bench/test_matpow.py::test_matpow[numpy-{devices}-32-float32]" for devices in (1, 2)

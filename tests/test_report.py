@@ -1,6 +1,6 @@
 """The report: same data, same bytes; nothing left out; nothing concluded that was not shown.
 
-`tests/data/report.md` is a snapshot; ``python tests/data/make_results.py`` makes it anew.
+`tests/data/report.md` and `report.html` are snapshots; ``python tests/data/make_results.py`` makes them anew.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from typing import Any
 
 import msgspec
 import pytest
-from report_helpers import check_document, check_svg, markdown_of, measured, of, rows_of
+from page_helpers import check_page
+from report_helpers import check_document, check_svg, markdown_of, measured, of, rows_of, tables_of
 
 from xbackend import report
 from xbackend.errors import StoreError, UsageError
-from xbackend.measure.results import Parity, Results, load
-from xbackend.report import blocks, markdown, summary, text
-from xbackend.report.candidates import groups
+from xbackend.report import blocks, contents, markdown, summary, text
+from xbackend.report.candidates import groups, label
+from xbackend.store.results import Pair, Parity, Results, load
 
 DATA = Path(__file__).parent / "data"
 NONE = text.NOTHING
@@ -44,7 +45,7 @@ def document(results: Results) -> str:
 _DIGEST = """
 import hashlib, pathlib
 from xbackend import report
-from xbackend.measure.results import load
+from xbackend.store.results import load
 files = report.render(load(pathlib.Path({path!r})))
 print(*(f"{{name}} {{hashlib.sha256(data).hexdigest()}}" for name, data in files.items()), sep="\\n")
 """
@@ -60,7 +61,7 @@ def test_two_processes_give_the_same_bytes(tmp_path: Path) -> None:
 
     first = digest(PYTHONHASHSEED="1", TZ="UTC")
     other = digest(PYTHONHASHSEED="2", TZ="Asia/Tokyo", MATPLOTLIBRC=str(tmp_path), LC_ALL="C")
-    assert len(first.splitlines()) == 7
+    assert len(first.splitlines()) == 8
     assert first == other
 
 
@@ -71,13 +72,21 @@ def test_stored_and_read_back_gives_the_same_bytes(results: Results, tmp_path: P
     assert {p.name: p.read_bytes() for p in path.parent.iterdir() if p.name != "results.json"} == again
 
 
-def test_the_snapshot(document: str) -> None:
+def test_the_snapshots(results: Results, document: str) -> None:
     assert document == (DATA / "report.md").read_text(), "see the top of this file for how to make it anew"
+    page = report.render(results)["report.html"].decode()
+    assert without_pictures(page) == without_pictures((DATA / "report.html").read_text())
+    check_page(page)
+
+
+def without_pictures(page: str) -> str:
+    """A page without what another version of matplotlib draws otherwise."""
+    return re.sub(r"<svg .*?</svg>", "<svg/>", page, flags=re.DOTALL)
 
 
 def test_matplotlib_waits_for_a_plot() -> None:
     code = (
-        "import sys; from xbackend import report; import pathlib; from xbackend.measure.results import load;"
+        "import sys; from xbackend import report; import pathlib; from xbackend.store.results import load;"
         f"report.summary_table(load(pathlib.Path({str(DATA / 'results.json')!r})));"
         "sys.exit('matplotlib' in sys.modules)"
     )
@@ -93,7 +102,8 @@ def test_the_plots(results: Results) -> None:
         check_svg(data)
     words = pictures["medians-02-matpow.svg"].decode()
     for m in results.measurements:
-        assert f">{m.backend} on " in words
+        assert f">{label(m)} on " in words
+    assert ">pytensor-jax (pytensor==2.38.3) on 1 device<" in pictures["sizes-01-matpow.svg"].decode()
     assert all(f"]({name})" in files["report.md"].decode() for name in pictures)
 
 
@@ -107,15 +117,17 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     printed = report.summary_table(results)[1]
     for m in bad:
         reason = text.plain(m.reason)
-        assert [r for r in rows if r[0] == m.backend and r[-1] == f"{m.status}: {reason}"]
+        assert [r for r in rows if r[0] == m.backend and r[-1] == m.status]
+        assert f"- **{m.backend} on 1 device**: {markdown.escape(f'{m.status}: {reason}')}" in document
         assert [r for r in rows if r[1:2] == [m.backend] and r[-2:] == [m.status, reason]]
         assert [r for r in printed if r[1] == m.backend and r[-1] == f"{m.status}: {reason}"]
 
 
 def test_a_long_reason_is_whole_somewhere() -> None:
     found = of(measured("a", [1.0]), measured("b", [1.0], status="failed", reason="why " * 100))
-    rows = rows_of(markdown_of(found))
-    assert [r for r in rows if r[0] == "b" and r[-1].endswith("…")]
+    source = markdown_of(found)
+    rows = rows_of(source)
+    assert "- **b on 1 device**: failed: why why" in source and "why…\n" in source
     whole = [r[-1] for r in rows if r[1:2] == ["b"] and "failed" in r]
     assert whole and whole[0].startswith(text.plain("why " * 100)) and "1 finished process not counted" in whole[0]
 
@@ -125,7 +137,7 @@ def test_the_printed_rows_are_the_written_ones(results: Results, document: str) 
     assert headers[0] == "workload" and {row[0] for row in rows} == {"matpow size=128", "matpow size=1024"}
     written = rows_of(document)
     assert headers[1:] in written
-    assert all(row[1:] in written for row in rows)
+    assert all([*row[1:-1], row[-1].partition(":")[0]] in written for row in rows)
 
 
 def test_empty_results() -> None:
@@ -137,24 +149,83 @@ def test_empty_results() -> None:
 def test_numbers_that_are_none_are_shown() -> None:
     odd = measured("odd", [math.nan, math.inf], parity=Parity(relative_error=math.inf, tolerance=1.0, inputs=""))
     source = markdown_of(of(measured("a", [1.0]), odd, measured("zero", [0.0]), measured("none", [])))
-    (row,) = (r for r in rows_of(source) if r[0] == "odd" and len(r) == 9)
-    assert row[3:5] == [NONE, NONE] and row[6] == "inf not ≤ 1.0e+00"
-    assert {row[2], *row[5].split()} & {"nan", "inf"}
+    (row,) = (r for r in rows_of(source) if r[0] == "odd" and len(r) == 10 and r[-1] == "ok")
+    assert row[3:6] == [NONE] * 3 and row[7] == "inf"
+    assert {row[2], *row[6].split()} & {"nan", "inf"}
     (row,) = (r for r in rows_of(source) if r[0] == "none")
-    assert row[2:6] == [NONE] * 4
+    assert row[2:7] == [NONE] * 5
+    assert ["odd", "1", "inf", "1.0e+00", NONE, "no", ""] in rows_of(source)
 
 
 # The baseline.
 
 
 def test_ratio_is_time_over_the_time_of_the_baseline() -> None:
-    found = of(measured("a", [2.0]), measured("numpy", [1.0], 2), measured("numpy", [4.0]), measured("b", [8.0]))
+    times = {("a", 1): 2.0, ("numpy", 2): 1.0, ("numpy", 1): 4.0, ("b", 1): 8.0}
+    found = of(*(measured(backend, [t, 1.01 * t, 0.99 * t], n) for (backend, n), t in times.items()))
 
-    def ratios(baseline: str | None) -> list[str]:
-        return [row[5] for row in report.summary_table(found, baseline)[1]]
+    def ratios(baseline: str | None) -> list[tuple[str, str]]:
+        return [(row[5], row[6]) for row in report.summary_table(found, baseline)[1]]
 
-    assert ratios(None) == ["0.500", "0.250", "1 (baseline)", "2.00"]
-    assert ratios("a") == ["1 (baseline)", "0.500", "2.00", "4.00"]
+    assert [ratio.split(" ")[0] for ratio, _ in ratios(None)] == ["0.500", "0.250", "1", "2.00"]
+    assert [verdict for _, verdict in ratios(None)] == ["faster", "faster", "baseline", "slower"]
+    assert re.fullmatch(r"0\.500 \(0\.4\d\d to 0\.5\d\d\)", ratios(None)[0][0])
+    assert [ratio.split(" ")[0] for ratio, _ in ratios("a")] == ["1", "0.500", "2.00", "4.00"]
+
+
+VERDICT = "none published|faster|slower|ambiguous|no difference shown|too few processes"
+BESIDE = r"\d\S* \((\d\S* to \d\S*|no interval|none published)\)"
+
+
+def bare(source: str) -> list[list[str]]:
+    """The rows that have a ratio or a speed-up without its interval, or without a verdict in its row."""
+    found = []
+    for heads, *rows in tables_of(source):
+        columns = [i for i, head in enumerate(heads) if re.match(r"ratio|against|speed-up \(", head)]
+        judged = "ratio of the halves (95 % interval)" not in heads  # those are the noise itself
+        for row in rows:
+            cells = [row[i] for i in columns if row[i] not in (NONE, "1", "it is the baseline")]
+            verdict = re.search(VERDICT, " ".join(row)) or not judged
+            if not all(re.match(BESIDE, cell) for cell in cells) or (cells and not verdict):
+                found.append(row)
+    return found
+
+
+def test_a_ratio_is_never_without_an_interval_or_a_verdict(document: str) -> None:
+    few = markdown_of(of(measured("numpy", [1.0]), measured("a", [0.5]), measured("a", [0.25], 2)))
+    history = (DATA / "history.md").read_text()
+    assert len(re.findall(BESIDE, document.replace("\N{NO-BREAK SPACE}", " "))) > 30
+    assert [bare(source) for source in (document, few, history)] == [[], [], []]
+    (row,) = (r for r in rows_of(few) if r[:2] == ["a", "1"] and r[-1] == "ok")
+    assert row[4:6] == ["0.500 (no interval)", "too few processes"]
+    assert len(bare(document.replace("faster", "-"))) > 5
+    assert len(bare(re.sub(r"\s\([0-9.]+\sto\s[0-9.]+\)", "", document))) > 5
+
+
+def test_the_noise_floor_holds_verdicts_back() -> None:
+    close = measured("numpy", [1.0, 1.001, 1.002]), measured("a", [0.98, 0.981, 0.982])
+    assert report.summary_table(of(*close))[1][1][6] == "faster"
+    pair = Pair(workload="matpow", parameters={}, backend="numpy", devices=1, first=[1.0] * 3, second=[1.03] * 3)
+    noisy = of(*close, pairs=[pair])
+    assert report.summary_table(noisy)[1][1][6] == "no difference shown"
+    source = markdown_of(noisy)
+    assert "noise floor 3.0 %, the most by which a candidate differed from itself (1 A/A pair)" in source
+    assert "No winner is shown: the fastest are not told apart." in source
+    assert ["matpow", "numpy", "1", "0.971 (0.971 to 0.971)", "3 and 3"] in [
+        [r[0].strip(), *r[1:]] for r in rows_of(source)
+    ]
+
+
+def test_environments_are_rows_of_their_own_and_can_be_the_baseline() -> None:
+    old, new = measured("a", [2.0] * 3, environment="a==1"), measured("a", [1.0] * 3)
+    found = of(old, new, measured("b", [4.0] * 3))
+    rows = report.summary_table(found, "a==1")[1]
+    assert [(row[1], row[5].split(" ")[0]) for row in rows] == [("a (a==1)", "1"), ("a", "0.500"), ("b", "2.00")]
+    assert report.summary_table(found, "a (a==1)") == report.summary_table(found, "a==1")
+    # The name of the backend alone is the locked environment.
+    assert report.summary_table(found, "a")[1][1][5] == "1"
+    with pytest.raises(UsageError, match=r"there is a, a==1, a \(a==1\) and b"):
+        report.render(found, "c")
 
 
 def test_the_first_row_that_is_ok_stands_in_for_numpy_and_says_so() -> None:
@@ -164,7 +235,7 @@ def test_the_first_row_that_is_ok_stands_in_for_numpy_and_says_so() -> None:
 
 def test_an_unknown_baseline_names_those_there_are(results: Results) -> None:
     with pytest.raises(
-        UsageError, match="there is numpy, tensorflow, pytensor-jax, aesara, aesara-jax and tensorflow-eager"
+        UsageError, match=r"there is numpy, tensorflow, pytensor-jax, pytensor==2.38.3, .* and tensorflow-eager"
     ):
         report.render(results, baseline="torch")
     with pytest.raises(UsageError, match="nothing was measured"):
@@ -183,17 +254,73 @@ def test_a_baseline_without_a_time_gives_no_ratios(results: Results) -> None:
 @pytest.mark.parametrize(
     ("first", "second", "expected"),
     [
-        ([1.0], [2.0], "No winner is called: there are candidates with only 1 process"),
-        ([1.0] * 2, [2.0] * 5, "No winner is called: there are candidates with only 2 processes"),
-        ([1.0, 1.0, 2.1], [2.0] * 3, "No winner is called: the spread of its processes overlaps with that of b on"),
-        ([1.0, 1.0, math.nan], [2.0] * 3, "No winner is called"),
-        ([1.0] * 3, [2.0] * 3, "Each of its processes was faster than every process of the others (3 or more"),
-        ([1.0] * 3, [], "Nothing else gave a time"),
+        ([1.0], [2.0], "No winner is shown: there are candidates with only 1 process: measure with more of them"),
+        ([1.0] * 2, [2.0] * 5, "No winner is shown: there are candidates with only 2 processes"),
+        ([1.0, 1.0, 2.1], [2.0] * 3, "No winner is shown: the fastest are not told apart."),
+        ([1.0, 1.0, math.nan], [2.0] * 3, "No winner is shown"),
+        ([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], "a is the fastest."),
+        ([1.0] * 3, [], "No winner is shown: nothing else gave a time."),
+        ([], [], "No winner is shown: no candidate gave a time."),
     ],
 )
-def test_a_winner_needs_processes_that_are_apart(first: list[float], second: list[float], expected: str) -> None:
-    (group,) = groups(of(measured("a", first), measured("b", second)), None)
-    assert summary.verdict(group).startswith(expected)
+def test_a_winner_is_shown_or_there_is_none(first: list[float], second: list[float], expected: str) -> None:
+    found = of(measured("a", first), measured("b", second))
+    words = "".join(part if isinstance(part, str) else part.text for part in summary.headline(groups(found, None)))
+    assert words.startswith(expected)
+    (row,) = (r for r in rows_of(markdown_of(found)) if r[0] == "matpow" and len(r) == 5)
+    assert (row[1] == "a") == expected.startswith("a is")
+
+
+def test_a_winner_beats_all_others_and_not_the_next_alone() -> None:
+    times = {"a": [1.0, 1.01, 1.02], "b": [1.3, 1.31, 1.32], "c": [1.4, 0.9, 2.9]}
+    found = groups(of(*(measured(name, each) for name, each in times.items())), None)
+    assert [c.label for c in found[0].ranked] == ["a", "b", "c"]
+    assert summary.winner(found[0]) is None and [c.label for c in found[0].rivals] == ["c"]
+    source = markdown_of(of(*(measured(name, each) for name, each in times.items())))
+    assert "| not told apart: a and c |" in source
+
+
+def test_the_headline_counts_the_wins() -> None:
+    fast, slow = [1.0, 1.01, 1.02], [2.0, 2.01, 2.02]
+    rows = [
+        measured(name, times, parameters={"size": size})
+        for size, both in {8: (fast, slow), 16: (fast, slow), 32: (slow, fast), 64: (fast, fast)}.items()
+        for name, times in zip("ab", both, strict=True)
+    ]
+    assert (
+        "**a** is the fastest in 2 of 4 comparisons; **b** is the fastest in 1 of 4 comparisons. No winner is shown in "
+        "1 of 4: the fastest are not told apart." in markdown_of(of(*rows))
+    )
+
+
+def test_an_incomplete_run_says_so_first() -> None:
+    reason = "not measured: the run was cut off before"
+    cut = [measured("a", [1.0, 1.1]), measured("b", [], status="missing", reason=reason)]
+    source = markdown_of(of(*cut, complete=False, settings={"processes": 5}))
+    assert source.split("\n\n")[1].startswith(
+        "> **This run is incomplete.** It was cut off before all that was planned"
+    )
+    assert "Candidates have 2 processes; 5 each were planned." in source.split("\n\n")[1]
+    assert [r for r in rows_of(source) if r[0] == "b" and r[-1] == "missing"]
+    assert f"- **b on 1 device**: missing: {reason}" in source
+    assert "incomplete" not in markdown_of(of(*cut))
+
+
+def test_the_summary_says_on_what(document: str) -> None:
+    top = document[: document.index("## Contents")]
+    for words in (
+        "A Processor (R) @ 2.50GHz, 2 cores, 8.00 GiB of memory, no accelerator; Linux x86\\_64, 2 threads each",
+        "pytensor 3.0.7 and 2.38.3; xbackend 0.1.0",
+        "2026-11-21 00:00 UTC, run 20261121-000000",
+        "95 % intervals over 3 fresh processes of each candidate; noise floor 0.19 %",
+        "6 of 20 candidates, aesara on 1 device (missing), aesara-jax on 1 device (failed) and tensorflow-eager on",
+    ):
+        assert words.replace("x86\\_64", "x86_64") in top
+
+
+def test_warnings_of_the_whole_run_stand_in_the_summary(results: Results) -> None:
+    source = markdown_of(of(measured("a", [1.0]), settings={"warnings": ["the machine got 9 % slower | <b>"]}))
+    assert "- **Warning**: the machine got 9 % slower \\| &lt;b&gt;." in source
 
 
 def test_cautions() -> None:
@@ -215,7 +342,7 @@ def test_contents_lead_to_headings(document: str) -> None:
     headings = re.findall(r"^## (.*)$", document, re.MULTILINE)
     links = re.findall(r"^- \[(.*)\]\(#(.*)\)$", document, re.MULTILINE)
     assert [name for name, _ in links] == headings[2:]
-    assert [target for _, target in links] == [markdown.anchor(h.replace("\\", "")) for h in headings[2:]]
+    assert [target for _, target in links] == [contents.anchor(h.replace("\\", "")) for h in headings[2:]]
     again = markdown.write(
         [blocks.Contents(), blocks.Heading(2, "A b"), blocks.Heading(3, "A b"), blocks.Heading(2, "A b")]
     )
@@ -223,17 +350,28 @@ def test_contents_lead_to_headings(document: str) -> None:
 
 
 def test_published_numbers_stand_beside_one_and_two_devices_only() -> None:
-    one, two = measured("a", [2.0]), measured("a", [1.6], 2)
+    one, two = measured("a", [2.0, 2.01, 2.02]), measured("a", [1.6, 1.61, 1.62], 2)
     rows = rows_of(markdown_of(of(one, two)))
-    assert ["today, a", "this machine", "matpow: size=8", "2", "2.000 s", "1.600 s", "1.25"] in rows
-    assert [r for r in rows if r[0].startswith("TensorFlow-Examples") and r[-3:] == ["11.28 s", "7.132 s", "1.58"]]
+    (row,) = (r for r in rows if r[0] == "today, a")
+    assert row[1:6] == ["this machine", "matpow: size=8", "2", "2.010 s", "1.610 s"]
+    assert re.fullmatch(r"1\.25 \(1\.2\d to 1\.2\d\)", row[6]) and row[7] == "faster"
+    published = ["11.28 s", "7.132 s", "1.58 (none published)", NONE]
+    assert [r for r in rows if r[0].startswith("TensorFlow-Examples") and r[-4:] == published]
     for found in (of(one), of(two), of(change(one, workload="other"), change(two, workload="other"))):
         assert "as published" not in markdown_of(found)
+
+
+def test_parity_has_relative_error_and_ulps(document: str) -> None:
+    rows = rows_of(document)
+    assert ["numpy", "2", "4.2e-07", "5.4e-05", "3.50", "yes", "ab12ab12ab12"] in rows
+    assert ["tensorflow-eager", "1", "3.0e-01", "5.4e-05", NONE, "no", "ab12ab12ab12"] in rows
 
 
 def test_placement_is_counted_and_an_unreadable_one_says_so(document: str) -> None:
     rows = rows_of(document)
     names = "numpy, tensorflow, pytensor-jax"
+    more = f"{names}, pytensor-jax (pytensor==2.38.3)"
+    assert [more, "1", "dev1", "cpu:0", "cpu:0", "as asked", "3", "matmul 3x"] in rows
     assert [names, "2", "dev1", "cpu:1", "cpu:1", "as asked", "3", "matmul 3x"] in rows
     assert [names, "2", "cpu:1", "cpu:0", "crossing", "1", "1.00 MiB"] in rows
     assert document.count("```mermaid") == 1
@@ -265,7 +403,8 @@ def test_phases_have_a_unit_each(document: str) -> None:
 
 def test_order_shows_what_did_not_finish(document: str) -> None:
     rows = rows_of(document)
-    assert ["36", "matpow | aesara-jax | 1", NONE, NONE, NONE, "did not finish"] in rows
+    assert ["42", "matpow | aesara-jax | 1", NONE, NONE, NONE, "did not finish", *[NONE] * 3] in rows
+    assert [r for r in rows if r[0] == "1" and r[6:] == ["0, 1", "0", "0.10"]]
     assert "2026-09-21 14:13:20 UTC" in document
 
 
@@ -281,7 +420,8 @@ def test_the_index_lists_the_newest_first_and_names_the_damaged(results: Results
     assert source.index("[new \\#1](./new%20%231/report.md)") < source.index("[old](./old/report.md)")
     rows = rows_of(source)
     assert [r for r in rows if r[0] == "bad (no report.md)" and "bad/results.json is damaged" in r[1]]
-    assert [r for r in rows if r[0] == "old" and r[5] == "12 of 18"]
+    assert [r for r in rows if r[0] == "old" and r[5] == "14 of 20" and r[-1] == "HTML"]
+    assert "[HTML](./new%20%231/report.html)" in source
     assert str(tmp_path) not in source
 
 

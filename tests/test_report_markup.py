@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from xml.etree import ElementTree
+from xml.sax.saxutils import escape, quoteattr
 
 import pytest
 from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from page_helpers import HTML_TAGS, SVG_TAGS, Page, check_page
 from report_helpers import (
     NASTY,
     READER,
@@ -22,8 +26,8 @@ from report_helpers import (
 )
 
 from xbackend import report
-from xbackend.measure.results import Results
-from xbackend.report import blocks, markdown, text
+from xbackend.report import blocks, html, inline_svg, markdown, text
+from xbackend.store.results import Results
 
 
 @given(NASTY)
@@ -57,9 +61,69 @@ def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results)
 
 @given(any_results())
 @settings(max_examples=25)
-def test_any_text_and_number_in_any_field_gives_sound_plots(found: Results) -> None:
+def test_any_text_and_number_in_any_field_gives_sound_plots_and_a_sound_page(found: Results) -> None:
     for name, data in report.render(found).items():
-        assert re.fullmatch(r"report\.md|[a-z0-9-]+\.svg", name)
+        assert re.fullmatch(r"report\.(md|html)|[a-z0-9-]+\.svg", name)
+        if name.endswith(".svg"):
+            check_svg(data)
+    check_page(report.render(found)["report.html"].decode())
+
+
+@given(NASTY)
+@example("<script>alert(1)</script>")
+@example("javascript:alert(1)")
+@example("data:text/html,<script>alert(1)</script>")
+@example("VBScript:x")
+@settings(max_examples=400)
+def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
+    table = blocks.table(("a", foreign), [[foreign, blocks.Bold(foreign)]], right=("a",))
+    written: list[blocks.Block] = [
+        *(blocks.Heading(2, foreign), blocks.paragraph(foreign), blocks.Notice((foreign,)), blocks.bullets([foreign])),
+        *(table, blocks.Drawing(foreign), blocks.Image("f.svg", foreign), blocks.bullets([blocks.Link("", foreign)])),
+    ]
+    picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>t</title></svg>'
+    source = html.write(written, {"f.svg": picture})
+    page, expected = Page(source), text.plain(foreign)
+    for tags, times in ((("title", "h2"), 2), (("th",), 1), (("td", "strong"), 2), (("li",), 1), (("p",), 2)):
+        shown = [words for words in page.shown(*tags) if words not in ("", "a")]
+        assert shown == [expected] * times * (expected not in ("", "a")), tags
+    labels = [str(a["aria-label"]) for tag, a in page.elements if tag == "svg"]
+    assert labels == [expected]
+    addresses = [str(a["href"]) for _, a in page.elements if "href" in a]
+    assert not any(re.match(r"(?!https?:)[a-zA-Z][a-zA-Z0-9+.-]*:", address) for address in addresses)
+    assert {tag for tag, _ in page.elements} <= HTML_TAGS | SVG_TAGS
+
+
+@given(NASTY, NASTY)
+def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
+    hostile = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" onload={quoteattr(name)}>'
+        f"<style>* {{color: red}}</style><script>alert(1)</script><a href={quoteattr(name)}><text>in</text></a>"
+        f'<g id="a"/><use xlink:href="#a" fill="url(#b)"/><text fill="#767676">{escape(text.plain(words))}</text>'
+        f"<foreignObject><p>in</p></foreignObject></svg>"
+    ).encode()
+    try:
+        made = inline_svg.inline(hostile, "p.", words)
+    except ElementTree.ParseError:  # what XML cannot hold at all is in no picture of ours
+        return
+    tree = ElementTree.fromstring(made)
+    assert [element.tag for element in tree] == ["g", "use", "text"]
+    assert "onload" not in tree.attrib and tree.attrib["aria-label"] == text.plain(words)
+    assert tree[0].attrib == {"id": "p.a"}
+    assert tree[1].attrib == {"href": "#p.a", "fill": "url(#p.b)"}
+    assert tree[2].attrib == {"fill": "currentColor"} and (tree[2].text or "") == text.plain(words)
+
+
+@given(any_results(), any_results(), st.lists(st.tuples(NASTY, NASTY), max_size=2))
+@settings(max_examples=25)
+def test_any_text_and_number_in_any_run_gives_a_sound_history(
+    one: Results, other: Results, bad: list[tuple[str, str]]
+) -> None:
+    files = report.render_history([one, other, one], None, bad)
+    check_document(files["history.md"].decode())
+    check_page(files["history.html"].decode())
+    for name, data in files.items():
+        assert re.fullmatch(r"history\.(md|html)|history-[a-z0-9-]+\.svg", name)
         if name.endswith(".svg"):
             check_svg(data)
 

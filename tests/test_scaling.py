@@ -15,9 +15,9 @@ from report_helpers import check_svg, markdown_of, measured, of, rows_of
 from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure import profiles, scaling
-from xbackend.measure.results import Measurement, Process, Profile
-from xbackend.report import ledger, render, text, timelines
+from xbackend.report import ledger, render, timelines
 from xbackend.report.candidates import groups
+from xbackend.store.results import Measurement, Process, Profile
 
 change: Callable[..., Any] = msgspec.structs.replace
 CPUS = [Device("cpu", i) for i in range(4)]
@@ -133,7 +133,8 @@ def profile(wall: float, first: tuple[float, float], second: tuple[float, float]
 def pair(
     ones: list[float], manys: list[float], found: Profile | None, own: float | None = None, **fields: Any
 ) -> list[Measurement]:
-    """A backend's measurements on one device and on two."""
+    """A backend's measurements on one device and on two; a single time stands for three processes that agree."""
+    ones, manys = (times * 3 if len(times) == 1 else times for times in (ones, manys))
 
     def with_(processes: list[Process], **more: Any) -> list[Process]:
         return [change(p, **more) for p in processes]
@@ -148,9 +149,10 @@ def pair(
 
 def test_the_ledger_of_two_devices() -> None:
     (s,) = scaling.scalings(of(*pair([2.0, 2.2, 2.1], [1.0, 1.1, 1.2], profile(1.0, (0, 0.8), (0.2, 0.9), 0.1), 1.0)))
-    assert s.speedup == pytest.approx(2.1 / 1.1) and s.efficiency == pytest.approx(2.1 / 2.2)
-    assert s.interval is not None and s.interval[0] <= s.speedup <= s.interval[1]
-    assert s.interval[0] >= 2.0 / 1.2 and s.interval[1] <= 2.2 / 1.0
+    means = math.prod([2.0, 2.2, 2.1]) ** (1 / 3), math.prod([1.0, 1.1, 1.2]) ** (1 / 3)
+    assert s.speedup == pytest.approx(means[0] / means[1]) and s.efficiency == pytest.approx(s.speedup / 2)
+    assert (s.seconds_of_one, s.seconds_of_many) == (2.1, 1.1)
+    assert s.interval is not None and 1.5 < s.interval[0] < s.speedup < s.interval[1] < 2.4
     assert s.simulated and s.cores_of_one == 1.0 and s.shares is not None
     assert s.shares.idle == pytest.approx({"cpu:0": 0.2, "cpu:1": 0.3})
     assert s.shares.transfers == pytest.approx(0.1) and s.shares.together == pytest.approx(0.6)
@@ -159,6 +161,16 @@ def test_the_ledger_of_two_devices() -> None:
 def test_two_processes_give_no_interval() -> None:
     (s,) = scaling.scalings(of(*pair([2.0, 2.0], [1.0, 1.0], None)))
     assert s.interval is None and s.processes == 2 and s.shares is None
+    assert ledger.outcome(s) == "unknown"
+    assert ledger.verdict(s, 2).startswith(
+        "Whether two devices are faster is not shown (2.00 times as fast, but with only 2 processes there is no"
+    )
+
+
+def test_environments_of_a_backend_have_a_ledger_each() -> None:
+    found = of(*pair([2.0], [1.0], None), *pair([4.0], [3.0], None, environment="b==1"))
+    assert [round(s.speedup, 2) for s in scaling.scalings(found)] == [2.0, 1.33]
+    assert "**b (b==1) on 2 devices**: Two devices are 1.33 times as fast as one" in markdown_of(found)
 
 
 @pytest.mark.parametrize(
@@ -227,7 +239,7 @@ def test_an_interval_that_holds_one_calls_nothing() -> None:
     (s,) = scaling.scalings(of(*pair([1.0, 2.0, 3.0], [1.0, 1.4, 3.0], profile(1.0, (0, 1), (0, 1)))))
     assert ledger.outcome(s) == "unclear"
     assert ledger.verdict(s, 2).startswith(
-        "Whether two devices are faster is not clear (1.43 times as fast, interval 0."
+        "Whether two devices are faster is not clear (1.13 times as fast, interval 0."
     )
 
 
@@ -256,10 +268,10 @@ def test_a_device_that_computed_nothing_is_named() -> None:
 
 def test_many_devices_are_said_as_a_range() -> None:
     found = [Span(Device("gpu", i), 0.0, 1.0 - 0.1 * i, "compute", "x") for i in range(6)]
-    many = measured("b", [1.0], 6, bindings={f"dev{i}": f"gpu:{i}" for i in range(6)})
+    many = measured("b", [1.0] * 3, 6, bindings={f"dev{i}": f"gpu:{i}" for i in range(6)})
     stored = Profile(**{**profiles.summary(found), "spans": []})
-    many = change(many, processes=[change(many.processes[0], profile=stored)])
-    (s,) = scaling.scalings(of(measured("b", [3.0]), many))
+    many = change(many, processes=[change(p, profile=stored) for p in many.processes])
+    (s,) = scaling.scalings(of(measured("b", [3.0] * 3), many))
     assert not s.simulated
     assert ledger.verdict(s, 8).startswith(
         "6 devices are 3.00 times as fast as one: they are busy 50 % to 100 % of the time, at least two at once 90 %."
@@ -326,7 +338,7 @@ def test_the_section_has_the_numbers_and_the_verdict() -> None:
     (row,) = (r for r in rows_of(source) if len(r) == 12 and r[0] == "b")
     assert row[4:] == [
         "1.90",
-        f"{text.NOTHING} (1)",
+        "1.90 to 1.90 (3)",
         "95 %",
         "0 %, alone 0 %",
         "cpu:0 5 %, cpu:1 5 %",

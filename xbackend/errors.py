@@ -119,5 +119,13 @@ class StoreError(XBackendError):
     """Stored results that cannot be read or written."""
 
 
+class DamagedStore(StoreError):
+    """A stored file that is not what was written; the message names it and what to do."""
+
+
+class StoreVersionError(StoreError):
+    """Stored results written by a newer version of xbackend."""
+
+
 class UsageError(XBackendError):
     """A command line that asks for something that is not there; the message says what would be right."""

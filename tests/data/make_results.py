@@ -1,4 +1,5 @@
-"""Makes what the report's tests compare with: results.json, every kind of row with foreign text in it, and report.md.
+"""Makes what the report's tests compare with: results.json, every kind of row with foreign text in it, and of it
+report.md and report.html; history.md and history.html of runs over time.
 
 After a change of the report that is meant, run ``python tests/data/make_results.py`` and read ``git diff tests/data``.
 """
@@ -9,14 +10,18 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from xbackend import report
 from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
-from xbackend.measure.results import Figure, Machine, Measurement, Parity, Phases, Process, Profile, Results, save
 from xbackend.report import render
+from xbackend.store.results import Figure, Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results, save
 
 HERE = Path(__file__).parent
-_BLOCK = 12  # measurements that give a time
+_OLD = "pytensor==2.38.3"
+_BLOCK = 14  # measurements that give a time
 _OPERATIONS = {"matmul": 18, "add": 1}
 _RATES = {"numpy": 210.0, "tensorflow": 260.0, "pytensor-jax": 310.0}
 _FACTORS = {  # the time on two devices over that on one, by backend and size
@@ -79,12 +84,17 @@ def _placement(size: int, devices: int) -> dict[str, Any]:
     return {"ops": ops, "transfers": [transfer] if devices > 1 else [], "graph": _graph(size, devices)}
 
 
-def _description(backend: str) -> dict[str, Any]:
+def _versions(backend: str, environment: str) -> dict[str, str]:
+    framework = environment.partition("==")[2] or "3.0.7"
+    return {"python": "3.11.7", "numpy": "2.4.6", backend.partition("-")[0]: framework}
+
+
+def _description(backend: str, environment: str) -> dict[str, Any]:
     return {
         "blas": [{"library": "openblas", "version": "0.3.30", "threads": 2, "file": "libscipy_openblas64_.so"}],
         "devices": ["cpu:0", "cpu:1"],
         "threads": {"openblas": 2},
-        "versions": {"python": "3.11.7", "numpy": "2.4.6", backend.partition("-")[0]: "1.2.3"},
+        "versions": _versions(backend, environment),
     }
 
 
@@ -107,13 +117,23 @@ def _processes(generator: random.Random, seconds: float, first: int, backend: st
         common: dict[str, Any] = {"order": order, "started": 1.79e9 + 11.5 * order, "iterations": 4, "rounds": rounds}
         profile = _profile(backend, seconds, devices, first=i == 0)
         own = 1.93 if backend == "numpy" else 1.02
+        common |= {"affinity": [0, 1], "load": round(0.1 * i, 1), "accelerator_processes": []}
         found.append(Process(**common, phases=phases, foreign_cores=0.1, own_cores=own, profile=profile))
     return found
 
 
-def _measured(generator: random.Random, size: int, backend: str, devices: int, first: int) -> Measurement:
+def _measured(
+    generator: random.Random,
+    size: int,
+    backend: str,
+    devices: int,
+    first: int,
+    *,
+    environment: str = "",
+    scale: float = 1.0,
+) -> Measurement:
     operations = 9 * 2 * 2 * size**3 + size**2
-    seconds = operations / _RATES[backend] / 1e9 * (_FACTORS[backend, size] if devices == 2 else 1.0) + 3e-5
+    seconds = operations / _RATES[backend] / 1e9 * (_FACTORS[backend, size] if devices == 2 else 1.0) * scale + 3e-5
     return Measurement(
         workload="matpow",
         parameters={"size": size, "n": 10, "dtype": "float32", "method": "chain"},
@@ -123,10 +143,12 @@ def _measured(generator: random.Random, size: int, backend: str, devices: int, f
         status="ok",
         operations=operations,
         operations_by_op=_OPERATIONS,
-        parity=Parity(relative_error=2.1e-7 * devices, tolerance=5.4e-5, inputs="ab12" * 16),
+        parity=Parity(relative_error=2.1e-7 * devices, tolerance=5.4e-5, inputs="ab12" * 16, ulps=3.5),
         processes=_processes(generator, seconds, first, backend, devices),
         placement=_placement(size, devices),
-        description=_description(backend),
+        description=_description(backend, environment),
+        environment=environment,
+        versions=_versions(backend, environment),
         warnings=["the machine was busy: load 1.9 | close other programs"] if first == 2 else [],
         unprofiled="this backend does not tell what its devices did when" if backend == "tensorflow" else "",
     )
@@ -172,6 +194,22 @@ def _figures() -> list[Figure]:
     ]
 
 
+def _pairs(generator: random.Random) -> list[Pair]:
+    """NumPy against itself."""
+    middles = {128: 4e-4, 1024: 0.18}
+    return [
+        Pair(
+            workload="matpow",
+            parameters={"size": size, "n": 10, "dtype": "float32", "method": "chain"},
+            backend="numpy",
+            devices=1,
+            first=[round(middle * generator.uniform(0.98, 1.02), 9) for _ in range(3)],
+            second=[round(middle * generator.uniform(0.98, 1.02), 9) for _ in range(3)],
+        )
+        for size, middle in middles.items()
+    ]
+
+
 def make() -> Results:
     """The results, the same every time."""
     generator = random.Random(0)
@@ -179,8 +217,10 @@ def make() -> Results:
     for size in (128, 1024):
         for i, backend in enumerate(_RATES):
             for devices in (1, 2):
-                first = (size == 1024) * 6 + 2 * i + devices - 1
+                first = (size == 1024) * 7 + 2 * i + devices - 1
                 measurements.append(_measured(generator, size, backend, devices, first))
+        first = (size == 1024) * 7 + 6
+        measurements.append(_measured(generator, size, "pytensor-jax", 1, first, environment=_OLD, scale=1.3))
         measurements += _not_ok(size)
     return Results(
         name="fixture",
@@ -202,9 +242,43 @@ def make() -> Results:
         ],
         measurements=measurements,
         figures=_figures(),
+        pairs=_pairs(generator),
+        run="20261121-000000",
     )
+
+
+def history() -> list[Results]:
+    """Runs over time, the oldest first: a new version of PyTensor, one that is incomplete, and another machine."""
+    generator = random.Random(1)
+    runs = []
+    months = [(1, "2.38.2", 1.0), (2, "2.38.2", 1.01), (3, "2.38.3", 0.99), (4, "3.0.7", 0.8), (5, "3.0.7", 0.81)]
+    for month, version, scale in [*months, (6, "3.0.7", 1.3)]:
+        rows = [_measured(generator, 1024, "numpy", 1, 0)]
+        for devices in (1, 2):
+            row = _measured(generator, 1024, "pytensor-jax", devices, devices, scale=scale)
+            rows.append(msgspec.structs.replace(row, versions=_versions("pytensor", f"pytensor=={version}")))
+        if month == 2:
+            rows[-1] = msgspec.structs.replace(rows[-1], status="failed", reason="ended by SIGKILL | <b>", processes=[])
+        complete = month != 5
+        if not complete:
+            rows = [msgspec.structs.replace(row, processes=row.processes[:2]) for row in rows]
+        runs.append(_run(month, complete, rows))
+    other = msgspec.structs.replace(make().machine, processor="Another Processor", fingerprint="fedcba9876543210")
+    return [*runs, msgspec.structs.replace(_run(7, True, [_measured(generator, 1024, "numpy", 1, 0)]), machine=other)]
+
+
+def _run(month: int, complete: bool, rows: list[Measurement]) -> Results:
+    run, created = f"2026{month:02}01-120000", f"2026-{month:02}-01T12:00:00+00:00"
+    return msgspec.structs.replace(
+        make(), run=run, created=created, measurements=rows, complete=complete, pairs=[], figures=[], order=[]
+    )
+
+
+DAMAGED = [("20260415-120000", "results.json is damaged: JSON is malformed <script>")]
 
 
 if __name__ == "__main__":
     save(make(), HERE / "results.json")
-    (HERE / "report.md").write_bytes(render(make())["report.md"])
+    files = render(make()) | report.render_history(history(), "matpow", DAMAGED)
+    for name in ("report.md", "report.html", "history.md", "history.html"):
+        (HERE / name).write_bytes(files[name])

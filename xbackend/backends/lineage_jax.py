@@ -54,6 +54,9 @@ class JAXMode(Mode):
             self._device[theirs] = Device(kind, counts.get(kind, 0))
             counts[kind] = counts.get(kind, 0) + 1
         self._theirs = {ours: theirs for theirs, ours in self._device.items()}
+        # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
+        alone = all(theirs.platform == "cpu" for theirs in found)
+        jax.config.update("jax_default_matmul_precision", None if alone else "highest")
         self._prepare_dispatch()
         self.compile_mode = self._make()
         return choose_visible(self._device.values(), settings.visible)
@@ -151,4 +154,12 @@ class JAXMode(Mode):
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
     def describe_blas(self) -> dict[str, Any]:
-        return {"name": "XLA's own", "version": None, "file": None, "threads": self.threads()["XLA"]}
+        config = self._jax.config
+        return {
+            "name": "XLA's own",
+            "version": None,
+            "file": None,
+            "threads": self.threads()["XLA"],
+            "precision": config.jax_default_matmul_precision,
+            "x64": config.jax_enable_x64,
+        }

@@ -6,15 +6,16 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from xbackend.errors import XBackendError
+from xbackend.errors import StoreError, XBackendError
 
-# Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong.
-DONE, INCOMPLETE, WRONG = 0, 1, 2
+# Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
+# stored results could not be read or written. Those of a gate are `xbackend.measure.gate.Outcome`.
+DONE, INCOMPLETE, WRONG, STORE = 0, 1, 2, 12
 _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong input, 130 interrupted."""
+    """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong, 12 store error, 130 interrupted."""
     from xbackend.cli.parser import parser
 
     reader = parser()
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(getattr(import_module(f"xbackend.cli.{module}"), name)(options))
     except XBackendError as error:
         print(f"xbackend {options.command}: {error}", file=sys.stderr)
-        return WRONG
+        return STORE if isinstance(error, StoreError) else WRONG
     except KeyboardInterrupt:
         print(f"xbackend {options.command}: interrupted", file=sys.stderr)
         return _INTERRUPTED

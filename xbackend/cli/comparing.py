@@ -1,4 +1,4 @@
-"""``compare``, ``report``, ``bench``: measuring and what was measured."""
+"""``compare`` and ``bench``: measuring."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from xbackend import report as reports
 from xbackend import workloads
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import progress, table
-from xbackend.cli.machines import chosen, ready
+from xbackend.cli.machines import ready
 from xbackend.errors import UsageError
-from xbackend.measure import results as store
-from xbackend.measure import session
+from xbackend.measure import matrix, session
+from xbackend.store.runs import Store
 
 
 def _parameters(options: argparse.Namespace) -> list[dict[str, Any]]:
@@ -29,53 +29,42 @@ def _parameters(options: argparse.Namespace) -> list[dict[str, Any]]:
 def compare(options: argparse.Namespace) -> int:
     """Run a workload on backends, print the table, write the report."""
     workload = workloads.get(options.workload)
-    names = chosen(options.backends)
+    runs = matrix.runs(options.backends, options.environments)
     parameters = _parameters(options)
     for combination in parameters:
         workload.resolve(**combination)  # an unknown parameter is an error before anything is measured
-    if options.baseline is not None:
-        chosen([options.baseline])
+    matrix.check_baseline(options.baseline, runs)  # also before environments are made
     with progress() as say:
-        ready(names, say)
+        ready(runs, say)
         results = session.compare(
             workload.name,
             parameters=parameters,
-            backends=names,
+            backends=options.backends,
+            environments=options.environments,
             devices=tuple(options.devices or (1,)),
-            processes=options.processes,
             quick=options.quick,
+            thorough=options.thorough,
+            processes=options.processes,
+            minutes=options.minutes,
+            limit=options.limit,
+            baseline=options.baseline,
             threads=options.threads,
             seed=options.seed,
             figures=options.figures,
             name=options.name or workload.name,
+            store=Store(options.store),
             on_progress=say,
         )
         path = reports.write(results, options.reports / results.name, options.baseline)
     headers, rows = reports.summary_table(results, options.baseline)
     table(headers, rows)
-    print(f"report: {path}")
+    for warning in results.settings["warnings"]:
+        print(f"warning: {warning}")
+    print(f"{results.settings['stopped']}; run {results.run}, report: {path}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
-    bad = ("missing", "failed", "wrong") if options.backends else ("failed", "wrong")
+    named = options.backends or options.environments
+    bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")
     return INCOMPLETE if any(m.status in bad for m in results.measurements) else DONE
-
-
-def report(options: argparse.Namespace) -> int:
-    """Write reports again from their stored results, and the index over all of them."""
-    folder: Path = options.reports
-    found = sorted(p.parent for p in folder.glob("*/results.json"))
-    names = {p.name for p in found}
-    unknown = sorted(set(options.names) - names)
-    if unknown or not found:
-        there = ", ".join(sorted(names)) or "none"
-        raise UsageError(
-            f"there is no report {', '.join(unknown) or 'at all'} in {folder}; there is {there}; "
-            "xbackend compare makes one"
-        )
-    for path in found:
-        if not options.names or path.name in options.names:
-            print(f"report: {reports.write(store.load(path / 'results.json'), path, options.baseline)}")
-    print(f"index: {reports.index(folder)}")
-    return DONE
 
 
 def bench(options: argparse.Namespace) -> int:

@@ -13,6 +13,7 @@ from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import Progress, progress, table
 from xbackend.errors import UsageError, XBackendError
+from xbackend.measure.matrix import Run
 
 
 def chosen(names: Sequence[str] | None) -> list[str]:
@@ -20,10 +21,14 @@ def chosen(names: Sequence[str] | None) -> list[str]:
     return [registry.get(name).name for name in names] if names else list(registry.names())
 
 
-def ready(names: Sequence[str], say: Progress) -> dict[str, str]:
-    """Make the environments that the backends need; the reasons of those that could not be made, by environment."""
+def ready(runs: Sequence[str | Run], say: Progress) -> dict[str, str]:
+    """Make the environments that the backends need; the reasons of those that could not be made, by environment.
+
+    A run is a backend, or one with an environment: see `xbackend.measure.matrix`.
+    """
     failures = {}
-    for environment in dict.fromkeys(registry.get(name).environment for name in names):
+    pairs = [(run, "") if isinstance(run, str) else run for run in runs]
+    for environment in dict.fromkeys(named or registry.get(name).environment for name, named in pairs):
         try:
             environments.sync(environment, on_progress=say)
         except XBackendError as error:
@@ -103,17 +108,15 @@ def env(options: argparse.Namespace) -> int:
     """List, make or remove environments."""
     if options.action == "remove" and not options.names:
         raise UsageError(f"name the environments to remove; there is {', '.join(environments.names())}")
-    for name in options.names:
-        environments.get(name)  # an unknown name is an error before anything is done
+    # An unknown name is an error before anything is done.
+    asked = list(dict.fromkeys(environments.get(name).name for name in options.names))
     if options.action != "list":
         act = {"sync": environments.sync, "remove": environments.remove}[options.action]
         with progress() as say:
-            for name in options.names or environments.names():
+            for name in asked or environments.names():
                 act(name, on_progress=say)
-    rows = [
-        [e.name, e.state, str(e.path), e.reason]
-        for e in environments.list()
-        if not options.names or e.name in options.names
-    ]
+    found = [e for e in environments.list() if not asked or e.name in asked]
+    found += [environments.get(name) for name in asked if name not in {e.name for e in found}]
+    rows = [[e.name, e.state, str(e.path), e.reason] for e in found]
     table(["environment", "state", "path", "why, and what to type"], rows)
     return DONE

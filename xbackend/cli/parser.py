@@ -8,6 +8,7 @@ from typing import Any
 
 from xbackend import __version__, workloads
 from xbackend.backends import registry
+from xbackend.measure.extent import MODES, WIDTH
 from xbackend.program.drawing import FORMS
 
 
@@ -29,6 +30,16 @@ def _positive(text: str) -> int:
     (number,) = _numbers(text) if len(_names(text)) == 1 else (0,)
     if not number:
         raise argparse.ArgumentTypeError(f"{text!r} is not one whole number from 1 up")
+    return number
+
+
+def _minutes(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
     return number
 
 
@@ -73,10 +84,32 @@ def _function(command: argparse.ArgumentParser, what: str) -> None:
 
 
 def _measuring(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--quick", action="store_true", help="small and short: to see that it works")
+    how = command.add_mutually_exclusive_group()
+    quick, usual, thorough = (MODES[name] for name in ("quick", "default", "thorough"))
+    how.add_argument(
+        "--quick", action="store_true", help=f"{quick.processes} fresh processes for each candidate, small and short"
+    )
+    how.add_argument(
+        "--thorough",
+        action="store_true",
+        help=f"{thorough.processes} processes and more, until the 95 %% interval of every time is within "
+        f"{100 * WIDTH:g} %% on either side or {thorough.minutes:g} minutes (or --minutes) are used up",
+    )
+    command.add_argument(
+        "--processes",
+        type=_positive,
+        metavar="N",
+        help=f"fresh processes for each candidate (default: {usual.processes}); with --thorough the fewest",
+    )
+    command.add_argument(
+        "--minutes", type=_minutes, metavar="N", help="begin no more processes when they would end later than that"
+    )
+    command.add_argument(
+        "--limit", type=_positive, default=600, metavar="SECONDS",
+        help="end a process that takes longer for one candidate (default: 600)",
+    )  # fmt: skip
     command.add_argument("--devices", type=_numbers, metavar="N,...", help="how many devices to spread over")
     command.add_argument("--threads", type=_positive, help="threads for each backend (default: one for each core)")
-    command.add_argument("--processes", type=_positive, help="fresh processes for each candidate")
     command.add_argument("--seed", type=int, default=0, help="of the inputs and of the order (default: 0)")
 
 
@@ -86,7 +119,12 @@ def _compare(commands: Any) -> None:
     command.add_argument(
         "workload", nargs="?", default="matpow", help=f"one of {', '.join(workloads.names())} (default: matpow)"
     )
-    _backends(command)
+    _backends(command, "all, or those of the environments named with --env")
+    command.add_argument(
+        "--env", dest="environments", action="append", default=[], metavar="FRAMEWORK==VERSION",
+        help="measure in the environment of this version of a framework, once for each: --env pytensor==2.38.3; "
+        "--env pytensor is the locked one",
+    )  # fmt: skip
     _measuring(command)
     command.add_argument("--size", type=_numbers, metavar="N,...", help="rows of its matrices")
     command.add_argument("--dtype", type=_names, metavar="NAME,...", help="float32, float64")
@@ -94,18 +132,69 @@ def _compare(commands: Any) -> None:
         "--set", dest="static", action="append", type=_setting, default=[], metavar="NAME=VALUE",
         help="another parameter of the workload, such as n=10 or method=squaring",
     )  # fmt: skip
-    command.add_argument("--baseline", metavar="BACKEND", help="what the ratios are taken to (default: numpy)")
+    command.add_argument(
+        "--baseline",
+        metavar="BACKEND",
+        help="what the ratios are taken to (default: numpy); it is measured against itself too, for the noise floor",
+    )
     command.add_argument("--figures", action="store_true", help="measure the project's own figures too")
     command.add_argument("--name", help="name of the report (default: the workload's)")
     command.add_argument("--reports", type=Path, default=Path("reports"), help="folder of reports (default: reports)")
+    _store(command)
 
 
 def _report(commands: Any) -> None:
-    command = commands.add_parser("report", help="write reports again from their stored results")
-    command.set_defaults(handler="comparing:report")
-    command.add_argument("names", nargs="*", help="which (default: all)")
+    command = commands.add_parser("report", help="write the report of a stored run, or reports again from their data")
+    command.set_defaults(handler="reporting:report")
+    command.add_argument("names", nargs="*", help="which of the reports that are there (default: all)")
+    command.add_argument("--run", metavar="RUN", help=f"write the report of {_RUN}")
+    command.add_argument("--name", help="name of the report of a --run (default: the run's)")
     command.add_argument("--baseline", metavar="BACKEND", help="what the ratios are taken to")
+    _store(command)
     command.add_argument("--reports", type=Path, default=Path("reports"), help="folder of reports (default: reports)")
+    command = commands.add_parser("history", help="write how the runs of the store compare over time")
+    command.set_defaults(handler="reporting:history")
+    command.add_argument("workload", nargs="?", help="which workload (default: all)")
+    _store(command)
+    command.add_argument("--reports", type=Path, default=Path("reports"), help="folder of reports (default: reports)")
+
+
+def _store(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--store",
+        type=Path,
+        default=Path(".xbackend/runs"),
+        metavar="DIR",
+        help="folder of runs (default: .xbackend/runs)",
+    )
+
+
+_RUN = "a run: its name or the beginning of it, latest, latest~1, or the path of a results.json or of its folder"
+
+
+def _gating(commands: Any) -> None:
+    command = commands.add_parser("runs", help="list the runs of the store, or show one")
+    command.set_defaults(handler="gating:runs")
+    command.add_argument("run", nargs="?", metavar="RUN", help=_RUN)
+    _store(command)
+    command = commands.add_parser(
+        "gate",
+        help="fail where a run is slower than another one",
+        description="Judge the run HEAD by the run BASE: the ratio of the medians over their processes, with its "
+        "interval and the noise floor of both.",
+        epilog="exit codes: 0 passed, 10 beyond a limit, 11 incomplete (HEAD lacks a measurement of BASE, or one of "
+        "them was cut off), 12 a run cannot be read (damaged files are set aside and named), 13 no measurement is in "
+        "both, 14 no verdict (different machines, threads or inputs, too few processes); 2 wrong command line",
+    )
+    command.set_defaults(handler="gating:gate")
+    command.add_argument("base", metavar="BASE", help=_RUN)
+    command.add_argument("head", metavar="HEAD", help=_RUN)
+    command.add_argument(
+        "--fail", action="append", metavar="LIMIT",
+        help="slower:5%% (the default): more than 1.05 times the time of BASE and slower by the verdict; faster:5%%: "
+        "less than 1/1.05 of it and faster; may be given several times",
+    )  # fmt: skip
+    _store(command)
 
 
 def _environments(commands: Any) -> None:
@@ -136,6 +225,7 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("doctor", help="which backends work here, which do not, why, and what to type")
     command.set_defaults(handler="machines:doctor")
     _backends(command)
+    _gating(commands)
     _environments(commands)
     command = commands.add_parser("draw", help="draw a program by device")
     command.set_defaults(handler="functions:draw")

@@ -6,6 +6,9 @@ requirements only; xbackend itself is not installed in it.
 
     from xbackend import environments
     environments.sync("numpy", on_progress=print).versions()
+
+A name with a version, such as ``pytensor==2.38.3``, is that of an environment that differs from the locked one in the
+version of the framework and in what that needs.
 """
 
 from __future__ import annotations
@@ -14,26 +17,31 @@ import builtins
 
 from xbackend.environments import places as _places
 from xbackend.environments import recipes as _recipes
+from xbackend.environments import versions as _versions
+from xbackend.environments.folders import directory, home
 from xbackend.environments.make import remove, sync
-from xbackend.environments.places import Environment, directory, home
+from xbackend.environments.places import Environment
 
 __all__ = ["Environment", "directory", "get", "home", "list", "names", "remove", "sync"]
 
 
 def names() -> tuple[str, ...]:
-    """The environments that there can be."""
+    """The locked environments that there can be."""
     return tuple(_recipes.RECIPES)
 
 
 def get(name: str) -> Environment:
     """The environment of that name as it is now; look at its `state`. Nothing is made.
 
+    Args:
+        name: one of `names()`, or such a name with a version: ``pytensor==2.38.3``.
+
     Raises:
         EnvironmentFailed: there is no such name.
     """
-    return _places.inspect(_recipes.recipe(name))
+    return _places.inspect(_versions.find(name))
 
 
 def list() -> builtins.list[Environment]:
-    """The current environment of every name, each followed by stale ones of that name that are still on disk."""
+    """The current environment of every name, and of every version on disk, each followed by stale ones on disk."""
     return [*_places.everything()]

@@ -65,6 +65,22 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Check the network (behind a mirror set UV_DEFAULT_INDEX, behind a proxy HTTPS_PROXY), then try again.",
     ),
     (
+        ("no wheels with a matching", "no usable wheels", "no matching platform"),
+        "a version that was asked for has no files for this Python and machine",
+        "Choose a version whose authors made such files (PyPI's page of it lists them), or run xbackend with a Python "
+        "that they are for.",
+    ),
+    (
+        ("there is no version of",),
+        "a version that was asked for does not exist, or is not in the package index",
+        "Choose one that PyPI lists.",
+    ),
+    (
+        ("no solution found",),
+        "what was asked for excludes other requirements of this environment",
+        "Choose another version: uv's words above name what excludes what.",
+    ),
+    (
         ("permission denied", "os error 13", "read-only file system", "os error 30"),
         "a directory cannot be written",
         "Make it writable, or set XBACKEND_HOME (the environments) and UV_CACHE_DIR (the downloads) to one that is.",
@@ -115,6 +131,18 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
     if process.returncode:
         raise EnvironmentFailed(_explain(what, process.returncode, arguments, list(lines)))
     return list(lines)
+
+
+def resolve(source: Path, output: Path, options: Sequence[str], what: str, on_progress: Progress) -> None:
+    """Write the versions that meet the requirements in ``source``, with a hash for every file and no index address.
+
+    What ``output`` holds already is kept where it can be.
+
+    Raises:
+        EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
+    """
+    arguments = ["pip", "compile", "--quiet", "--generate-hashes", "--no-emit-index-url", *options]
+    run_uv([*arguments, source.name, "--output-file", output.name], what, on_progress, source.parent)
 
 
 def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_progress: Progress) -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from xbackend.environments.installer import run_uv
+from xbackend.environments.installer import resolve
 from xbackend.environments.recipes import LOWEST_PYTHON, RECIPES, Recipe, recipe
 from xbackend.errors import EnvironmentFailed
 
@@ -25,16 +25,9 @@ def lock(wanted: Recipe) -> None:
         EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
     """
     fresh = wanted.lock.with_suffix(".new")
-    arguments = ["pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-emit-index-url"]
-    arguments += wanted.building
-    arguments += ["--python-version", f"{LOWEST_PYTHON[0]}.{LOWEST_PYTHON[1]}", "--custom-compile-command", COMMAND]
+    options = ["--universal", *wanted.building, "--python-version", f"{LOWEST_PYTHON[0]}.{LOWEST_PYTHON[1]}"]
     try:
-        run_uv(
-            [*arguments, wanted.source.name, "--output-file", fresh.name],
-            f"lock {wanted.name}",
-            print,
-            wanted.source.parent,
-        )
+        resolve(wanted.source, fresh, [*options, "--custom-compile-command", COMMAND], f"lock {wanted.name}", print)
         os.replace(fresh, wanted.lock)
     finally:
         fresh.unlink(missing_ok=True)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from xbackend.environments import places
+from xbackend.environments import folders, places, versions
 from xbackend.environments.installer import HEARTBEAT, Progress, run_uv, silent
 from xbackend.environments.places import Environment
-from xbackend.environments.recipes import Recipe, recipe
+from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
 
 _STAGING = ".staging-"
@@ -30,18 +30,19 @@ def sync(name: str, on_progress: Progress | None = None) -> Environment:
     there is either no environment or the one that was there before.
 
     Args:
-        name: one of `names()`.
+        name: one of `names()`, or such a name with a version: ``pytensor==2.38.3``.
         on_progress: called with one line of text at least every two seconds while there is something to wait for.
 
     Raises:
         EnvironmentFailed: it could not be made; the message says what failed, uv's last lines and what to do.
     """
     say = on_progress or silent
-    wanted = recipe(name)
+    wanted = versions.find(name)
+    name = wanted.name
     found = places.inspect(wanted)
     if found.state == "ready" and not found.damage():
         return found
-    root = places.directory()
+    root = folders.directory()
     with _writing(name, root):
         root.mkdir(parents=True, exist_ok=True)
         with _lock(wanted.directory_name(), f"environment {name}", say):
@@ -53,6 +54,7 @@ def sync(name: str, on_progress: Progress | None = None) -> Environment:
             if damage:
                 say(f"environment {name}: damaged ({damage[0]}), making it again")
                 _discard(found.path)
+            wanted.prepare(say)
             _make(wanted, found.path, say)
     return places.inspect(wanted)
 
@@ -66,15 +68,17 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
         EnvironmentFailed: there is no such name, or something could not be deleted.
     """
     say = on_progress or silent
-    wanted = recipe(name)
+    wanted = versions.find(name)
+    name = wanted.name
     removed = []
-    with _writing(name, places.directory()):
+    with _writing(name, folders.directory()):
         for environment in [places.inspect(wanted), *places.others(wanted)]:
             if environment.path.is_dir():
                 with _lock(environment.path.name, f"environment {name}", say):
                     _sweep(environment.path.parent, environment.path.name)
                     _discard(environment.path)
                 removed.append(environment.path)
+        wanted.forget()
     return removed
 
 
@@ -142,7 +146,7 @@ def _lock(directory_name: str, what: str, say: Progress) -> Iterator[None]:
 
 
 def _lock_file(directory_name: str) -> Path:
-    folder = places.directory() / ".locks"
+    folder = folders.directory() / ".locks"
     folder.mkdir(exist_ok=True)
     return folder / f"{directory_name}.lock"
 

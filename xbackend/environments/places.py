@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
-from xbackend.environments import recipes
+from xbackend.environments import recipes, versions
+from xbackend.environments.folders import directory
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
 
@@ -26,19 +25,21 @@ class Environment:
     """An environment as it is on disk.
 
     Attributes:
-        name: 'numpy', 'tensorflow', 'pytensor', 'aesara'.
+        name: 'numpy', 'tensorflow', 'pytensor', 'aesara', 'theano', or with a version: 'pytensor==2.38.3'.
         path: its directory, whether it is there or not.
         python: its interpreter.
         state: 'ready'; 'absent'; 'stale' (only one made for other requirements or another Python is there, or this
             is that one); 'broken' (it is there and cannot be used).
         reason: why it is not ready, and what to type; empty when it is.
+        framework: the name without a version.
     """
 
     name: str
     path: Path
     python: Path
     state: str
-    reason: str = ""
+    reason: str
+    framework: str
 
     def versions(self) -> dict[str, str]:
         """Installed packages and their versions, sorted by name.
@@ -69,16 +70,6 @@ class Environment:
         return problems
 
 
-def home() -> Path:
-    """The directory of everything that xbackend keeps: $XBACKEND_HOME, or the user's data directory."""
-    return Path(os.environ.get("XBACKEND_HOME") or platformdirs.user_data_dir("xbackend")).expanduser().absolute()
-
-
-def directory() -> Path:
-    """The directory that holds the environments."""
-    return home() / "environments"
-
-
 def python_in(path: Path) -> Path:
     """The interpreter of the environment in `path`."""
     return path / "Scripts" / "python.exe" if os.name == "nt" else path / "bin" / "python"
@@ -92,26 +83,30 @@ def inspect(recipe: Recipe) -> Environment:
     if path.is_dir():
         problem = _broken(path, python)
         if problem:
-            return Environment(recipe.name, path, python, "broken", f"{problem}; {remedy}")
-        return Environment(recipe.name, path, python, "ready")
+            return Environment(recipe.name, path, python, "broken", f"{problem}; {remedy}", recipe.framework)
+        return Environment(recipe.name, path, python, "ready", "", recipe.framework)
     if any(True for _ in others(recipe)):
         reason = f"it was made for other requirements or another Python than these; {remedy}"
-        return Environment(recipe.name, path, python, "stale", reason)
-    return Environment(recipe.name, path, python, "absent", f"it was not made yet; {remedy}")
+        return Environment(recipe.name, path, python, "stale", reason, recipe.framework)
+    return Environment(recipe.name, path, python, "absent", f"it was not made yet; {remedy}", recipe.framework)
 
 
 def others(recipe: Recipe) -> Iterator[Environment]:
     """Environments of that name which were made for other requirements or another Python."""
     current = recipe.directory_name()
     for path in _directories():
-        if path.name != current and path.name.rsplit("-", 2)[0] == recipe.name:
+        if path.name != current and _stem(path) == recipe.stem:
             reason = f"it was made for other requirements or another Python; type `xbackend env sync {recipe.name}`"
-            yield Environment(recipe.name, path, python_in(path), "stale", reason)
+            yield Environment(recipe.name, path, python_in(path), "stale", reason, recipe.framework)
 
 
 def everything() -> Iterator[Environment]:
-    """The current environment of every recipe, each followed by its stale ones; what is not there comes once."""
-    for recipe in recipes.RECIPES.values():
+    """The current environment of every recipe, and of every version that is on disk, each followed by its stale ones.
+
+    What is not there comes once.
+    """
+    named = filter(None, (versions.of_stem(stem) for stem in dict.fromkeys(map(_stem, _directories()))))
+    for recipe in [*recipes.RECIPES.values(), *named]:
         current = inspect(recipe)
         if current.state != "stale":
             yield current
@@ -131,6 +126,11 @@ def read_marker(path: Path) -> dict[str, Any]:
 def packages_in(path: Path) -> dict[str, str]:
     """Names and versions of the packages installed in the environment in `path`."""
     return dict(sorted((d.name.lower().replace("_", "-"), d.version) for d in _distributions(path)))
+
+
+def _stem(path: Path) -> str:
+    """The name of an environment's directory without its Python and digest."""
+    return path.name.rsplit("-", 2)[0]
 
 
 def _directories() -> list[Path]:

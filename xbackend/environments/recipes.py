@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import sys
 import sysconfig
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +32,16 @@ class Recipe:
     name: str
     newest_python: tuple[int, int]
     sources: tuple[str, ...] = ()
+
+    @property
+    def framework(self) -> str:
+        """The name of the recipe, without a version."""
+        return self.name
+
+    @property
+    def stem(self) -> str:
+        """The start of the names of its directories."""
+        return self.name
 
     @property
     def source(self) -> Path:
@@ -63,19 +74,28 @@ class Recipe:
 
     def digest(self) -> str:
         """12 hexadecimal digits that change with the locked requirements, the Python version and the platform."""
-        try:
-            lock = self.lock.read_bytes()
-        except OSError as error:
-            raise EnvironmentFailed(
-                f"the locked requirements of environment {self.name!r} cannot be read: {error}. "
-                "The installation of xbackend is damaged: install it again."
-            ) from error
-        identity = b"\0".join([lock, self.python_version.encode(), sysconfig.get_platform().encode()])
-        return hashlib.sha256(identity).hexdigest()[:12]
+        identity = "\0".join([self.read(self.lock), self.python_version, sysconfig.get_platform()])
+        return hashlib.sha256(identity.encode()).hexdigest()[:12]
 
     def directory_name(self) -> str:
         """Name of the environment's directory, different for every content."""
-        return f"{self.name}-{self.python_version}-{self.digest()}"
+        return f"{self.stem}-{self.python_version}-{self.digest()}"
+
+    def prepare(self, say: Callable[[str], None]) -> None:
+        """See to it that ``lock`` is there; called while the lock of the environment's directory is held."""
+
+    def forget(self) -> None:
+        """Delete what ``prepare`` left."""
+
+    def read(self, path: Path) -> str:
+        """The text of one of the package's own files. Raises `EnvironmentFailed`."""
+        try:
+            return path.read_bytes().decode()
+        except (OSError, UnicodeDecodeError) as error:
+            raise EnvironmentFailed(
+                f"the requirements of environment {self.name!r} cannot be read: {error}. "
+                "The installation of xbackend is damaged: install it again."
+            ) from error
 
 
 RECIPES = {

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from xbackend.measure.loop import calibrate, quiet, seconds_of
+from xbackend.measure.checks import seconds_of
+from xbackend.measure.loop import calibrate, quiet
 
 if TYPE_CHECKING:
     from xbackend.backends.base import Backend, Built, Value

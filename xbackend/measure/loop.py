@@ -16,7 +16,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,19 +27,18 @@ from xbackend import workloads
 from xbackend.backends.drawing import executed
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import compilers, profiles
+from xbackend.measure.checks import ATTEMPTS, check_twice, check_waiting, seconds_of
 from xbackend.program.graph import LARGEST
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
+from xbackend.store import journal
 
 if TYPE_CHECKING:
     from xbackend.backends.base import Backend, Executable, Value
 
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
-SECOND_WAIT = 0.05  # of a round: what waiting once more may add, before the first wait counts as none
-NOISE = 2e-4  # seconds: what waiting once more may add on a busy machine whatever the round
-TWICE = 1.5  # what twice the work has to take at least
 FOREIGN = 0.25  # cores that other processes may use before it is worth a warning
-ATTEMPTS = 3  # a busy machine may spoil a check; a timing that is wrong fails each time
+OUTLIER = 2.0  # of the median round: above, a round is named
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +64,17 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         backend: the hosted backend.
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
             ``workload``, ``parameters`` and ``seed``, what the inputs, the oracle and the tolerance are made from;
-            ``effort``, an `Effort` as plain data.
+            ``effort``, an `Effort` as plain data; ``label`` and ``journal``, the name under which each finished round
+            is written to that file, or no ``journal``.
 
     Returns:
-        ``status`` ``ok`` or ``wrong`` with ``reason``; ``inputs`` (hash), ``relative_error`` (`None` where it is not
-        finite), ``tolerance``, ``placement`` (with ``graph``, what was executed as a drawing, unless it is too large),
-        seconds of ``lower`` and ``first_call``; only if ``ok``: ``iterations``, ``rounds`` (seconds per iteration),
-        seconds of ``host_to_device``, ``call``, ``device_to_host``; ``compiled`` (the compilers that were watched),
-        ``foreign_cores`` and ``own_cores`` (how many cores others and this process kept busy meanwhile), ``checks`` of
-        the timing itself, ``profile`` or why there is none (``unprofiled``), ``warnings``.
+        ``status`` ``ok`` or ``wrong`` with ``reason``; ``inputs`` (hash), ``relative_error`` and ``ulps`` (`None` where
+        not finite), ``tolerance``, ``placement`` (with ``graph``, what was executed as a drawing, unless it is too
+        large), seconds of ``lower`` and ``first_call``; only if ``ok``: ``iterations``, ``rounds`` (seconds per
+        iteration), seconds of ``host_to_device``, ``call``, ``device_to_host``; ``compiled`` (the compilers that were
+        watched), ``foreign_cores`` and ``own_cores`` (how many cores others and this process kept busy meanwhile),
+        ``affinity`` (the cores that its threads may use, `None` where the system does not tell), ``checks`` of the
+        timing itself, ``profile`` or why there is none (``unprofiled``), ``warnings``.
 
     Raises:
         XBackendError: it cannot be compiled or executed.
@@ -87,7 +88,7 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         oracle = source.oracle(tuple(inputs), **parameters)
         found.update(_compare(executable, result, oracle, source.tolerance(**parameters)))
         if found["status"] == "ok":
-            found.update(_time(backend, executable, inputs, Effort(**job["effort"])))
+            found.update(_time(backend, executable, inputs, job))
     except (PlacementError, TimingError) as error:
         found.update(status="wrong", reason=str(error))
     found["lower"], found["first_call"] = executable.ledger.lower, executable.ledger.first_call
@@ -119,6 +120,7 @@ def _compare(executable: Executable, result: Any, oracle: Any, tolerance: float)
     """Relative error and tolerance; a result that does not pass is ``wrong``."""
     error = workloads.relative_error(result, oracle)
     found: dict[str, Any] = {"relative_error": error if math.isfinite(error) else None, "tolerance": tolerance}
+    found["ulps"] = workloads.ulps(result, oracle)
     leaves, _ = flatten(result, np.asarray)
     declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
@@ -131,7 +133,10 @@ def _compare(executable: Executable, result: Any, oracle: Any, tolerance: float)
     return found
 
 
-def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray], effort: Effort) -> dict[str, Any]:
+def _time(
+    backend: Backend, executable: Executable, inputs: Sequence[np.ndarray], job: dict[str, Any]
+) -> dict[str, Any]:
+    effort, keep = Effort(**job["effort"]), _keeper(job)
     values, host_to_device = _put(backend, executable, inputs)
     call = _caller(backend, executable, values)
 
@@ -142,7 +147,7 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
     checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
     with quiet(), foreign_load() as foreign, own_load() as own:
-        rounds, compiled = _rounds(call, iterations, effort)
+        rounds, compiled = _rounds(call, iterations, effort, keep)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
     checks |= check_twice(call, iterations)
@@ -155,9 +160,37 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
         "compiled": compiled,
         "foreign_cores": foreign[0],
         "own_cores": own[0],
+        "affinity": affinity(),
         "checks": checks,
         **profiles.take(executable, values, effort.seconds),
     }
+
+
+def _keeper(job: dict[str, Any]) -> Callable[[int, float, int], None]:
+    """What keeps a finished round (its number, seconds per iteration, iterations): a line of the journal, on disk."""
+    path = job.get("journal")
+    if path is None:
+        return lambda _number, _seconds, _iterations: None
+
+    def keep(number: int, seconds: float, iterations: int) -> None:
+        journal.append(path, {"task": job["label"], "round": number, "seconds": seconds, "iterations": iterations})
+
+    return keep
+
+
+def affinity() -> list[int] | None:
+    """The cores that the threads of this process may use, all together; `None` where the system does not tell."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    cores = set(os.sched_getaffinity(0))
+    try:
+        threads = [int(entry) for entry in os.listdir("/proc/self/task")]
+    except OSError:  # not Linux
+        threads = []
+    for thread in threads:
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            cores |= os.sched_getaffinity(thread)
+    return sorted(cores)
 
 
 def _put(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]) -> tuple[tuple[Value, ...], float]:
@@ -225,14 +258,6 @@ def own_load() -> Iterator[list[float]]:
     cores.append((time.process_time() - before) / (time.perf_counter() - start))
 
 
-def seconds_of(call: Callable[[], Any], iterations: int) -> float:
-    """Seconds of so many calls, one after the other."""
-    start = time.perf_counter()
-    for _ in range(iterations):
-        call()
-    return time.perf_counter() - start
-
-
 def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
     """Warm up, and find how many iterations a round needs to last at least ``round_seconds``."""
     target = max(round_seconds, SHORTEST_ROUND)
@@ -246,9 +271,12 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
     return iterations
 
 
-def _rounds(call: Callable[[], Any], iterations: int, effort: Effort) -> tuple[list[float], list[str]]:
+def _rounds(
+    call: Callable[[], Any], iterations: int, effort: Effort, keep: Callable[[int, float, int], None]
+) -> tuple[list[float], list[str]]:
     """Seconds per iteration of each round, and the compilers that were watched and did nothing meanwhile.
 
+    ``keep`` gets each round when it is finished, outside of the timed part.
     Raises `TimingError` if they were at work each time.
     """
     for _ in range(ATTEMPTS):
@@ -258,73 +286,14 @@ def _rounds(call: Callable[[], Any], iterations: int, effort: Effort) -> tuple[l
         while len(rounds) < effort.rounds:
             if len(rounds) >= effort.at_least and time.perf_counter() - start > effort.seconds:
                 break
-            rounds.append(seconds_of(call, iterations) / iterations)
+            seconds = seconds_of(call, iterations) / iterations
+            keep(len(rounds), seconds, iterations)
+            rounds.append(seconds)
         after = compilers.counts()
         busy = [name for name, count in after.items() if before.get(name) != count]
         if not busy:
             return rounds, sorted(after)
     raise TimingError(f"something was compiled in timed rounds, {ATTEMPTS} times over ({', '.join(busy)})")
-
-
-def check_waiting(
-    call: Callable[[], Any], fetch: Callable[[Any], Any], iterations: int, expected: float
-) -> dict[str, float]:
-    """Whether the clock waits for the work: waiting once more after a round adds nothing.
-
-    ``fetch`` copies results to the host, so it waits for them whatever ``call`` did. What it takes right after a round
-    is compared with what it takes after a pause as long as the round (``expected`` seconds). The fastest of a few
-    counts: other processes only ever add.
-
-    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds).
-    Raises `TimingError`: what was timed are launches.
-    """
-    for _ in range(ATTEMPTS):
-        waits: list[float] = []
-        copies: list[float] = []
-        rounds: list[float] = []
-        for _ in range(3 if expected < 0.5 else 1):
-            rounds.append(_round_and_fetch(call, fetch, iterations, 0.0, waits))
-            _round_and_fetch(call, fetch, 1, min(max(expected, 0.002), 2.0), copies)
-        copy = statistics.median(copies)
-        extra = max(0.0, min(waits) - copy)
-        if extra <= max(SECOND_WAIT * min(rounds), NOISE):
-            return {"second_wait": extra / min(rounds), "device_to_host": copy}
-    raise TimingError(
-        f"the clock does not wait for the work: waiting a second time adds {extra / min(rounds):.0%} of a round "
-        f"(at most {SECOND_WAIT:.0%} is right); its synchronize returns too early"
-    )
-
-
-def check_twice(call: Callable[[], Any], iterations: int) -> dict[str, float]:
-    """Whether the work is done each time: a round of twice the iterations takes about twice as long.
-
-    Returns ``twice`` (ratio). Raises `TimingError`.
-    """
-    ratios = []
-    for _ in range(ATTEMPTS):
-        single = min(seconds_of(call, iterations), seconds_of(call, iterations))
-        ratios.append(seconds_of(call, 2 * iterations) / single)
-        if ratios[-1] >= TWICE:
-            return {"twice": ratios[-1]}
-    raise TimingError(
-        f"the work is not done each time: twice of it takes {max(ratios):.2f} times as long (at least {TWICE} is right)"
-    )
-
-
-def _round_and_fetch(
-    call: Callable[[], Any], fetch: Callable[[Any], Any], iterations: int, pause: float, fetched: list[float]
-) -> float:
-    """Seconds of a round; the seconds of fetching its last result, after a pause, are appended."""
-    start = time.perf_counter()
-    for _ in range(iterations):
-        results = call()
-    took = time.perf_counter() - start
-    if pause:
-        time.sleep(pause)
-    start = time.perf_counter()
-    fetch(results)
-    fetched.append(time.perf_counter() - start)
-    return took
 
 
 def _warnings(found: dict[str, Any]) -> list[str]:
@@ -337,6 +306,12 @@ def _warnings(found: dict[str, Any]) -> list[str]:
         warnings.append(
             f"rounds spread by {deviation / middle:.0%} (median absolute deviation, over 10 %): let the machine rest, "
             "measure more processes"
+        )
+    outliers = sum(seconds > OUTLIER * middle for seconds in rounds)
+    if outliers:
+        warnings.append(
+            f"{outliers} of {len(rounds)} rounds took over {OUTLIER:g} times the median; they count: let the "
+            "machine rest"
         )
     if found["foreign_cores"] > FOREIGN:
         warnings.append(

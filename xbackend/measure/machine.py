@@ -6,17 +6,61 @@ import hashlib
 import json
 import os
 import platform
+import shutil
+import subprocess
 from pathlib import Path
 
-from xbackend.measure.results import Machine
+from xbackend.store.results import Machine
 
 _GIB = 1 << 30
+LOADED = 0.5  # of a core for each core: the load average above which others are at work
 
 
 def cores() -> int:
     """How many processor cores this process may use."""
     affinity = getattr(os, "sched_getaffinity", None)
     return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+
+
+def affinity() -> list[int] | None:
+    """The processor cores that this process may use, by number; `None` where the system does not tell."""
+    known = getattr(os, "sched_getaffinity", None)
+    return sorted(known(0)) if known is not None else None
+
+
+def load() -> float | None:
+    """The load average of the last minute; `None` where the system does not tell."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return None
+
+
+def load_warnings() -> list[str]:
+    """Whether others are at work before anything is measured."""
+    now = load()
+    if now is None or now <= LOADED * cores():
+        return []
+    return [
+        f"the load average was {now:.1f} on {cores()} cores when the session began: end other processes, or wait a "
+        "minute after a build or another session, and measure again"
+    ]
+
+
+def accelerator_processes() -> list[str] | None:
+    """The processes that compute on the NVIDIA GPUs now, in words, as nvidia-smi lists them.
+
+    `None` where there is no nvidia-smi or it fails. In a container it may list none although there are some.
+    """
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    query = [program, "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return [f"process {line.strip()}" for line in answer.splitlines() if line.strip()]
 
 
 def machine() -> Machine:

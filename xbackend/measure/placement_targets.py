@@ -11,9 +11,9 @@ from statistics import median
 from typing import Any
 
 from xbackend.errors import XBackendError
-from xbackend.measure.results import Figure
 from xbackend.measure.targets import ratio
 from xbackend.measure.worker import Worker, open_worker
+from xbackend.store.results import Figure
 
 HAND_LIMIT = 1.03  # our A^10 + B^10 on two devices over the one by hand
 STAGE_LIMIT = 5.0  # microseconds of a stage and its transfer over the bare calls

@@ -52,7 +52,7 @@ def _checked(spans: Sequence[Span]) -> Sequence[Span]:
 
 
 def summary(spans: Sequence[Span]) -> dict[str, Any]:
-    """A profile as plain data: `xbackend.measure.results.Profile` without ``taken``."""
+    """A profile as plain data: `xbackend.store.results.Profile` without ``taken``."""
     begin = min(0.0, *(span.start for span in spans))
     computing: dict[str, list[Stretch]] = {}
     for span in spans:

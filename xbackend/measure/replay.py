@@ -6,7 +6,9 @@ reads a clock that advances by just those. Nothing is measured in the test's own
     def test_matpow(replay, recorded):
         replay(recorded.rounds, recorded.iterations, {"backend": "pytensor"})
 
-A benchmark whose test has not passed is not saved, and a saved run says whether it is complete.
+A benchmark whose test has not passed is not saved, and a saved run says whether it is complete. A comparison with one
+that is damaged, incomplete or, with ``--benchmark-compare-fail=median:5%``, of another machine ends before anything is
+measured; its exit codes are those of ``xbackend gate``.
 """
 
 from __future__ import annotations
@@ -17,6 +19,14 @@ from functools import partial
 from typing import Any
 
 import pytest
+from pytest_benchmark.logger import Logger
+from pytest_benchmark.session import PerformanceRegression
+from pytest_benchmark.storage.file import FileStorage
+from pytest_benchmark.utils import get_machine_id
+
+from xbackend.errors import StoreError
+from xbackend.measure import saved
+from xbackend.measure.gate import Outcome
 
 Replay = Callable[..., None]
 
@@ -81,37 +91,108 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 _COMPLETE: pytest.StashKey[bool] = pytest.StashKey()
+_REGRESSED: pytest.StashKey[bool] = pytest.StashKey()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything is measured: what is asked for can be compared, with a saved run that is whole."""
+    chosen = config.getoption("benchmark_compare", None)
+    checks = config.getoption("benchmark_compare_fail", None) or []
+    others = sorted({check.field for check in checks} - {"median"})
+    if others:
+        raise pytest.UsageError(
+            f"--benchmark-compare-fail={others[0]}:...: the {others[0]} of two identical runs often differs by more "
+            "than a gate allows; compare medians: --benchmark-compare-fail=median:5%"
+        )
+    if checks and not chosen:
+        raise pytest.UsageError("--benchmark-compare-fail needs --benchmark-compare: that says with what")
+    if chosen:
+        _check_saved(config, chosen)
+
+
+def _check_saved(config: pytest.Config, chosen: str | bool) -> None:
+    """Every saved run that is going to be compared with; ends pytest with an `Outcome` if one cannot be."""
+    place = config.getoption("benchmark_storage").removeprefix("file://")
+    if "://" in place:
+        return  # a server, which keeps its own files
+    storage = FileStorage(place, Logger(Logger.NORMAL, config=config), default_machine_id=get_machine_id())
+    files = saved.compared(storage, chosen)
+    if not files:
+        pytest.exit(
+            f"there is no saved run {'' if chosen is True else f'{chosen!r} '}in {storage} to compare with; make one "
+            "with --benchmark-autosave",
+            returncode=Outcome.NOTHING,
+        )
+    for file in files:
+        try:
+            saved.check(file)
+        except saved.Incomplete as error:
+            pytest.exit(str(error), returncode=Outcome.INCOMPLETE)
+        except StoreError as error:
+            pytest.exit(str(error), returncode=Outcome.STORE)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_compare_machine_info(
+    config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+) -> None:
+    """A gate between different machines is no gate."""
+    ours, theirs = saved.fingerprint(machine_info), saved.fingerprint(compared_benchmark["machine_info"])
+    if config.getoption("benchmark_compare_fail") and ours != theirs:
+        pytest.exit(
+            f"no verdict: the saved run is of another machine ({theirs or 'of unknown'}, this is {ours or 'unknown'}); "
+            "save one here with --benchmark-autosave, or leave --benchmark-compare-fail out",
+            returncode=Outcome.NO_VERDICT,
+        )
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """What is saved is saved whole."""
+    benchmarks: Any = getattr(session.config, "_benchmarksession", None)
+    if benchmarks is not None and type(benchmarks.storage) is FileStorage:
+        path, logger = benchmarks.storage.path, benchmarks.logger
+        benchmarks.storage = saved.WholeStorage(path, logger, default_machine_id=benchmarks.machine_id)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
-    """Around pytest-benchmark, which saves and compares in this hook."""
+    """Around pytest-benchmark, which saves and compares in this hook, and around the summary."""
     session.config.stash[_COMPLETE] = exitstatus == pytest.ExitCode.OK and not session.shouldstop
     result = yield
-    if session.exitstatus == pytest.ExitCode.OK and _nothing_matched(session.config):
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if session.exitstatus == pytest.ExitCode.OK:
+        if session.config.stash.get(_REGRESSED, False):
+            session.exitstatus = Outcome.REGRESSION
+        elif _nothing_matched(session.config):
+            session.exitstatus = Outcome.NOTHING
     return result
 
 
-@pytest.hookimpl(optionalhook=True)
+@pytest.hookimpl(optionalhook=True, trylast=True)
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
     """A saved run says whether all that was asked for is in it; it is not after Ctrl-C or a failed test."""
-    output_json["xbackend"] = {"complete": config.stash.get(_COMPLETE, False)}
+    saved.seal(output_json, config.stash.get(_COMPLETE, False))
 
 
-def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """pytest-benchmark says nothing when it compares with a run that has no benchmark in common."""
+@pytest.hookimpl(wrapper=True)
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None, Any, Any]:
+    """pytest-benchmark ends in a traceback where something regressed, and says nothing where nothing matched."""
+    try:
+        result = yield
+    except PerformanceRegression:  # what regressed has been printed
+        config.stash[_REGRESSED] = True
+        result = None
     if _nothing_matched(config):
         terminalreporter.write_line(
             "ERROR: no benchmark of this run is in the saved run that it was compared with; run the same options in "
             "the same directory first, with --benchmark-autosave",
             red=True,
         )
+    return result
 
 
 def _nothing_matched(config: pytest.Config) -> bool:
     session: Any = getattr(config, "_benchmarksession", None)
     if session is None or not session.compared_mapping or not session.benchmarks:
         return False
-    saved = {name for run in session.compared_mapping.values() for name in run}
-    return not any(benchmark.fullname in saved for benchmark in session.benchmarks)
+    there = {name for run in session.compared_mapping.values() for name in run}
+    return not any(benchmark.fullname in there for benchmark in session.benchmarks)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -15,12 +14,10 @@ from typing import Any
 
 from xbackend.devices import Device
 from xbackend.errors import DeviceSpellingError
-from xbackend.measure.results import Measurement, Profile, Results
+from xbackend.measure.statistics import ratio
+from xbackend.store.results import Measurement, Profile, Results
 
-# With fewer the spread between processes is unknown: no interval, and no winner (a process is the unit of evidence).
-ENOUGH_PROCESSES = 3
 ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
-DRAWS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,17 +40,18 @@ class Shares:
 class Scaling:
     """A workload with the same parameters on one device of a backend and on ``devices``.
 
-    ``speedup`` is the median on one device over that on several, ``interval`` its 95 % bootstrap interval over the
-    processes, `None` where one side has fewer than `ENOUGH_PROCESSES`. ``simulated``: the devices are CPU devices of
-    one process and share its cores. ``cores_of_one`` is how many cores one device alone keeps busy, ``foreign_cores``
-    how many other processes did, on the busier side. ``shares`` are those on several devices; where there are none,
-    ``unprofiled`` says why.
+    ``speedup`` is the time on one device over that on several and ``interval`` its 95 % interval over the processes, as
+    `statistics.ratio` has them; `None` where one side has fewer processes than that needs. ``simulated``: the devices
+    are CPU devices of one process and share its cores. ``cores_of_one`` is how many cores one device alone keeps busy,
+    ``foreign_cores`` how many other processes did, on the busier side. ``shares`` are those on several devices; where
+    there are none, ``unprofiled`` says why.
     """
 
     one: Measurement
     many: Measurement
     seconds_of_one: float
     seconds_of_many: float
+    speedup: float
     interval: tuple[float, float] | None
     processes: int
     simulated: bool
@@ -65,10 +63,6 @@ class Scaling:
     @property
     def devices(self) -> int:
         return self.many.devices
-
-    @property
-    def speedup(self) -> float:
-        return self.seconds_of_one / self.seconds_of_many
 
     @property
     def efficiency(self) -> float:
@@ -89,8 +83,8 @@ def scalings(results: Results) -> list[Scaling]:
     return found
 
 
-def _key(m: Measurement) -> tuple[str, str, str]:
-    return m.workload, m.backend, json.dumps(m.parameters, sort_keys=True, default=str)
+def _key(m: Measurement) -> tuple[str, str, str, str]:
+    return m.workload, m.backend, m.environment, json.dumps(m.parameters, sort_keys=True, default=str)
 
 
 def _medians(m: Measurement) -> list[float]:
@@ -100,7 +94,7 @@ def _medians(m: Measurement) -> list[float]:
 
 
 def _scaling(one: Measurement, many: Measurement, ones: list[float], manys: list[float]) -> Scaling:
-    fewest = min(len(ones), len(manys))
+    found = ratio(ones, manys)
     foreign = [_median(p.foreign_cores for p in m.processes) for m in (one, many)]
     profiles = [p.profile for p in many.processes if p.profile is not None and _usable(p.profile)]
     return Scaling(
@@ -108,8 +102,9 @@ def _scaling(one: Measurement, many: Measurement, ones: list[float], manys: list
         many=many,
         seconds_of_one=median(ones),
         seconds_of_many=median(manys),
-        interval=interval(ones, manys) if fewest >= ENOUGH_PROCESSES else None,
-        processes=fewest,
+        speedup=found.value,
+        interval=(found.low, found.high) if math.isfinite(found.low) else None,
+        processes=min(found.processes),
         simulated=simulated(many.bindings.values()),
         cores_of_one=_median(p.own_cores for p in one.processes),
         foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
@@ -121,16 +116,6 @@ def _scaling(one: Measurement, many: Measurement, ones: list[float], manys: list
 def _median(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
     return median(known) if known else None
-
-
-def interval(ones: Sequence[float], manys: Sequence[float]) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the ratio of medians: processes drawn with replacement, each side by itself."""
-    generator = random.Random(0)
-    drawn = sorted(
-        median(generator.choices(ones, k=len(ones))) / median(generator.choices(manys, k=len(manys)))
-        for _ in range(DRAWS)
-    )
-    return drawn[int(0.025 * DRAWS)], drawn[int(0.975 * DRAWS)]
 
 
 def simulated(devices: Iterable[str]) -> bool:
@@ -213,6 +198,7 @@ class Sweep:
     workload: str
     rest: dict[str, Any]
     backend: str
+    environment: str
     devices: int
     scalings: tuple[Scaling, ...]
     fit: Pays | None
@@ -220,12 +206,13 @@ class Sweep:
 
 def sweeps(found: Iterable[Scaling]) -> list[Sweep]:
     """The scalings by size, those whose workload has one."""
-    series: dict[tuple[str, str, str, int], dict[float, Scaling]] = {}
+    series: dict[tuple[str, str, str, str, int], dict[float, Scaling]] = {}
     for s in found:
         size = s.many.parameters.get("size")
         if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12:
             rest = {name: value for name, value in s.many.parameters.items() if name != "size"}
-            key = (s.many.workload, json.dumps(rest, sort_keys=True, default=str), s.many.backend, s.devices)
+            others = json.dumps(rest, sort_keys=True, default=str)
+            key = (s.many.workload, others, s.many.backend, s.many.environment, s.devices)
             series.setdefault(key, {})[float(size)] = s
     result = []
     for by_size in series.values():
@@ -234,5 +221,6 @@ def sweeps(found: Iterable[Scaling]) -> list[Sweep]:
         enough = len(by_size) >= ENOUGH_SIZES
         fit = pays((size, s.speedup) for size, s in by_size.items()) if enough else None
         members = tuple(s for _, s in sorted(by_size.items(), key=lambda item: item[0]))
-        result.append(Sweep(first.many.workload, rest, first.many.backend, first.devices, members, fit))
+        many = first.many
+        result.append(Sweep(many.workload, rest, many.backend, many.environment, first.devices, members, fit))
     return result

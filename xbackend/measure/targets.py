@@ -20,8 +20,8 @@ from xbackend import environments
 from xbackend.backends import handwritten, registry
 from xbackend.errors import XBackendError
 from xbackend.measure.machine import cores
-from xbackend.measure.results import Figure
 from xbackend.measure.worker import Worker, open_worker
+from xbackend.store.results import Figure
 
 CALL_LIMIT = 0.5  # our call on 2x2 arrays over the hand-written one
 POWERS_LIMIT = 1.02  # our A^10 + B^10 at 1024 over the hand-written one
@@ -79,7 +79,7 @@ def collect(
     opener: Callable[..., Worker] = open_worker,
 ) -> dict[str, Collected]:
     """Ask fresh processes, backends in shuffled blocks. What fails becomes a reason, and the rest goes on."""
-    from xbackend.measure.session import blocks
+    from xbackend.measure.blocks import blocks
 
     collected = {name: Collected(name) for name in backends}
     jobs = {name: job for name, job in parts(quick).items() if name in set(wanted)}

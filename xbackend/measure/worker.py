@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from xbackend import environments
-from xbackend.backends import registry
 from xbackend.backends.base import Backend, Settings
-from xbackend.workers.remote import RemoteBackend
+from xbackend.workers.remote import RemoteBackend, environment_of
 
 
 @dataclass(eq=False)
@@ -25,6 +24,7 @@ class Worker:
 def open_worker(
     name: str,
     *,
+    environment: str = "",
     virtual_devices: int = 1,
     threads: int | None = None,
     limit: float | None = 600.0,
@@ -32,11 +32,13 @@ def open_worker(
 ) -> Worker:
     """Start a backend in a process of its own. Its environment is made first where it is missing (not clocked).
 
+    ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``.
+
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
     """
-    entry = registry.get(name)
-    if environments.get(entry.environment).state != "ready":
-        environments.sync(entry.environment, on_progress or (lambda _: None))
-    backend = RemoteBackend(name, Settings(virtual_devices, None, threads), limit=limit)
+    used = environment_of(name, environment or None)
+    if used.state != "ready":
+        environments.sync(used.name, on_progress or (lambda _: None))
+    backend = RemoteBackend(name, Settings(virtual_devices, None, threads), requirement=environment, limit=limit)
     return Worker(backend, backend.call, backend.process_start, backend.framework_import)

@@ -217,7 +217,7 @@ def _panel(layout: _Layout, palette: dict[str, tuple[str, str]]) -> list[str]:
         parts.append(
             f'<rect x="{left - 4:.1f}" y="32" width="{width + 4:.1f}" height="{bottom - 32:.1f}" rx="6" fill="none" '
             f'stroke="{outline}" stroke-width="0.8"/>'
-            f'<text x="{left + 4:.1f}" y="48" fill="{outline}" font-weight="bold">{_text(device)}</text>'
+            f'<text x="{left + 4:.1f}" y="48" fill="{GREY}" font-weight="bold">{_text(device)}</text>'
         )
     parts += _Lines(layout, palette).draw()
     for i, box in enumerate(graph.boxes):

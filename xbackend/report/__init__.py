@@ -1,44 +1,70 @@
-"""Stored results in, a report for people out: markdown with SVG plots beside it.
+"""Stored results in, a report for people out: markdown with SVG plots beside it, and the same as one HTML page.
 
 A report is a pure function of the results: the same data gives the same bytes. Nothing here measures.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from xbackend.measure.results import Results, save
+from xbackend.report.blocks import Block
 from xbackend.report.overview import index, make_folder, write_file
+from xbackend.store.results import Results, save
 
-__all__ = ["index", "render", "summary_table", "write"]
+__all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files"]
 
 
 def render(results: Results, baseline: str | None = None) -> dict[str, bytes]:
-    """The files of a report by name: ``report.md`` and its SVG plots.
+    """The files of a report by name: ``report.md``, ``report.html`` and the SVG plots of the former.
 
-    ``baseline`` is the backend whose time the ratios are taken over; left out, it is numpy if that was measured, else
-    the first that gave a time. Raises `UsageError`, which lists the backends there are, if it is not in the results.
+    ``baseline`` is the backend whose time the ratios are taken over, or the environment; left out, it is numpy if that
+    was measured, else the first that gave a time. Raises `UsageError`, which lists those there are, if it is not in the
+    results.
     """
     from xbackend.report.document import build
-    from xbackend.report.markdown import write as markdown
 
-    blocks, pictures = build(results, baseline)
-    return {**pictures, "report.md": markdown(blocks).encode()}
+    return files("report", *build(results, baseline))
+
+
+def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> dict[str, bytes]:
+    """A document as ``<name>.md``, the pictures beside it, and as ``<name>.html``, which holds them."""
+    from xbackend.report import html, markdown
+
+    written = {f"{name}.html": html.write(blocks, pictures), f"{name}.md": markdown.write(blocks)}
+    return {**pictures, **{file: text.encode() for file, text in written.items()}}
 
 
 def write(results: Results, folder: Path, baseline: str | None = None) -> Path:
-    """Write ``results.json``, the plots and ``report.md`` into a folder, made if need be; returns the report's path.
+    """Write ``results.json``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns the
+    path of the last.
 
     Raises `StoreError` where the folder cannot be written, and what `render` raises.
     """
     make_folder(folder)
     # What was measured is on disk before anything is made of it, so that no later error loses it.
     save(results, folder / "results.json")
-    files = render(results, baseline)
-    # The plots first: a report that is there has them.
-    for name in sorted(files, key=lambda name: (name == "report.md", name)):
-        write_file(folder / name, files[name])
-    return folder / "report.md"
+    return write_files(render(results, baseline), folder, "report.md")
+
+
+def write_files(found: Mapping[str, bytes], folder: Path, last: str) -> Path:
+    """Write files into a folder that is there, the plots first, so that a document that is there has them."""
+    for name in sorted(found, key=lambda name: (name == last, name)):
+        write_file(folder / name, found[name])
+    return folder / last
+
+
+def render_history(
+    runs: Sequence[Results], workload: str | None = None, damaged: Sequence[tuple[str, str]] = ()
+) -> dict[str, bytes]:
+    """The files of a history by name: ``history.md``, ``history.html`` and the plots of the former.
+
+    ``runs`` are the oldest first, ``damaged`` those that cannot be read, each with the reason; ``workload`` leaves out
+    all others. Raises `UsageError` where it is in no run.
+    """
+    from xbackend.report.history import build
+
+    return files("history", *build(runs, workload, damaged))
 
 
 def summary_table(results: Results, baseline: str | None = None) -> tuple[list[str], list[list[str]]]:

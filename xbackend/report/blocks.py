@@ -1,4 +1,4 @@
-"""A report as plain data: blocks of plain text, which `markdown` writes and another writer may.
+"""A report as plain data: blocks of plain text, which `markdown` and `html` write.
 
 No text in a block is markup. What is bold or a link says so by its type; a writer escapes all the rest.
 """
@@ -43,6 +43,13 @@ class Paragraph:
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Running text that nobody should miss."""
+
+    parts: tuple[Inline, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Bullets:
     """A list of points."""
 
@@ -78,17 +85,28 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph in the language of Mermaid, which forges draw."""
+    """A graph in the language of Mermaid, which forges draw, and the same as a picture, if there is one."""
 
     mermaid: str
+    image: Image | None = None
 
 
-Block = Heading | Paragraph | Bullets | Contents | Table | Image | Drawing
+Block = Heading | Paragraph | Notice | Bullets | Contents | Table | Image | Drawing
 
 
 def paragraph(*parts: Inline) -> Paragraph:
     """A paragraph of these parts, one after the other."""
     return Paragraph(parts)
+
+
+def bullets(*items: Sequence[Inline]) -> Bullets:
+    """A list of points, each of these parts."""
+    return Bullets(tuple(map(tuple, items)))
+
+
+def terms(found: Sequence[tuple[str, str]]) -> Bullets:
+    """A list of terms, each with what it means."""
+    return Bullets(tuple((Bold(term), f": {words}") for term, words in found))
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> Table:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
-from typing import Any
+from typing import Any, Protocol
 
 from xbackend.errors import UsageError
-from xbackend.measure.results import Measurement, Process, Results
+from xbackend.measure.statistics import Ratio, Verdict, noise_floor, ratio
 from xbackend.report.text import as_float, counted, join, pairs, plain, value
+from xbackend.store.results import Measurement, Process, Results
 
 # The baseline where the reader names none: the oracle's backend, if it was measured.
 DEFAULT_BASELINE = "numpy"
+LEVEL = "95 % interval"  # what `statistics` takes where nothing else is said
 
 PHASES = (
     "process_start",
@@ -37,9 +39,14 @@ class Candidate:
     measurement: Measurement
 
     @property
+    def label(self) -> str:
+        """The backend, and the environment where it is not the locked one: ``pytensor (pytensor==2.38.3)``."""
+        return label(self.measurement)
+
+    @property
     def name(self) -> str:
-        """The backend and how many devices it had."""
-        return f"{plain(self.measurement.backend)} on {counted(self.measurement.devices, 'device')}"
+        """The label and how many devices it had."""
+        return f"{self.label} on {counted(self.measurement.devices, 'device')}"
 
     @property
     def processes(self) -> Sequence[Process]:
@@ -92,17 +99,37 @@ class Candidate:
         happened = [seconds for seconds in found if seconds is not None]
         return median(happened) if happened else None
 
-    def ratio(self, baseline: Candidate | None) -> float | None:
-        """This median divided by the baseline's: below 1 is faster. `None` where one of them has none."""
-        if baseline is None or not (self.usable and baseline.usable):
-            return None
-        mine, its = self.median, baseline.median
-        return mine / its if mine is not None and its is not None else None
+
+class _Named(Protocol):
+    """A measurement, an A/A pair, or what else is of a backend in an environment."""
+
+    @property
+    def backend(self) -> str: ...
+
+    @property
+    def environment(self) -> str: ...
+
+
+def label(measurement: _Named) -> str:
+    """The backend of a measurement, and its environment where it is not the locked one."""
+    environment = plain(measurement.environment)
+    return plain(measurement.backend) + (f" ({environment})" if environment else "")
+
+
+def compared(candidate: Candidate, baseline: Candidate | None, floor: float) -> Ratio | None:
+    """The time of a candidate over that of the baseline; `None` where one of them has none that can be divided."""
+    if baseline is None or not (candidate.usable and baseline.usable):
+        return None
+    found = ratio(candidate.medians, baseline.medians, floor=floor)
+    return found if math.isfinite(found.value) else None
 
 
 @dataclass(frozen=True)
 class Group:
-    """The candidates of one workload with the same parameters, in the order of the results."""
+    """The candidates of one workload with the same parameters, in the order of the results.
+
+    ``floor`` is the noise floor of the run, a factor from 1 up.
+    """
 
     workload: str
     parameters: dict[str, Any]
@@ -110,6 +137,7 @@ class Group:
     candidates: tuple[Candidate, ...]
     baseline: Candidate | None
     baseline_note: str
+    floor: float = 1.0
 
     @property
     def title(self) -> str:
@@ -122,22 +150,48 @@ class Group:
         """Those that have a usable median, the smallest first."""
         return sorted((c for c in self.candidates if c.usable), key=lambda c: c.median or 0.0)
 
+    def against_baseline(self, candidate: Candidate) -> Ratio | None:
+        """The ratio of a candidate to the baseline; `None` where there is none."""
+        return compared(candidate, self.baseline, self.floor)
+
+    @cached_property
+    def against_first(self) -> list[tuple[Candidate, Ratio | None]]:
+        """All other candidates with a time, and the ratio of the fastest one's time to theirs."""
+        return [(other, compared(self.ranked[0], other, self.floor)) for other in self.ranked[1:]]
+
+    @property
+    def rivals(self) -> list[Candidate]:
+        """Those that the candidate with the smallest median is not shown to be faster than; without any, it wins."""
+        return [other for other, found in self.against_first if found is None or found.verdict is not Verdict.FASTER]
+
 
 def groups(results: Results, baseline: str | None) -> list[Group]:
     """The measurements by workload and parameters, each group with its baseline.
 
-    ``baseline`` is a backend. Raises `UsageError`, which lists the backends there are, if it was not measured at all.
+    ``baseline`` is a backend, an environment (``pytensor==2.38.3``), or both as in a `label`. Raises `UsageError`,
+    which lists those there are, if it was not measured at all.
     """
-    measured = list(dict.fromkeys(m.backend for m in results.measurements))
+    measured = list(dict.fromkeys(name for m in results.measurements for name in _names(m)))
     if baseline is not None and baseline not in measured:
         there = f"there is {join(map(plain, measured))}" if measured else "nothing was measured"
         raise UsageError(f"the baseline {plain(baseline)!r} is not in the results {plain(results.name)!r}; {there}")
     found: dict[tuple[str, str], list[Measurement]] = {}
     for measurement in results.measurements:
-        key = json.dumps(measurement.parameters, sort_keys=True, default=str)
-        found.setdefault((measurement.workload, key), []).append(measurement)
+        found.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
     parts = list(found.values())
-    return [_group(part, _label(part[0], (p[0] for p in parts)), baseline) for part in parts]
+    floor = noise_floor(results.pairs)
+    return [_group(part, _label(part[0], (p[0] for p in parts)), baseline, floor) for part in parts]
+
+
+def key_of(parameters: Mapping[str, Any]) -> str:
+    """Text that is the same for the same parameters."""
+    return json.dumps(parameters, sort_keys=True, default=str)
+
+
+def _names(measurement: Measurement) -> tuple[str, ...]:
+    """What a reader may call a measurement by."""
+    named = (measurement.environment, label(measurement)) if measurement.environment else ()
+    return (measurement.backend, *named)
 
 
 def _label(one: Measurement, others: Iterable[Measurement]) -> str:
@@ -147,18 +201,19 @@ def _label(one: Measurement, others: Iterable[Measurement]) -> str:
     return " ".join([plain(one.workload), *([pairs(telling)] if telling else [])])
 
 
-def _group(measurements: list[Measurement], label: str, baseline: str | None) -> Group:
+def _group(measurements: list[Measurement], words: str, baseline: str | None, floor: float) -> Group:
     candidates = tuple(map(Candidate, measurements))
     chosen, note = _baseline(candidates, baseline)
-    return Group(measurements[0].workload, measurements[0].parameters, label, candidates, chosen, note)
+    return Group(measurements[0].workload, measurements[0].parameters, words, candidates, chosen, note, floor)
 
 
 def _baseline(candidates: tuple[Candidate, ...], name: str | None) -> tuple[Candidate | None, str]:
     """The baseline among these candidates, and why it is that one or none."""
     usable = [c for c in candidates if c.usable]
-    wanted = [c for c in usable if c.measurement.backend == (DEFAULT_BASELINE if name is None else name)]
+    wanted = [c for c in usable if (DEFAULT_BASELINE if name is None else name) in _names(c.measurement)]
     if wanted:
-        fewest = min(wanted, key=lambda c: c.measurement.devices)
+        # The locked environment before others, as it is what the backend's name alone means.
+        fewest = min(wanted, key=lambda c: (c.measurement.devices, c.measurement.environment != ""))
         return fewest, "as asked for" if name is not None else "the default"
     if name is not None:
         return None, f"{plain(name)}, the baseline asked for, has no median here, so there are no ratios"

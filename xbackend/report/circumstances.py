@@ -7,33 +7,36 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from xbackend.measure.results import Figure, Process, Results
+from xbackend.measure.statistics import noise_floor, ratio
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Inline, Link, Table, paragraph, table
-from xbackend.report.candidates import Group
+from xbackend.report.candidates import LEVEL, Group, compared, label
 from xbackend.report.published import PUBLISHED
+from xbackend.report.versions import versions
+from xbackend.store.results import Figure, Process, Results
 
 _SHORT = 200
+_MEANWHILE = ("cores", "load", "others")
 
 
 def environment(results: Results) -> Table | None:
     """Versions, threads and BLAS of each backend, as it read them back; a row for each different answer."""
-    answers: dict[str, tuple[str, list[int], Mapping[str, Any]]] = {}
+    answers: dict[tuple[str, str], tuple[list[int], Mapping[str, Any]]] = {}
     for m in results.measurements:
-        if m.description:
-            found = answers.setdefault(f"{m.backend}\0{text.value(m.description)}", (m.backend, [], m.description))
-            found[1].append(m.devices)
+        if m.description or m.versions:
+            described = {**m.description, "versions": versions(m)}
+            answers.setdefault((label(m), text.value(described)), ([], described))[0].append(m.devices)
     if not answers:
         return None
     known = ("versions", "threads", "blas")
     rows = [
         [
-            text.plain(backend),
+            backend,
             ", ".join(map(str, sorted(set(devices)))),
             *(_listed(description.get(key)) for key in known),
             text.pairs({k: v for k, v in description.items() if k not in known}) or text.NOTHING,
         ]
-        for backend, devices, description in answers.values()
+        for (backend, _), (devices, description) in answers.items()
     ]
     return table(("backend", "devices", *known, "else"), rows)
 
@@ -73,6 +76,30 @@ def _facts(name: str, facts: Mapping[str, Any]) -> Table:
     return table((name, "value"), [[text.plain(key), text.value(value)] for key, value in facts.items()])
 
 
+def pairs(results: Results) -> list[Block]:
+    """The candidates that were measured against themselves; empty without any."""
+    if not results.pairs:
+        return []
+    headers = ("workload", "backend", "devices", f"ratio of the halves ({LEVEL})", "processes")
+    rows = []
+    for pair in results.pairs:
+        found = ratio(pair.first, pair.second)
+        rows.append(
+            [
+                " ".join([text.plain(pair.workload), text.pairs(pair.parameters)]),
+                label(pair),
+                str(pair.devices),
+                text.ratio(found),
+                f"{found.processes[0]} and {found.processes[1]}",
+            ]
+        )
+    said = (
+        f"Measured against themselves, each in two equal halves: what these differ by is noise. The noise floor is the "
+        f"largest of them, {text.number(100 * (noise_floor(results.pairs) - 1), 2)} %."
+    )
+    return [paragraph(said), table(headers, rows, right=headers[2:])]
+
+
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
     finished: dict[int, list[Process]] = {}
@@ -85,15 +112,19 @@ def order(results: Results) -> list[Block]:
     labels = dict(enumerate(results.order))
     rows = []
     for position in sorted({*labels, *finished}):
-        label = text.plain(labels.get(position, "not in the recorded order"))
+        words = text.plain(labels.get(position, "not in the recorded order"))
         found = finished.get(position, [])
-        rows += [[str(position), label, *_run(p, first)] for p in found]
+        rows += [[str(position), words, *_run(p, first)] for p in found]
         if not found:
-            rows.append([str(position), label, *[text.NOTHING] * 3, "did not finish"])
-    headers = ("position", "candidate", "process began", "rounds", "iterations", "median")
+            rows.append(
+                [str(position), words, *[text.NOTHING] * 3, "did not finish", *[text.NOTHING] * len(_MEANWHILE)]
+            )
+    headers = ("position", "candidate", "process began", "rounds", "iterations", "median", *_MEANWHILE)
     return [
         paragraph(
-            f"The first process that finished began at {_moment(first)}; the others' beginnings count from there."
+            f"The first process that finished began at {_moment(first)}; the others' beginnings count from there. "
+            "Cores: those it could use. Load: the machine's load average of a minute when it began. "
+            "Others: how many cores other processes kept busy meanwhile."
         ),
         table(headers, rows, right=("position", *headers[2:])),
     ]
@@ -105,6 +136,9 @@ def _run(process: Process, first: float) -> list[str]:
         str(len(process.rounds)),
         str(process.iterations),
         text.time(process.median if process.rounds else None),
+        ", ".join(map(str, process.affinity or [])) or text.NOTHING,
+        text.number(process.load, 2),
+        text.number(process.foreign_cores, 2),
     ]
 
 
@@ -169,7 +203,16 @@ def _brief(value: Any) -> Any:
 def published(groups: Sequence[Group]) -> list[Block]:
     """Today's times on one device and on several beside those that others published; empty without both."""
     blocks: list[Block] = []
-    headers = ("source", "hardware", "what", "devices", "one device", "all devices", "speed-up")
+    headers = (
+        "source",
+        "hardware",
+        "what",
+        "devices",
+        "one device",
+        "all devices",
+        f"speed-up ({LEVEL})",
+        "verdict",
+    )
     for workload, entries in PUBLISHED.items():
         today = [row for g in groups if g.workload == workload for row in _today(g)]
         if not today:
@@ -182,31 +225,36 @@ def published(groups: Sequence[Group]) -> list[Block]:
                 str(p.devices),
                 text.time(p.one),
                 text.time(p.many),
-                text.number(p.speedup),
+                f"{text.number(p.speedup)} (none published)",
+                text.NOTHING,
             ]
             for p in entries
         ]
-        blocks.append(table(headers, [*rows, *today], right=headers[3:]))
+        blocks.append(table(headers, [*rows, *today], right=headers[3:7]))
     return blocks
 
 
 def _today(group: Group) -> list[list[Inline]]:
     """A row for each backend that was measured on one device and on more."""
-    single = {c.measurement.backend: c for c in group.candidates if c.usable and c.measurement.devices == 1}
+    single = {c.label: c for c in group.candidates if c.usable and c.measurement.devices == 1}
     rows: list[list[Inline]] = []
     for candidate in group.candidates:
-        one = single.get(candidate.measurement.backend)
-        if one is None or not candidate.usable or candidate.measurement.devices < 2:
+        one = single.get(candidate.label)
+        found = None if one is None else compared(one, candidate, group.floor)
+        if one is None or found is None or candidate.measurement.devices < 2:
             continue
+        # The verdict is on all devices, so that it is taken the other way round.
+        verdict = compared(candidate, one, group.floor)
         rows.append(
             [
-                f"today, {text.plain(candidate.measurement.backend)}",
+                f"today, {candidate.label}",
                 "this machine",
                 group.title,
                 str(candidate.measurement.devices),
                 text.time(one.median),
                 text.time(candidate.median),
-                text.number(one.ratio(candidate)),
+                text.ratio(found),
+                text.NOTHING if verdict is None else str(verdict.verdict),
             ]
         )
     return rows

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.measure.results import Results
 from xbackend.report import circumstances, ledger, placement, plots, summary, tables, text
 from xbackend.report.blocks import Block, Contents, Heading, Image, Table, paragraph
 from xbackend.report.candidates import Group, groups
 from xbackend.report.pictures import Pictures
+from xbackend.store.results import Results
+
+_PARITY = (
+    "Against the float64 oracle, the worst over the processes: the relative error, and the largest error of an element "
+    "in units in the last place (ULP) of the output's dtype. Inputs: the beginning of their hash."
+)
 
 
 def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
@@ -17,13 +22,14 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     pictures = Pictures()
     blocks: list[Block] = [
         Heading(1, text.plain(results.name) or "Comparison"),
+        *summary.notices(results),
         Heading(2, "Summary"),
         *summary.sections(results, found),
         Heading(2, "Contents"),
         Contents(),
     ]
     if found:
-        blocks += [Heading(2, "How to read the tables"), paragraph(summary.READING)]
+        blocks += [Heading(2, "How to read the tables"), summary.reading()]
     for number, group in enumerate(found, 1):
         blocks += _group(number, group, pictures)
     blocks += _sizes(found, pictures)
@@ -37,10 +43,11 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
         "programs differ from today's in size, transfers, synchronisation and in what the clock included.",
     )
     missing = tables.not_ok(results.measurements)
-    blocks += [Heading(2, "What was not measured, and why"), missing or paragraph("Everything was measured.")]
+    blocks += [Heading(2, summary.NOT_MEASURED), missing or paragraph("Everything was measured.")]
     blocks += _section("Versions, threads and BLAS", _maybe(circumstances.environment(results)))
     blocks += [Heading(2, "Machine"), circumstances.machine(results)]
     blocks += _section("Settings", _maybe(circumstances.settings(results)))
+    blocks += _section("Noise floor", circumstances.pairs(results))
     blocks += [Heading(2, "Order of the processes"), *circumstances.order(results)]
     return blocks, pictures
 
@@ -67,6 +74,9 @@ def _group(number: int, group: Group, pictures: Pictures) -> list[Block]:
     ledger = tables.phases(group)
     if ledger is not None:
         blocks += [Heading(3, f"Phases: {group.label}"), paragraph("Medians over the processes."), ledger]
+    parity = tables.parities(group)
+    if parity is not None:
+        blocks += [Heading(3, f"Parity: {group.label}"), paragraph(_PARITY), parity]
     return blocks
 
 
@@ -76,7 +86,7 @@ def _sizes(found: Sequence[Group], pictures: Pictures) -> list[Block]:
     for series in plots.over_sizes(found):
         title = f"Time against size: {series.title}"
         file = pictures.add("sizes", series.workload, plots.sizes(series, title))
-        words = f"{series.title}. Time and size are logarithmic; bars reach over the processes."
+        words = f"{series.title}. Time and size are logarithmic; error bars are 95 % intervals."
         blocks += [paragraph(words), Image(file, title)]
     return _section("Time against size", blocks)
 

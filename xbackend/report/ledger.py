@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xbackend.measure.loop import FOREIGN
-from xbackend.measure.results import Results
-from xbackend.measure.scaling import ENOUGH_PROCESSES, ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
+from xbackend.measure.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
+from xbackend.measure.statistics import FEWEST
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
-from xbackend.report.candidates import Group
+from xbackend.report.candidates import Group, label
 from xbackend.report.pictures import Pictures
+from xbackend.store.results import Results
 
 _CLOSE = 0.05  # a speed-up this near to 1 is none
 _MUCH = 0.2  # of the time: a transfer share worth a word
@@ -21,8 +22,8 @@ _LOST = 0.8  # efficiency below which the words say where the rest went
 _ROUGH = 2.0  # times the timed execution: the shares of such a profile are rough
 
 READING = (
-    "Speed-up: the median on one device divided by the median on several. Interval: 95 %, bootstrapped over processes; "
-    f"with fewer than {ENOUGH_PROCESSES} a side there is none. A speed-up within 5 % of 1 is called no gain. "
+    "Speed-up: the time on one device divided by the time on several. Interval: 95 %, over processes; with fewer than "
+    f"{FEWEST} a side there is none, and nothing is called. A speed-up within 5 % of 1 is called no gain. "
     "Efficiency: speed-up divided by the number of devices. The shares are of a profiled execution, the medians over "
     "the processes. Transfers: the part of its time in which at least one was under way; alone: the part in which, "
     "besides, no device computed. Idle: the part in which a device computed nothing. At once: the part in which at "
@@ -42,10 +43,13 @@ def percent(part: float) -> str:
 
 
 def outcome(s: Scaling) -> str:
-    """``faster``, ``slower``, ``same``, or ``unclear`` where the interval holds 1 and the speed-up is far from it."""
+    """``faster``, ``slower``, ``same``, ``unclear`` where the interval holds 1 and the speed-up is far from it, or
+    ``unknown`` where there is no interval."""
+    if s.interval is None:
+        return "unknown"
     if 1 / (1 + _CLOSE) <= s.speedup <= 1 + _CLOSE:
         return "same"
-    if s.interval is not None and s.interval[0] <= 1 <= s.interval[1]:
+    if s.interval[0] <= 1 <= s.interval[1]:
         return "unclear"
     return "faster" if s.speedup > 1 else "slower"
 
@@ -59,6 +63,7 @@ def verdict(s: Scaling, cores: int) -> str:
         "faster": f"{many} are {times} times as fast as one",
         "same": f"{many} are no faster than one ({times} times as fast)",
         "slower": f"{many} are slower than one ({times} times as fast)",
+        "unknown": f"whether {many} are faster is not shown ({times} times as fast, but with {_few(s)})",
         "unclear": f"whether {many} are faster is not clear ({times} times as fast, interval {between})",
     }
     said = f"{heads[result]}: {_why(s, cores, result)}."
@@ -68,8 +73,12 @@ def verdict(s: Scaling, cores: int) -> str:
     return " ".join([said[0].upper() + said[1:], *_lost(s, cores, result), *_rough(s)])
 
 
+def _few(s: Scaling) -> str:
+    return f"only {text.counted(s.processes, 'process', 'processes')} there is no interval"
+
+
 def _why(s: Scaling, cores: int, result: str) -> str:
-    if s.shares is not None and result in ("faster", "unclear"):
+    if s.shares is not None and result in ("faster", "unclear", "unknown"):
         return _busy(s)
     causes = _causes(s, cores) if result in ("same", "slower") else []
     if causes:
@@ -167,7 +176,7 @@ def sections(results: Results, groups: Sequence[Group], pictures: Pictures) -> l
 
 
 def _name(s: Scaling) -> str:
-    return f"{text.plain(s.many.backend)} on {text.counted(s.devices, 'device')}"
+    return f"{label(s.many)} on {text.counted(s.devices, 'device')}"
 
 
 def _table(found: Sequence[Scaling]) -> Table:
@@ -185,7 +194,7 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
         moving = f"{percent(s.shares.transfers)}, alone {percent(s.shares.exposed)}"
         shares = [moving, _idle(s.shares.idle), percent(s.shares.together)]
     return [
-        text.plain(s.many.backend),
+        label(s.many),
         str(s.devices),
         text.time(s.seconds_of_one, unit),
         text.time(s.seconds_of_many, unit),
@@ -229,7 +238,7 @@ def _sizes(found: Sequence[Sweep]) -> list[Block]:
         )
         blocks += [paragraph(words), table(_FIT_HEADERS, [_fit_row(s) for s in fitted], right=("devices", "residual"))]
     if len(fitted) < len(found):
-        few = list(dict.fromkeys(text.plain(s.backend) for s in found if s.fit is None))
+        few = list(dict.fromkeys(label(s) for s in found if s.fit is None))
         blocks.append(
             paragraph(
                 f"For {text.join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
@@ -248,7 +257,7 @@ def _fit_row(sweep: Sweep) -> list[str]:
         reaches = text.number(fit.crossing, 2) + ("" if fit.inside else ", outside of the sizes measured")
     rest = f" ({text.pairs(sweep.rest)})" if sweep.rest else ""
     return [
-        text.plain(sweep.backend) + rest,
+        label(sweep) + rest,
         str(sweep.devices),
         ", ".join(f"{size:g}: {text.number(speedup)}" for size, speedup in fit.points),
         pays(sweep),

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from xbackend.report import blocks as b
+from xbackend.report.contents import entries
 from xbackend.report.text import plain
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the
@@ -32,11 +33,6 @@ def escape(text: object) -> str:
     line = _INLINE.sub(lambda m: "\\" + m[0], plain(text))
     line = "".join(_ENTITIES.get(c, c) for c in line)
     return _START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], line)
-
-
-def anchor(heading: str) -> str:
-    """The fragment under which a forge reaches a heading: lower case, blanks to hyphens, other punctuation gone."""
-    return re.sub(r"[^\w\- ]", "", plain(heading).lower()).replace(" ", "-")
 
 
 def write(blocks: Sequence[b.Block]) -> str:
@@ -72,6 +68,10 @@ def _paragraph(block: b.Paragraph) -> str:
     return _line(block.parts)
 
 
+def _notice(block: b.Notice) -> str:
+    return f"> {_line(block.parts)}"
+
+
 def _bullets(block: b.Bullets) -> str:
     return "\n".join(f"- {_line(item)}" for item in block.items)
 
@@ -101,27 +101,18 @@ def _drawing(block: b.Drawing) -> str:
     # Each line by itself, so that the text can't end its own fence, and no `<`, which Mermaid would read as HTML.
     lines = [line[: len(line) - len(line.lstrip(" "))] + plain(line) for line in block.mermaid.split("\n")]
     text = "\n".join(lines).rstrip().replace("<", "#60;").replace("`", "#96;")
-    return f"```mermaid\n{text}\n```"
+    same = "" if block.image is None else f"\n\n{_inline(b.Link('The same as SVG', block.image.file))}"
+    return f"```mermaid\n{text}\n```{same}"
 
 
 def _contents(blocks: Sequence[b.Block], position: int) -> str:
-    seen: dict[str, int] = {}
-    lines = []
-    for i, block in enumerate(blocks):
-        if not isinstance(block, b.Heading):
-            continue
-        name = anchor(block.text)
-        before = seen.get(name, 0)
-        seen[name] = before + 1
-        if i > position and block.level == 2:
-            target = "#" + quote(f"{name}-{before}" if before else name)
-            lines.append(f"- {_inline(b.Link(block.text, target))}")
-    return "\n".join(lines)
+    return "\n".join(f"- {_inline(b.Link(text, '#' + name))}" for text, name in entries(blocks, position))
 
 
 _WRITERS: dict[type, Callable[[Any], str]] = {
     b.Heading: _heading,
     b.Paragraph: _paragraph,
+    b.Notice: _notice,
     b.Bullets: _bullets,
     b.Table: _table,
     b.Image: _image,

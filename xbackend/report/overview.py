@@ -7,11 +7,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from xbackend.errors import StoreError, UsageError
-from xbackend.measure.results import Results, load
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Inline, Link, paragraph, table
+from xbackend.report.candidates import label
+from xbackend.store.results import Results, load
 
-_HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend")
+_HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend", "page")
 
 
 def index(reports: Path) -> Path:
@@ -62,6 +63,8 @@ def _blocks(reports: Path) -> list[Block]:
     good.sort(key=lambda entry: entry[1])
     good.sort(key=lambda entry: entry[0], reverse=True)
     blocks: list[Block] = [Heading(1, "Reports")]
+    if (reports / "history.md").is_file():
+        blocks.append(paragraph("Over time: ", Link("history", "./history.md"), "."))
     if good:
         blocks.append(table(_HEADERS, [row for _, _, row in good], right=("gave a time",)))
     if damaged:
@@ -74,9 +77,12 @@ def _blocks(reports: Path) -> list[Block]:
 def _name(folder: str, path: Path) -> Inline:
     """The report's name, a link where there is a report."""
     name = text.plain(folder)
-    if not (path / "report.md").is_file():
-        return f"{name} (no report.md)"
-    return Link(name, f"./{quote(folder, errors='replace')}/report.md")
+    return _link(name, folder, path, "report.md") or f"{name} (no report.md)"
+
+
+def _link(words: str, folder: str, path: Path, file: str) -> Link | None:
+    """A link to a file of a report; `None` where there is none."""
+    return Link(words, f"./{quote(folder, errors='replace')}/{file}") if (path / file).is_file() else None
 
 
 def _row(folder: str, path: Path, results: Results) -> list[Inline]:
@@ -84,11 +90,12 @@ def _row(folder: str, path: Path, results: Results) -> list[Inline]:
     gave = sum(m.status == "ok" for m in measurements)
     return [
         _name(folder, path),
-        text.plain(results.created),
+        text.moment(results.created),
         ", ".join(dict.fromkeys(text.plain(m.workload) for m in measurements)),
-        ", ".join(dict.fromkeys(text.plain(m.backend) for m in measurements)),
+        ", ".join(dict.fromkeys(label(m) for m in measurements)),
         ", ".join(map(str, sorted({m.devices for m in measurements}))),
-        f"{gave} of {len(measurements)}",
+        f"{gave} of {len(measurements)}" + ("" if results.complete else ", cut off"),
         text.plain(results.machine.processor),
         text.plain(results.xbackend),
+        _link("HTML", folder, path, "report.html") or text.NOTHING,
     ]

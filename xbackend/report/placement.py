@@ -14,7 +14,7 @@ from xbackend.program.drawing import mermaid
 from xbackend.program.graph import Graph
 from xbackend.program.layered import svg
 from xbackend.report import text
-from xbackend.report.blocks import Block, Drawing, Image, Link, paragraph, table
+from xbackend.report.blocks import Block, Drawing, Image, paragraph, table
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.pictures import Pictures
 
@@ -78,7 +78,7 @@ def _shared(rows: Sequence[tuple[Candidate, list[str]]]) -> list[list[str]]:
     backends: dict[tuple[str, ...], list[str]] = {}
     for candidate, row in rows:
         key = (str(candidate.measurement.devices), *row)
-        backends.setdefault(key, []).append(text.plain(candidate.measurement.backend))
+        backends.setdefault(key, []).append(candidate.label)
     return [[", ".join(names), *key] for key, names in backends.items()]
 
 
@@ -133,13 +133,17 @@ def _executed(
         if evidence.graph is not None and evidence.graph.sound:
             m = candidate.measurement
             titled = replace(evidence.graph, title=text.counted(m.devices, "device"))
-            backends.setdefault(text.plain(m.backend), {})[m.devices] = titled
+            backends.setdefault(candidate.label, {})[m.devices] = titled
         elif evidence.graph is not None:
             return [paragraph(f"The drawing of {candidate.name} is damaged.")]
     alike: dict[tuple[Graph, ...], list[str]] = {}
     for backend, graphs in backends.items():
         ends = dict.fromkeys([min(graphs), max(graphs)])
         alike.setdefault(tuple(graphs[devices] for devices in ends), []).append(backend)
+    for key in list(alike):
+        wider = next((other for other in alike if other != key and set(key) <= set(other)), None)
+        if wider is not None:  # what was executed on fewer numbers of devices is part of another picture
+            alike[wider] += alike.pop(key)
     blocks: list[Block] = []
     for key, names in alike.items():
         shape = group.workload + "".join(map(_shape, key))
@@ -161,8 +165,8 @@ def _shape(graph: Graph) -> str:
 def _picture(group: Group, graphs: Sequence[Graph], whose: str, pictures: Pictures) -> list[Block]:
     title = f"What {whose} executed, {group.label}: {' beside '.join(graph.title for graph in graphs)}"
     file = pictures.add("placement", group.workload, svg(graphs, title).encode())
-    said = paragraph(f"What was executed by {whose}, {_LEGEND} ", Link("The same as SVG", file), ".")
+    said, image = paragraph(f"What was executed by {whose}, {_LEGEND}"), Image(file, title)
     source = mermaid(graphs)
     if len(source) > LARGEST_DRAWING or sum(len(graph.edges) for graph in graphs) > _MOST_EDGES:
-        return [said, Image(file, title)]
-    return [said, Drawing(source)]
+        return [said, image]
+    return [said, Drawing(source, image)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbackend.measure.statistics import interval
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import COLOURS, canvas
@@ -16,7 +17,8 @@ _LINES = ("-", "--", ":", "-.")
 _SMALLEST, _LARGEST = 1e-12, 1e12
 # A range wider than this is drawn on a logarithmic axis.
 _WIDE = 20
-_LABEL = 40
+_LABEL = 48
+_BESIDE = 28  # letters: with a longer label than this the legend stands below and not beside
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ def over_sizes(groups: Sequence[Group]) -> list[Series]:
     found: dict[str, list[tuple[float, Group]]] = {}
     for group in groups:
         size = group.parameters.get("size")
-        if isinstance(size, int | float) and not isinstance(size, bool) and _drawable(size) and shown(group):
+        if isinstance(size, int | float) and not isinstance(size, bool) and drawable(size) and shown(group):
             found.setdefault(_title(group), []).append((float(size), group))
     return [
         Series(members[0][1].workload, title, tuple(sorted(members, key=lambda member: member[0])))
@@ -47,21 +49,28 @@ def _title(group: Group) -> str:
     return text.plain(group.workload) + (f": {rest}" if rest else "")
 
 
-def _drawable(value: float | None) -> bool:
+def drawable(value: float | None) -> bool:
+    """Whether a time, or another positive number, has a place on an axis."""
     return value is not None and _SMALLEST < value < _LARGEST
 
 
 def shown(group: Group) -> list[Candidate]:
     """The candidates of a group that have a place on an axis of time."""
-    return [c for c in group.candidates if _drawable(c.median) and _dots(c)]
+    return [c for c in group.candidates if drawable(c.median) and _dots(c)]
 
 
 def _dots(candidate: Candidate) -> list[float]:
-    return [t for t in candidate.medians if _drawable(t)]
+    return [t for t in candidate.medians if drawable(t)]
+
+
+def bar(candidate: Candidate) -> list[float]:
+    """Both ends of the interval of a time; nothing where there is none that has a place on an axis."""
+    ends = list(interval(candidate.medians))
+    return ends if all(map(drawable, ends)) else []
 
 
 def medians(group: Group, title: str) -> bytes:
-    """A row for each candidate: a dot for each process, a bar across at the median, its value in words.
+    """A row for each candidate: a dot for each process, a line for the interval, a bar across at the median, its value.
 
     There must be a candidate that is `shown`.
     """
@@ -69,7 +78,7 @@ def medians(group: Group, title: str) -> bytes:
         axes = figure.add_subplot()
         drawn = shown(group)
         unit = text.time_unit(c.median for c in drawn)
-        scaled = [t / unit[1] for c in drawn for t in _dots(c)]
+        scaled = [t / unit[1] for c in drawn for t in (*_dots(c), *bar(c))]
         _time_axis(axes, unit, min(scaled), max(scaled))
         counts = sorted({c.measurement.devices for c in group.candidates})
         for row, candidate in enumerate(group.candidates):
@@ -99,30 +108,35 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float) -> N
 
 def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float], colour: str) -> None:
     middle = candidate.median
-    if middle is None or not _drawable(middle) or not _dots(candidate):
+    if middle is None or not drawable(middle) or not _dots(candidate):
         words = candidate.measurement.status if candidate.measurement.status != "ok" else "no time"
         where = (0.01, row)
         transform = axes.get_yaxis_transform()
         axes.text(*where, text.shorten(text.plain(words), _LABEL), transform=transform, va="center", style="italic")
         return
-    dots = [t / unit[1] for t in _dots(candidate)]
-    axes.plot([min(dots), max(dots)], [row, row], color=colour, linewidth=1.2)
+    dots, ends = ([t / unit[1] for t in times] for times in (_dots(candidate), bar(candidate)))
+    axes.plot(ends, [row] * len(ends), color=colour, linewidth=1.6)
     axes.plot(dots, [row] * len(dots), "o", color=colour, markersize=5, alpha=0.55, markeredgewidth=0)
     axes.plot([middle / unit[1]], [row], "|", color=colour, markersize=14, markeredgewidth=2.5)
     axes.annotate(
-        text.time(middle, unit), (max(dots), row), xytext=(8, 0), textcoords="offset points", va="center", fontsize=9
+        text.time(middle, unit),
+        (max(dots + ends), row),
+        xytext=(8, 0),
+        textcoords="offset points",
+        va="center",
+        fontsize=9,
     )
 
 
 def sizes(series: Series, title: str) -> bytes:
-    """Time against size, both logarithmic, bars over the processes; below it GFLOP/s, which tells close lines apart."""
+    """Time against size, both logarithmic, with intervals; below it GFLOP/s, which tells close lines apart."""
     lines: dict[tuple[str, int], list[tuple[float, Candidate]]] = {}
     for size, group in series.groups:
         for c in shown(group):
-            lines.setdefault((c.measurement.backend, c.measurement.devices), []).append((size, c))
+            lines.setdefault((c.label, c.measurement.devices), []).append((size, c))
     backends = list(dict.fromkeys(backend for backend, _ in lines))
     counts = sorted({devices for _, devices in lines})
-    rated = any(_drawable(c.gflops) for points in lines.values() for _, c in points)
+    rated = any(drawable(c.gflops) for points in lines.values() for _, c in points)
     with canvas(7.6, max(6.4 if rated else 3.6, 0.9 + 0.24 * len(lines))) as (figure, finish):
         axes, *below = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False)[:, 0]
         handles = []
@@ -133,7 +147,9 @@ def sizes(series: Series, title: str) -> bytes:
                 _rates(rates, points, style)
         _size_axes([axes, *below], sorted({size for size, _ in series.groups}))
         labels = [text.shorten(points[0][1].name, _LABEL) for points in lines.values()]
-        figure.legend(handles, labels, loc="outside right upper", fontsize=9)
+        beside = max(map(len, labels)) <= _BESIDE
+        where: dict[str, Any] = {"loc": "outside right upper"} if beside else {"loc": "outside lower left", "ncols": 2}
+        figure.legend(handles, labels, fontsize=9, **where)
         return finish(title)
 
 
@@ -149,14 +165,17 @@ def _line_style(backend: int, devices: int) -> dict[str, Any]:
 
 def _times(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> Any:
     middles = [c.median or 0.0 for _, c in points]
-    # No less than 0, where a process has no place on the axis and the median lies outside of the others.
-    below = [max(m - min(_dots(c)), 0.0) for m, (_, c) in zip(middles, points, strict=True)]
-    above = [max(max(_dots(c)) - m, 0.0) for m, (_, c) in zip(middles, points, strict=True)]
-    return axes.errorbar([size for size, _ in points], middles, yerr=[below, above], **style)
+    # Without an interval no bar; no less than 0, as the interval is that of the geometric mean.
+    ends = [bar(c) or [m, m] for m, (_, c) in zip(middles, points, strict=True)]
+    below = [max(m - low, 0.0) for m, (low, _) in zip(middles, ends, strict=True)]
+    above = [max(high - m, 0.0) for m, (_, high) in zip(middles, ends, strict=True)]
+    return axes.errorbar(
+        [size for size, _ in points], middles, yerr=[below, above], capsize=2.5, elinewidth=1.0, **style
+    )
 
 
 def _rates(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> None:
-    known = [(size, c.gflops) for size, c in points if _drawable(c.gflops)]
+    known = [(size, c.gflops) for size, c in points if drawable(c.gflops)]
     axes.plot([size for size, _ in known], [rate for _, rate in known], **style)
 
 
@@ -164,7 +183,7 @@ def _size_axes(panels: Sequence[Any], ticks: list[float]) -> None:
     axes = panels[0]
     axes.set_xscale("log")
     axes.set_yscale("log")
-    _log_ticks(axes.yaxis, axes.get_ylim(), _tick_time)
+    _log_ticks(axes.yaxis, axes.get_ylim(), tick_time)
     _log_ticks(axes.xaxis, axes.get_xlim(), _tick)
     if len(ticks) <= 8:
         axes.set_xticks(ticks, [_tick(tick) for tick in ticks])
@@ -181,7 +200,8 @@ def _tick(value: float) -> str:
     return f"{value:.6g}"
 
 
-def _tick_time(value: float) -> str:
+def tick_time(value: float) -> str:
+    """Seconds for the tick of an axis."""
     name, length = text.time_unit([value])
     return f"{_tick(value / length)} {name}"
 

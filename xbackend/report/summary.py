@@ -1,131 +1,270 @@
-"""The first paragraphs of a report, in words, for somebody who reads no further."""
+"""The first paragraphs of a report, for somebody who reads no further: who wins, by how much, how sure, on what."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
-from xbackend.measure.results import Results
-from xbackend.measure.scaling import ENOUGH_PROCESSES
-from xbackend.report import text
-from xbackend.report.blocks import Block, Bold, Bullets, Inline, paragraph
-from xbackend.report.candidates import Candidate, Group
+from xbackend.measure.statistics import FEWEST, Ratio, Verdict, drift
+from xbackend.report import text, versions
+from xbackend.report.blocks import Block, Bold, Inline, Link, Notice, Table, bullets, paragraph, table, terms
+from xbackend.report.candidates import LEVEL, Candidate, Group
+from xbackend.report.contents import anchor
+from xbackend.report.tables import status
+from xbackend.store.results import Results
 
 # MEASUREMENT.md, rule 12.
 _WIDE = 0.10
+_FEW_NAMES = 4
+NOT_MEASURED = "What was not measured, and why"
+MORE_PROCESSES = f"measure with more of them (--processes 10); below {FEWEST} there is no interval at all"
 
 READING = (
-    "Median: the median over fresh processes of each process's median time of one execution. "
-    "Ratio: a candidate's median time divided by the baseline's median time, so below 1 is faster than the baseline. "
-    "Spread: the smallest and the largest median of a process, and of how many processes. "
-    "GFLOP/s: 10^9 operations per second, counted in the program before any backend simplifies it. "
-    "Parity: the relative error against a float64 oracle and the largest that passes. "
-    "Compile: trace, lower and first call together. "
-    "In the plots a dot is a process and the bar across is the median."
+    ("Median", "the median over fresh processes of each process's median time of one execution."),
+    (
+        "Ratio",
+        "a candidate's time divided by the baseline's, so below 1 is faster than the baseline. Each time is the "
+        "geometric mean of its processes' medians. The interval holds the true ratio in 95 of 100 such comparisons.",
+    ),
+    (
+        "Verdict",
+        "faster or slower where the interval does not hold 1 and the ratio is beyond the noise floor, which is by how "
+        "much a candidate differed from itself; no difference shown within the floor; else ambiguous. A winner is "
+        "called where it is faster than every other.",
+    ),
+    ("Spread", "the smallest and the largest median of a process, and of how many processes."),
+    ("GFLOP/s", "10^9 operations per second, counted in the program before any backend simplifies it."),
+    ("Relative error", "against a float64 oracle; one that is too large makes a candidate wrong."),
+    ("Compile", "trace, lower and first call together."),
+    (
+        "Plots",
+        "a dot is a process, the bar across the median, the line the 95 % interval of the time, which takes at least "
+        f"{FEWEST} processes. Two such lines that overlap are no verdict: that is the ratio's.",
+    ),
 )
 
 
+def reading() -> Block:
+    """How to read the tables and plots."""
+    return terms(READING)
+
+
+def notices(results: Results) -> list[Block]:
+    """What stands above all the rest: that the run is not whole."""
+    if results.complete:
+        return []
+    planned = results.settings.get("processes")
+    counts = sorted({len(m.processes) for m in results.measurements if m.status == "ok"})
+    had = f" Candidates have {text.join(map(str, counts))} processes" if counts else " No process finished"
+    of = f"; {text.value(planned)} each were planned." if planned is not None else "."
+    return [
+        Notice(
+            (
+                Bold("This run is incomplete."),
+                " It was cut off before all that was planned was measured. What follows is of the processes that "
+                f"finished.{had}{of} Measure again before concluding from it.",
+            )
+        )
+    ]
+
+
 def sections(results: Results, groups: Sequence[Group]) -> list[Block]:
-    """What was compared, on what, and what came out."""
+    """Who wins, by how much, how sure, on what."""
     if not results.measurements:
         return [paragraph("Nothing was compared: the results hold no measurement.")]
     return [
-        paragraph(_compared(results, groups)),
-        paragraph(_machine(results)),
-        Bullets(tuple(_outcome(group) for group in groups)),
+        paragraph(*headline(groups)),
+        _winners(groups),
+        bullets(*_sure(results, groups), *_on_what(results)),
     ]
 
 
-def _compared(results: Results, groups: Sequence[Group]) -> str:
-    backends = list(dict.fromkeys(text.plain(m.backend) for m in results.measurements))
-    devices = sorted({m.devices for m in results.measurements})
-    workloads = list(dict.fromkeys(text.plain(g.workload) for g in groups))
-    gave = sum(c.usable for g in groups for c in g.candidates)
-    total = len(results.measurements)
-    sentences = [
-        f"Compared: {text.counted(len(backends), 'backend')} ({', '.join(backends)})",
-        f" on {text.join(map(str, devices))} {'device' if devices == [1] else 'devices'},",
-        f" {'workload' if len(workloads) == 1 else 'workloads'} {text.join(workloads)}",
-        f" with {text.counted(len(groups), 'set')} of parameters.",
-        f" {gave} of {text.counted(total, 'candidate')} gave a time",
-        "." if gave == total else "; each of the others is a row with its reason.",
-    ]
-    return "".join(sentences)
+def headline(groups: Sequence[Group]) -> list[Inline]:
+    """The result in a sentence or two."""
+    wins = Counter(_short(g.ranked[0], g) for g in groups if winner(g) is not None)
+    total, open_ones = len(groups), [g for g in groups if winner(g) is None]
+    parts: list[Inline] = []
+    for name, count in wins.most_common():
+        where = "" if total == 1 else f" in {count} of {total} comparisons"
+        parts += ["; " if parts else "", Bold(name), f" is the fastest{where}"]
+    if not wins:
+        return ["No winner is shown", "" if total == 1 else f" in any of {total} comparisons", f": {_why(open_ones)}."]
+    if open_ones:
+        parts.append(f". No winner is shown in {len(open_ones)} of {total}: {_why(open_ones)}")
+    return [*parts, "."]
 
 
-def _machine(results: Results) -> str:
-    machine = results.machine
-    accelerators = text.join(map(text.plain, machine.accelerators)) or "no accelerator"
-    return (
-        f"On: {text.plain(machine.processor)}, {text.counted(machine.cores, 'core')}, "
-        f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {text.plain(machine.system)}. "
-        f"Measured {text.plain(results.created)} with xbackend {text.plain(results.xbackend)}."
-    )
+def winner(group: Group) -> Candidate | None:
+    """The candidate that is shown to be faster than every other one; `None` if there is none."""
+    return group.ranked[0] if len(group.ranked) > 1 and not group.rivals else None
 
 
-def _outcome(group: Group) -> tuple[Inline, ...]:
+def _why(groups: Sequence[Group]) -> str:
+    """Why no winner is called in these groups."""
+    reasons = Counter(_reason(g) for g in groups)
+    return "; ".join(reason for reason, _ in reasons.most_common())
+
+
+def _reason(group: Group) -> str:
     if not group.ranked:
-        return (Bold(group.title), ": no candidate gave a time.")
+        return "no candidate gave a time"
+    if len(group.ranked) == 1:
+        return "nothing else gave a time"
+    if any(found is None or found.verdict is Verdict.UNKNOWN for _, found in group.against_first):
+        fewest = min(len(c.medians) for c in group.ranked)
+        return f"there are candidates with only {text.counted(fewest, 'process', 'processes')}: {MORE_PROCESSES}"
+    return "the fastest are not told apart"
+
+
+def _short(candidate: Candidate, group: Group) -> str:
+    """The label, with the number of devices where it tells."""
+    same = len({c.measurement.devices for c in group.candidates}) == 1
+    return candidate.label if same else candidate.name
+
+
+def _winners(groups: Sequence[Group]) -> Table:
+    headers = ("comparison", "fastest", "median", f"ratio to the next ({LEVEL})", "ratio to the baseline")
+    return table(headers, [_row(group) for group in groups], right=("median",))
+
+
+def _row(group: Group) -> list[Inline]:
+    if not group.ranked:
+        return [group.label, "no candidate gave a time", *[text.NOTHING] * 3]
     first = group.ranked[0]
     unit = text.time_unit([first.median])
-    ratio = first.ratio(group.baseline)
-    beside = ""
-    if group.baseline is not None and first is not group.baseline:
-        beside = f", {text.number(ratio)} of the time of {group.baseline.name}"
+    following = text.NOTHING
+    if group.against_first:
+        other, found = group.against_first[0]
+        following = _said(found, _short(other, group))
+    baseline = text.NOTHING
+    if first is group.baseline:
+        baseline = "it is the baseline"
+    elif group.baseline is not None:
+        baseline = _said(group.against_baseline(first), _short(group.baseline, group))
+    found_one = winner(group) is not None
+    return [
+        group.label,
+        Bold(_short(first, group)) if found_one else _open(group),
+        text.time(first.median, unit),
+        following,
+        baseline,
+    ]
+
+
+def _open(group: Group) -> str:
+    """What is said where no winner is called."""
+    first, rivals = group.ranked[0], group.rivals
+    if len(group.ranked) == 1:
+        return f"{_short(first, group)}, the only one that gave a time"
+    if any(found is None or found.verdict is Verdict.UNKNOWN for _, found in group.against_first):
+        return f"not shown (smallest median: {_short(first, group)})"
+    named = [_short(c, group) for c in (first, *rivals)]
+    return f"not told apart: {_some(named)}"
+
+
+def _some(names: Sequence[str]) -> str:
+    """Names as an enumeration, the last of many counted."""
+    few = names if len(names) <= _FEW_NAMES else [*names[: _FEW_NAMES - 1], f"{len(names) - _FEW_NAMES + 1} more"]
+    return text.join(few)
+
+
+def _said(found: Ratio | None, than: str) -> str:
+    return text.NOTHING if found is None else f"{text.ratio(found)} of {than}: {found.verdict}"
+
+
+def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
+    """How sure that is."""
+    counts = sorted({len(c.medians) for g in groups for c in g.ranked})
+    said: list[list[Inline]] = []
+    if counts:
+        each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+        of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
+        said.append([Bold("How sure"), f": 95 % intervals over {of}; {_floor(results, groups)}."])
+    doubts = sum(len(notes(g)) for g in groups)
+    if doubts:
+        they = "stands below its table" if doubts == 1 else "stand below the tables"
+        said.append([Bold("Doubts"), f": {text.counted(doubts, 'warning')} {they}."])
+    said += [[Bold("Warning"), f": {text.plain(warning)}."] for warning in _warnings(results)]
+    bad = Counter(f"{Candidate(m).name} ({text.plain(m.status)})" for m in results.measurements if m.status != "ok")
+    if bad:
+        part = f": {bad.total()} of {text.counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
+        said.append([Bold("Not measured"), part, Link("why", f"#{anchor(NOT_MEASURED)}"), "."])
+    return said
+
+
+def _warnings(results: Results) -> list[str]:
+    """What makes all of the run doubtful: as it was noted when it was measured, or else computed."""
+    noted = results.settings.get("warnings")
+    if isinstance(noted, list):
+        return [str(warning) for warning in noted]
+    found = drift(results)
+    return [found.warning] if found is not None and found.warning else []
+
+
+def _floor(results: Results, groups: Sequence[Group]) -> str:
+    """The noise floor of the run in words."""
+    floor = groups[0].floor if groups else 1.0
+    if not results.pairs:
+        return "the noise floor is not known, as no candidate was measured against itself"
     return (
-        Bold(group.title),
-        ": ",
-        Bold(first.name),
-        f" had the smallest median, {text.time(first.median, unit)}{beside}. ",
-        verdict(group),
+        f"noise floor {text.number(100 * (floor - 1), 2)} %, the most by which a candidate differed from itself "
+        f"({text.counted(len(results.pairs), 'A/A pair')}): what is closer reads \N{LEFT DOUBLE QUOTATION MARK}"
+        f"{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
     )
 
 
-def verdict(group: Group) -> str:
-    """What may be concluded from the medians of a group: a winner, or why none is called."""
-    if len(group.ranked) < 2:
-        return "Nothing else gave a time, so there is no winner."
-    first, *others = group.ranked
-    fewest = min(len(c.medians) for c in group.ranked)
-    if fewest < ENOUGH_PROCESSES:
-        return (
-            f"No winner is called: there are candidates with only {text.counted(fewest, 'process', 'processes')}, and "
-            f"below {ENOUGH_PROCESSES} the spread between processes is unknown."
-        )
-    reached = [c for c in others if not _apart(first, c)]
-    if reached:
-        return (
-            "No winner is called: the spread of its processes overlaps with that of "
-            f"{text.join(c.name for c in reached)}."
-        )
-    return (
-        f"Each of its processes was faster than every process of the others ({fewest} or more processes each); "
-        "no test of significance was made."
-    )
+def _on_what(results: Results) -> list[list[Inline]]:
+    machine, settings = results.machine, results.settings
+    accelerators = text.join(map(text.plain, machine.accelerators)) or "no accelerator"
+    threads = settings.get("threads")
+    with_threads = f", {text.threads(threads)} each" if threads is not None else ""
+    packages = versions.by_package(results.measurements)
+    used = ", ".join(f"{package} {text.join(found)}" for package, found in packages.items())
+    return [
+        [
+            Bold("On"),
+            f": {text.plain(machine.processor)}, {text.counted(machine.cores, 'core')}, "
+            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {text.plain(machine.system)}{with_threads}.",
+        ],
+        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {text.plain(results.xbackend)}."],
+        [Bold("When"), f": {text.moment(results.created)}{_run(results)}."],
+    ]
 
 
-def _apart(first: Candidate, other: Candidate) -> bool:
-    """Whether every process of the first was faster than every one of the other; not so where a time is no number."""
-    known = all(map(math.isfinite, (*first.medians, *other.medians)))
-    return known and max(first.medians) < min(other.medians)
+def _run(results: Results) -> str:
+    return f", run {text.plain(results.run)}" if results.run else ""
 
 
 def cautions(group: Group) -> list[Block]:
-    """What a reader should know before believing the numbers of a group."""
-    notes = [f"{c.name}: {text.plain(warning)}" for c in group.candidates for warning in c.measurement.warnings]
+    """Why candidates of a group gave no time, and what a reader should know before believing the others' numbers."""
+    found: list[list[Inline]] = [
+        [Bold(c.name), f": {status(c.measurement)}"] for c in group.candidates if c.measurement.status != "ok"
+    ]
+    found += [[note] for note in notes(group)]
+    return [bullets(*found)] if found else []
+
+
+def notes(group: Group) -> list[str]:
+    """The warnings of a group, those of the measurements and those that only all of them together give."""
+    found = [f"{c.name}: {text.plain(warning)}" for c in group.candidates for warning in c.measurement.warnings]
     wide = [c.name for c in group.ranked if _width(c) > _WIDE]
     if wide:
-        notes.append(
+        found.append(
             f"The processes of {text.join(wide)} differ by more than 10 % of their median: "
             "measure on a quieter machine or with more processes."
         )
+    counts = {len(c.medians) for c in group.ranked}
+    if len(counts) > 1:
+        few = [f"{c.name} ({len(c.medians)})" for c in group.ranked if len(c.medians) < max(counts)]
+        found.append(f"Fewer processes than {max(counts)} gave a time: {text.join(few)}.")
     hashes = {c.measurement.parity.inputs for c in group.candidates if c.measurement.parity is not None}
     if len(hashes) > 1:
-        notes.append("The candidates were not given the same inputs (their hashes differ): do not compare them.")
+        found.append("The candidates were not given the same inputs (their hashes differ): do not compare them.")
     without = [c.name for c in group.ranked if c.measurement.parity is None]
     if without:
-        notes.append(f"No comparison with the oracle was recorded for {text.join(without)}.")
-    return [Bullets(tuple((note,) for note in notes))] if notes else []
+        found.append(f"No comparison with the oracle was recorded for {text.join(without)}.")
+    return found
 
 
 def _width(candidate: Candidate) -> float:

@@ -1,17 +1,22 @@
-"""The tables of one group of candidates: the comparison itself, the phases ledger, and what was not measured."""
+"""The tables of a group of candidates: the comparison itself, the phases ledger, parity, and what was not measured."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from xbackend.measure.results import Measurement, Parity
 from xbackend.report import text
 from xbackend.report.blocks import Table, table
-from xbackend.report.candidates import PHASES, Candidate, Group
+from xbackend.report.candidates import LEVEL, PHASES, Candidate, Group, label
+from xbackend.store.results import Measurement
 
-HEADERS = ("backend", "devices", "median", "GFLOP/s", "ratio", "spread (processes)", "parity", "compile", "status")
-_NUMBERS = ("devices", "median", "GFLOP/s", "ratio", "spread (processes)", "compile")
+RATIO = f"ratio ({LEVEL})"
+HEADERS = (
+    *("backend", "devices", "median", "GFLOP/s", RATIO, "verdict", "spread (processes)", "relative error", "compile"),
+    "status",
+)
+_NUMBERS = ("devices", "median", "GFLOP/s", RATIO, "spread (processes)", "relative error", "compile")
+_PARITY = ("backend", "devices", "relative error", "largest that passes", "largest error (ULP)", "passed", "inputs")
 _SHORT = 160
 
 
@@ -21,13 +26,13 @@ def comparison_rows(group: Group) -> list[list[str]]:
     compile_unit = text.time_unit(c.compile_time for c in group.candidates)
     return [
         [
-            text.plain(c.measurement.backend),
+            c.label,
             str(c.measurement.devices),
             text.time(c.median, unit),
             text.number(c.gflops),
-            _ratio(c, group.baseline),
+            *_compared(c, group),
             _spread(c, unit),
-            parity(c.measurement.parity),
+            text.power(c.measurement.parity.relative_error if c.measurement.parity else None),
             text.time(c.compile_time, compile_unit),
             status(c.measurement),
         ]
@@ -36,14 +41,20 @@ def comparison_rows(group: Group) -> list[list[str]]:
 
 
 def comparison(group: Group) -> Table:
-    """The table of a group."""
-    return table(HEADERS, comparison_rows(group), right=_NUMBERS)
+    """The table of a group; the reasons of what is not ok stand below it, where there is room for them."""
+    rows = [
+        [*row[:-1], text.plain(c.measurement.status)]
+        for row, c in zip(comparison_rows(group), group.candidates, strict=True)
+    ]
+    return table(HEADERS, rows, right=_NUMBERS)
 
 
-def _ratio(candidate: Candidate, baseline: Candidate | None) -> str:
-    if candidate is baseline:
-        return "1 (baseline)"
-    return text.number(candidate.ratio(baseline))
+def _compared(candidate: Candidate, group: Group) -> tuple[str, str]:
+    """The ratio to the baseline with its interval, and the verdict: never the one without the other."""
+    if candidate is group.baseline:
+        return "1", "baseline"
+    found = group.against_baseline(candidate)
+    return (text.NOTHING, text.NOTHING) if found is None else (text.ratio(found), str(found.verdict))
 
 
 def _spread(candidate: Candidate, unit: tuple[str, float]) -> str:
@@ -55,18 +66,6 @@ def _spread(candidate: Candidate, unit: tuple[str, float]) -> str:
         return f"{text.NOTHING} ({count})"
     below = text.number(low / unit[1], 4) if math.isfinite(low) and math.isfinite(high) else text.time(low, unit)
     return f"{below} to {text.time(high, unit)} ({count})"
-
-
-def parity(found: Parity | None) -> str:
-    """The relative error beside the largest that passes."""
-    if found is None:
-        return text.NOTHING
-    relation = "≤" if found.passed else "not ≤"
-    return f"{_power(found.relative_error)} {relation} {_power(found.tolerance)}"
-
-
-def _power(value: float) -> str:
-    return f"{value:.1e}" if math.isfinite(value) and value else text.number(value)
 
 
 def status(measurement: Measurement, length: int = _SHORT) -> str:
@@ -91,7 +90,7 @@ def phases(group: Group) -> Table | None:
         unit = text.time_unit(c.phase(phase) for c in candidates)
         headers.append(f"{phase.replace('_', ' ')} ({unit[0]})")
         columns.append([_in_unit(c.phase(phase), unit) for c in candidates])
-    names = [[text.plain(c.measurement.backend), str(c.measurement.devices)] for c in candidates]
+    names = [[c.label, str(c.measurement.devices)] for c in candidates]
     rows = [[*name, *cells] for name, cells in zip(names, zip(*columns, strict=True), strict=True)]
     return table(headers, rows, right=headers[1:])
 
@@ -100,12 +99,32 @@ def _in_unit(seconds: float | None, unit: tuple[str, float]) -> str:
     return text.number(None if seconds is None else seconds / unit[1], 3)
 
 
+def parities(group: Group) -> Table | None:
+    """How far each result is from the oracle's; `None` where no comparison was recorded."""
+    found = [(c, c.measurement.parity) for c in group.candidates if c.measurement.parity is not None]
+    if not found:
+        return None
+    rows = [
+        [
+            c.label,
+            str(c.measurement.devices),
+            text.power(p.relative_error),
+            text.power(p.tolerance),
+            text.number(p.ulps),
+            "yes" if p.passed else "no",
+            text.plain(p.inputs[:12]),
+        ]
+        for c, p in found
+    ]
+    return table(_PARITY, rows, right=_PARITY[1:5])
+
+
 def not_ok(measurements: Sequence[Measurement]) -> Table | None:
     """Everything that was not measured, with its whole reason; `None` where all is well."""
     rows = [
         [
             " ".join([text.plain(m.workload), text.pairs(m.parameters)]),
-            text.plain(m.backend),
+            label(m),
             str(m.devices),
             text.plain(m.status),
             reason(m) + _finished(m),

@@ -6,7 +6,11 @@ import json
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Any
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from xbackend.measure.statistics import Ratio
 
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
 
@@ -61,6 +65,18 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{float(rounded):.{max(digits - 1 - exponent, 0)}f}"
 
 
+def power(value: float | None) -> str:
+    """A number as a power of ten, for errors: ``2.1e-07``; zero, infinities and nan as `number` has them."""
+    return f"{value:.1e}" if value is not None and math.isfinite(value) and value else number(value)
+
+
+def ratio(found: Ratio) -> str:
+    """A ratio with its interval, or that there is none."""
+    if not math.isfinite(found.low):
+        return f"{number(found.value)} (no interval)"
+    return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
+
+
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
     """The unit in which the middle one of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
@@ -91,10 +107,24 @@ def counted(count: int, singular: str, plural: str = "") -> str:
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
 
 
+def threads(found: Any) -> str:
+    """A setting of threads with its noun."""
+    return f"{value(found)} {'thread' if found == 1 else 'threads'}"
+
+
 def join(words: Iterable[str]) -> str:
     """Words as an English enumeration."""
     items = list(words)
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def moment(stamp: str) -> str:
+    """A time stamp as ``2026-01-31 12:00 UTC``; as it is where it is none, or does not say of which zone."""
+    try:
+        found = datetime.fromisoformat(stamp)
+        return f"{found.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if found.tzinfo else plain(stamp)
+    except (ValueError, OverflowError):
+        return plain(stamp)
 
 
 def value(item: Any) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbackend.measure.results import Profile
 from xbackend.program.graph import colours, ordered
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import GREY, canvas
+from xbackend.store.results import Profile
 
 _ROWS = 16  # devices of a panel: of more a picture shows no more
 _LONGEST = 1e6  # seconds: longer is a damaged file's

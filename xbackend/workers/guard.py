@@ -50,6 +50,7 @@ def start_worker(command: list[str], configuration: dict[str, Any], stderr: int)
         return worker
     try:
         os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != guard:
             os._exit(1)
@@ -81,6 +82,9 @@ class Guard:
         self.tail = b""
         with contextlib.suppress(OSError):  # a session leader already
             os.setsid()
+        # Ctrl-C is for xbackend, which blocked it for the time before this; what is pending is forgotten.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
         for pipe in (0, 1):
             widen(pipe)

@@ -11,7 +11,7 @@ from xbackend.backends import registry
 from xbackend.backends.base import Backend, Settings
 from xbackend.backends.registry import Entry
 from xbackend.devices import Device
-from xbackend.workers.remote import LIMIT, RemoteBackend
+from xbackend.workers.remote import LIMIT, RemoteBackend, environment_of
 
 # The first exclusive framework that is opened in this interpreter has it for itself.
 _here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
@@ -24,6 +24,7 @@ def open(
     visible: Iterable[str | Device] | None = None,
     threads: int | None = None,
     isolated: bool = False,
+    environment: str | None = None,
     limit: float | None = LIMIT,
     memory: int | None = None,
     on_progress: Callable[[str], None] | None = None,
@@ -40,6 +41,8 @@ def open(
         visible: the devices to use, in any spelling; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.
         isolated: always use a worker.
+        environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
+            environment that is made first where it is missing.
         limit: seconds that the worker may take for one request, `None` for no limit.
         memory: limit of the worker's address space in bytes; asks for a worker.
         on_progress: called with lines of text while an environment is made; written to the error output if not given.
@@ -50,15 +53,16 @@ def open(
     entry = registry.get(name)
     chosen = None if visible is None else tuple(str(Device.parse(device)) for device in visible)
     settings = Settings(virtual_devices, chosen, threads)
-    if not isolated and memory is None and _can_run_here(entry, settings):
+    if not isolated and environment is None and memory is None and _can_run_here(entry, settings):
         backend = entry.load(settings)
         if entry.exclusive:
             _here[entry.environment] = settings
         return backend
-    environment = environments.get(entry.environment)
-    if environment.state != "ready":
-        environments.sync(entry.environment, on_progress or _say)
-    return RemoteBackend(name, settings, limit=limit, memory=memory)
+    used = environment_of(name, environment)
+    if used.state != "ready":
+        environments.sync(used.name, on_progress or _say)
+    requirement = "" if used.name == entry.environment else used.name
+    return RemoteBackend(name, settings, requirement=requirement, limit=limit, memory=memory)
 
 
 def _can_run_here(entry: Entry, settings: Settings) -> bool:

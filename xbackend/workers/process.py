@@ -102,6 +102,8 @@ class WorkerProcess:
         outcome: deque[Any] = deque()
 
         def connect() -> None:
+            # Until the guard has left xbackend's process group it would get a terminal's Ctrl-C too.
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
             try:
                 gateway = self._group.makegateway(f"popen//python={self._command(launch)}")
                 channel = gateway.remote_exec(bootstrap)

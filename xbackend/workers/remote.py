@@ -16,7 +16,7 @@ from xbackend.backends import registry, threads
 from xbackend.backends.base import Backend, Built, Executable, Settings, Value
 from xbackend.backends.placement import Executed, Execution, Span, Transferred
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable
+from xbackend.errors import BackendUnavailable, EnvironmentFailed
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class RemoteBackend(Backend):
     Args:
         name: a registered backend.
         settings: devices and threads.
-        python: the interpreter to use; that of the backend's own environment if not given.
+        requirement: the environment to use in place of the backend's own, such as ``pytensor==2.38.3``.
+        python: the interpreter to use; that of the environment if not given.
         limit: seconds that one request may take, `None` for no limit.
         memory: limit of the worker's address space in bytes, `None` for none.
         environment: more environment variables for the worker; `None` removes one.
@@ -47,6 +48,7 @@ class RemoteBackend(Backend):
 
     Raises:
         BackendUnavailable: its environment is not there, or the framework says that it cannot run here.
+        EnvironmentFailed: the requirement names no environment that this backend can run in.
         WorkerError: the process could not be started or ended early.
     """
 
@@ -55,6 +57,7 @@ class RemoteBackend(Backend):
         name: str,
         settings: Settings | None = None,
         *,
+        requirement: str = "",
         python: str | Path | None = None,
         limit: float | None = LIMIT,
         memory: int | None = None,
@@ -62,8 +65,8 @@ class RemoteBackend(Backend):
         modules: Mapping[str, str] | None = None,
     ) -> None:
         self._launch = Launch(
-            f"backend {name!r}",
-            Path(python) if python is not None else _python(name),
+            f"backend {name!r} ({requirement})" if requirement else f"backend {name!r}",
+            Path(python) if python is not None else _python(name, requirement),
             {**threads.environment((settings or Settings()).threads), **(environment or {})},
             modules or {},
             memory,
@@ -161,12 +164,27 @@ def _profile(built: Reference, *values: Value) -> list[Span]:
     return [Span(Device.parse(device), *rest) for device, *rest in built.worker.request("profile", built, values)]
 
 
-def _python(name: str) -> Path:
+def _python(name: str, requirement: str) -> Path:
     """The interpreter of the environment of a backend."""
-    environment = environments.get(registry.get(name).environment)
+    environment = environment_of(name, requirement or None)
     if environment.state != "ready":
         raise BackendUnavailable(
             f"backend {name!r} runs in environment {environment.name!r}, which is {environment.state}: "
             f"{environment.reason}"
         )
     return environment.python
+
+
+def environment_of(name: str, requirement: str | None = None) -> environments.Environment:
+    """The environment that a backend runs in: its own, or the one of another version of its framework.
+
+    Raises:
+        EnvironmentFailed: there is no such environment, or it is of another framework.
+    """
+    own = registry.get(name).environment
+    environment = environments.get(own if requirement is None else requirement)
+    if environment.framework != own:
+        raise EnvironmentFailed(
+            f"backend {name!r} runs in environment {own!r} and versions of it, not in {environment.name!r}"
+        )
+    return environment

@@ -79,6 +79,26 @@ def relative_error(result: Any, oracle: Any) -> float:
     return largest / scale if scale else largest
 
 
+def ulps(result: Any, oracle: Any) -> float | None:
+    """The largest deviation of an element from the oracle in units in the last place, over all floating-point arrays.
+
+    The unit is the distance from the oracle's value, rounded to the dtype of the result, to the next number of that
+    dtype (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` where no
+    array is floating-point, or the largest is not finite.
+    """
+    if isinstance(oracle, list | tuple):
+        found = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]
+        return max((f for f in found if f is not None), default=None)
+    got, want = np.asarray(result), np.asarray(oracle, np.float64)
+    if got.dtype.kind != "f" or got.shape != want.shape or not got.size:
+        return None
+    with np.errstate(invalid="ignore", over="ignore"):
+        unit = np.spacing(np.abs(want.astype(got.dtype))).astype(np.float64)
+        difference = np.where(got == want, 0.0, np.abs(got.astype(np.float64) - want))
+        largest = float(np.max(difference / unit))
+    return largest if np.isfinite(largest) else None
+
+
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return import_module(f"xbackend.workloads.{name}")

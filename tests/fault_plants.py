@@ -1,0 +1,76 @@
+"""What goes wrong in a worker in the middle of a timed round.
+
+The text of this file is appended to the ``measure/loop.py`` of a copy of the package, so that the fault happens in a
+real worker of a real command. ``XBACKEND_FAULT`` says what happens at which size in which process:
+``16:segfault:2,17+:kill:1`` is a segmentation fault at size 16 in the second process that measures it, and the end of
+the first process that measures size 17 for the second half of the A/A pair.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_time_in_peace, _rounds_in_peace = globals()["_time"], globals()["_rounds"]
+_FINISHED = 3  # rounds, before the one in which it happens
+_faults: list[str] = []
+
+
+def _garbage() -> None:
+    print("garbage {" * 10_000, flush=True)
+    os.write(1, b"\x00\xff\n" * 100_000)
+    os.write(2, b"\xff" * 100_000)
+
+
+def _hang() -> None:
+    """Holding Python's lock, so that no thread of the worker can end it either."""
+    Path("hangs").touch()
+    ctypes.PyDLL(None).sleep(3600)
+
+
+FAULTS = {
+    "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
+    "segfault": lambda: ctypes.string_at(0),
+    "hang": _hang,
+    "memory": lambda: np.ones(1 << 40),
+    "leave": lambda: os._exit(3),
+    "exit": lambda: sys.exit(3),
+    "garbage": _garbage,
+}
+
+
+def _count(folder: str, size: str) -> int:
+    """Which process this is that measures the size: a file for each is made."""
+    number = 1
+    while True:
+        try:
+            os.close(os.open(os.path.join(folder, f"{size}-{number}"), os.O_CREAT | os.O_EXCL))
+            return number
+        except FileExistsError:
+            number += 1
+
+
+def _time(backend: Any, executable: Any, inputs: Any, job: dict[str, Any]) -> Any:
+    size = f"{job['parameters']['size']}{'+' if job['label'].endswith('again') else ''}"
+    number = _count(os.environ["XBACKEND_FAULT_FOLDER"], size)
+    wanted = [entry.split(":") for entry in os.environ["XBACKEND_FAULT"].split(",")]
+    _faults[:] = [fault for at, fault, when in wanted if (at, when) == (size, str(number))]
+    return _time_in_peace(backend, executable, inputs, job)
+
+
+def _rounds(call: Any, iterations: int, effort: Any, keep: Any) -> Any:
+    left = [int((_FINISHED + 0.5) * iterations) + 1]
+
+    def faulty() -> Any:
+        left[0] -= 1
+        if left[0] == 0 and _faults:
+            FAULTS[_faults.pop()]()
+        return call()
+
+    return _rounds_in_peace(faulty, iterations, effort, keep)

@@ -1,0 +1,392 @@
+"""Damaged stores, more than ten thousand: each is an error that names the file, or what it was before, never anything
+else; a gate never passes on damage; and what a hostile file says is shown as text.
+
+``XBACKEND_DAMAGED_STORES=100000 pytest tests/test_damaged_stores.py`` makes more of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import zlib
+from argparse import Namespace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import msgspec
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from page_helpers import check_page
+from report_helpers import NASTY, check_document
+from store_helpers import cut_off, finished, results, row, snapshot
+
+from xbackend.cli import gating, main
+from xbackend.errors import DamagedStore, StoreError, StoreVersionError
+from xbackend.measure.gate import Limit, Outcome, judge
+from xbackend.report import html, markdown, plots, timelines
+from xbackend.report.document import build
+from xbackend.store import results as schema
+from xbackend.store.results import Measurement, Pair, Profile, Results
+from xbackend.store.runs import Store
+
+DAMAGED = int(os.environ.get("XBACKEND_DAMAGED_STORES", "10000"))
+LIMIT = "slower:900000%"  # that no good run is beyond
+# Every example is a store of its own; nothing is gained by keeping or by shrinking them before they have failed.
+MANY = {"database": None, "print_blob": True, "phases": (Phase.generate, Phase.shrink)}
+
+Damage = Callable[[bytes], bytes | None]  # a file's content, and what becomes of it: `None` if it is deleted
+
+
+def _truncated(at: float) -> Damage:
+    return lambda data: data[: int(at * len(data))]
+
+
+def _flipped(bits: list[float]) -> Damage:
+    def damage(data: bytes) -> bytes:
+        changed = bytearray(data)
+        for place in bits:
+            bit = min(int(place * 8 * len(data)), 8 * len(data) - 1)
+            changed[bit // 8] ^= 1 << bit % 8
+        return bytes(changed)
+
+    return damage
+
+
+def _replaced(at: float, length: int, new: bytes) -> Damage:
+    return lambda data: data[: int(at * len(data))] + new + data[int(at * len(data)) + length :]
+
+
+def _moved(source: float, target: float, length: int) -> Damage:
+    """A block of the file over another one, as a file system does that mixes up its blocks."""
+
+    def damage(data: bytes) -> bytes:
+        block = data[int(source * len(data)) :][:length]
+        return data[: int(target * len(data))] + block + data[int(target * len(data)) + len(block) :]
+
+    return damage
+
+
+# Whole numbers are drawn evenly; floats would be 0 or 0.5 most of the time.
+PLACE = st.integers(0, 2**20 - 1).map(lambda place: place / 2**20)
+TOKENS = (
+    *(
+        b"NaN",
+        b"Infinity",
+        b"-1",
+        b"1e999",
+        b"1e300",
+        b"0",
+        b"9" * 5000,
+        b"null",
+        b"true",
+        b'""',
+        b"[]",
+        b"{}",
+        b"-0.0",
+    ),
+    *(b"|", b"\n", b"\r\n", b"\x00" * 16, b"\xff\xfe", b"\xef\xbb\xbf", b"<script>alert(1)</script>", b'","x":"', b"}"),
+    *(b"[" * 50000, b"\\ud800", b"\xed\xa0\x80"),
+)
+SMUGGLED = st.sampled_from(TOKENS)
+BYTES = st.one_of(
+    st.builds(_truncated, PLACE),
+    st.builds(_flipped, st.lists(PLACE, min_size=1, max_size=1)),
+    st.builds(_flipped, st.lists(PLACE, min_size=2, max_size=40)),
+    st.builds(_replaced, PLACE, st.integers(0, 40), SMUGGLED | st.binary(max_size=20)),
+    st.builds(_moved, PLACE, PLACE, st.integers(1, 4096)),
+    st.sampled_from([lambda data: b"", lambda data: None, lambda data: data + data, lambda data: b"\0" * len(data)]),
+)
+
+
+class Plant:
+    """A store with an older run, a finished one and one that was cut off, and the latter two as they were."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        store = Store(folder / "older")
+        self.older = finished(store, results(row(medians=[0.5] * 5), row("other", [0.5] * 5), name="older"))
+        self.stores: dict[str, Store] = {}
+        self.files: dict[str, Mapping[str, bytes]] = {}
+        self.whole: dict[str, Results] = {}
+        for kind, make in (("finished", finished), ("cut off", cut_off)):
+            self.stores[kind] = store = Store(folder / kind)
+            finished(store, results(row(medians=[0.5] * 5), row("other", [0.5] * 5), name="older"))
+            run = make(store)
+            self.files[kind] = snapshot(run.folder)
+            self.whole[kind] = store.load(run.name)
+        self.seen: Counter[str] = Counter()
+
+    def newest(self, kind: str) -> Path:
+        store = self.stores[kind]
+        return store.folder / store.names()[-1]
+
+    @contextlib.contextmanager
+    def damaged(self, kind: str, changes: Mapping[str, bytes | None]) -> Iterator[Store]:
+        """The store with other content of some files of its newest run."""
+        folder = self.newest(kind)
+        try:
+            for name, data in changes.items():
+                (folder / name).unlink() if data is None else (folder / name).write_bytes(data)
+            yield self.stores[kind]
+        finally:
+            for path in folder.rglob("*.damaged*"):
+                path.unlink()
+            for name in changes:
+                (folder / name).write_bytes(self.files[kind][name])
+
+
+@pytest.fixture(scope="module")
+def plant(tmp_path_factory: pytest.TempPathFactory) -> Plant:
+    return Plant(tmp_path_factory.mktemp("damaged"))
+
+
+def part_of(found: Results, whole: Results) -> bool:
+    """Whether everything that was found had been measured just so, and the rest is missing."""
+
+    def rest(measurement: Measurement) -> Measurement:
+        return msgspec.structs.replace(measurement, processes=[])
+
+    there = [m for m in found.measurements if m.status != "missing" or m.processes]
+    known = {m.backend: m for m in whole.measurements}
+    same = all(rest(m) == rest(known[m.backend]) for m in there)
+    return same and all(process in known[m.backend].processes for m in there for process in m.processes)
+
+
+def check_damage(plant: Plant, kind: str, changes: Mapping[str, bytes | None], by_command: bool = True) -> None:
+    """What holds whatever happened to the newest run of a store."""
+    whole, folder = plant.whole[kind], plant.newest(kind)
+    with plant.damaged(kind, changes) as store:
+        before = snapshot(folder)
+        listed = store.runs()[-1] if by_command else None
+        try:
+            found = store.load("latest")
+        except StoreError as error:
+            plant.seen["named"] += 1
+            assert folder.name in str(error)
+            assert listed is None or (listed.name == folder.name and listed.damaged)
+            _check_error(store, folder, error, before)
+            passed = False
+        else:
+            plant.seen["harmless" if found == whole else "less of it"] += 1
+            assert snapshot(folder) == before and (listed is None or not listed.damaged)
+            assert found.run == folder.name
+            assert found == whole if found.complete else part_of(found, whole)
+            passed = found.complete
+            if found.complete or by_command:
+                judged = judge(store.load("latest~1"), found, [Limit.parse(LIMIT)])
+                assert judged.outcome is (Outcome.PASSED if found.complete else Outcome.INCOMPLETE)
+        if by_command:
+            assert store.load("latest~1").name == "older"
+            code = command(store, "gate", "latest~1", "latest", "--fail", LIMIT)
+            assert (code == Outcome.PASSED) == passed and code in set(Outcome)
+            assert command(store, "runs") == 0
+
+
+def _check_error(store: Store, folder: Path, error: StoreError, before: Mapping[str, bytes]) -> None:
+    """It is the same the next time, and not a byte is lost."""
+    assert isinstance(error, DamagedStore | StoreVersionError)
+    after = snapshot(folder)
+    assert sorted(after.values()) == sorted(before.values())
+    assert {name for name in before if name not in after} == {n.split(".damaged")[0] for n in after if ".damaged" in n}
+    with pytest.raises(StoreError, match=folder.name):
+        store.load("latest")
+
+
+def command(store: Store, *arguments: str) -> int:
+    """The exit code of a command line, which must not be that of a bug."""
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        return main([*arguments, "--store", str(store.folder)])
+
+
+FILES = {
+    "finished": ["results.json"] * 6 + ["plan.json", "journal/0.jsonl", "journal/1.jsonl"],
+    "cut off": ["plan.json", "plan.json", "journal/0.jsonl", "journal/0.jsonl", "journal/1.jsonl", "journal/4.jsonl"],
+}
+TARGET = st.sampled_from([(kind, name) for kind, names in FILES.items() for name in names])
+
+
+def test_damaged_bytes_are_named_or_harmless(plant: Plant) -> None:
+    examples = DAMAGED * 9 // 10
+
+    @settings(max_examples=examples, **MANY)
+    @given(TARGET, BYTES, st.integers(0, 29))
+    def run(target: tuple[str, str], damage: Damage, dice: int) -> None:
+        kind, name = target
+        check_damage(plant, kind, {name: damage(plant.files[kind][name])}, dice == 7)
+        plant.seen["stores"] += 1
+
+    plant.seen.clear()
+    run()
+    assert plant.seen["stores"] >= examples
+    assert plant.seen["named"] > examples // 3, plant.seen
+    assert plant.seen["harmless"] and plant.seen["less of it"], plant.seen
+
+
+def test_a_run_in_the_place_of_another_one_is_damage(plant: Plant) -> None:
+    """A file that is whole, and of another run."""
+    for kind in plant.stores:
+        older = plant.stores[kind].folder / plant.stores[kind].names()[0]
+        for name in ("results.json", "plan.json"):
+            if name in plant.files[kind]:
+                check_damage(plant, kind, {name: (older / name).read_bytes()})
+
+
+def test_what_is_left_of_a_run_is_not_passed_over(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    finished(store)
+    (tmp_path / "20990101-000000").write_text("a file where a folder was")
+    with pytest.raises(DamagedStore, match="20990101-000000"):
+        store.load("latest")
+    assert store.runs()[-1].damaged
+
+
+# --- what a file can say whose checksum is right ----------------------------------------------------------------------
+
+NUMBERS = st.sampled_from([0, -1, 1, 2, 10**15, 10**19, 10**400, -0.0, 0.5, -0.5, 1e-320, 1e308, 1e300, True, None])
+HOSTILE = st.one_of(
+    NUMBERS, st.floats(), NASTY, NASTY, st.sampled_from([[], {}, [[]], [None], {"a": {}}, "0.5", "NaN"])
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """The path of everything in plain data."""
+    found = [path] if path else []
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in items:
+        found += places(item, (*path, key))
+    return found
+
+
+def at(content: Any, path: tuple[Any, ...]) -> Any:
+    """What is at a place of plain data."""
+    return at(content[path[0]], path[1:]) if path else content
+
+
+def changed(content: Any, path: tuple[Any, ...], new: Any) -> Any:
+    """Plain data with something else at a place."""
+    if not path:
+        return new
+    copy = dict(content) if isinstance(content, dict) else list(content)
+    copy[path[0]] = changed(content[path[0]], path[1:], new)
+    return copy
+
+
+def rich() -> Results:
+    """Results with something in every field that a report shows."""
+    spans = [("cpu:0", 0.0, 0.1, "compute", "dot"), ("cpu:1", 0.1, 0.2, "transfer", "copy")]
+    profile = Profile(wall=0.2, busy={"cpu:0": 0.1}, transfers=0.1, exposed=0.1, together=0.0, count=2, spans=spans)
+    first = row()
+    process = msgspec.structs.replace(first.processes[0], profile=profile, affinity=[0, 1], load=0.5, foreign_cores=0.1)
+    op = {"node": 0, "op": "matmul", "asked": "cpu:0", "bound": "cpu:0", "executed": "cpu:0", "framework_op": "dot"}
+    move = {"node": 1, "source": "cpu:0", "target": "cpu:1", "bytes": 64, "cause": "asked", "framework_op": "copy"}
+    proof = {"evidence": "run", "status": "as asked"}
+    first = msgspec.structs.replace(
+        first,
+        processes=[process, *first.processes[1:]],
+        placement={"ops": [{**op, **proof}], "transfers": [{**move, "evidence": "run"}]},
+        description={"versions": {"numpy": "2"}, "threads": {"blas": 2}, "blas": [{"version": "1"}]},
+        warnings=["rounds spread by 20 %"],
+        versions={"numpy": "2"},
+    )
+    pair = Pair(workload="matpow", parameters={"size": 8}, backend="numpy", devices=1, first=[1.0, 1.1], second=[1.0])
+    missing = row("third", [], status="missing", reason="no compiler", parity=None)
+    return results(first, row("other", devices=2), missing, pairs=[pair])
+
+
+RICH = msgspec.to_builtins(rich())
+PLACES = [path for path in places(RICH) if path[0] not in ("version", "format", "run")]
+OF_TEXT = [path for path in PLACES if isinstance(at(RICH, path), str)]
+CHANGE = st.tuples(st.sampled_from(PLACES), HOSTILE) | st.tuples(st.sampled_from(OF_TEXT), NASTY)
+
+
+def sealed(content: Any) -> bytes:
+    """Plain data as a file whose checksum is right, where there can be one."""
+    text = json.dumps(content, allow_nan=True)
+    try:
+        decoded = msgspec.json.decode(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return text.encode()
+    return msgspec.json.encode({**decoded, "checksum": schema.checksum(decoded)})
+
+
+def shown(found: Results) -> tuple[str, str]:
+    """The report as markdown and as a page, its plots left out."""
+    picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>x</title></svg>'
+    with (
+        mock.patch.object(plots, "medians", return_value=picture),
+        mock.patch.object(plots, "sizes", return_value=picture),
+        mock.patch.object(timelines, "picture", return_value=picture),
+    ):
+        blocks, pictures = build(found, None)
+    return markdown.write(blocks), html.write(blocks, pictures)
+
+
+def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
+    examples = DAMAGED // 10
+    seen: Counter[str] = Counter()
+    store, newest = plant.stores["finished"], plant.newest("finished").name
+    base = store.load("latest~1")
+
+    @settings(max_examples=examples, **MANY)
+    @given(st.lists(CHANGE, min_size=1, max_size=3))
+    def run(changes: list[tuple[tuple[Any, ...], Any]]) -> None:
+        content = {**RICH, "run": newest}
+        for path, new in changes:
+            with contextlib.suppress(LookupError, TypeError):  # the change before took that place away
+                content = changed(content, path, new)
+        seen["stores"] += 1
+        with plant.damaged("finished", {"results.json": sealed(content)}):
+            options = Namespace(store=store.folder, base="latest~1", head="latest", fail=None)
+            try:
+                found = store.load("latest")
+            except DamagedStore as error:
+                seen["named"] += 1
+                assert "results.json is damaged" in str(error)
+                return
+            seen["read"] += 1
+            with contextlib.suppress(StoreError):  # a measurement that is there twice
+                judge(base, found, [Limit.parse(LIMIT)])
+                with contextlib.redirect_stdout(io.StringIO()) as printed:
+                    gating.gate(options)
+                assert not {"\x1b", "\x07", "\u202e", "\x00"} & set(printed.getvalue())
+            document, page = shown(found)
+            check_document(document)
+            check_page(page)
+
+    run()
+    assert seen["stores"] >= examples and min(seen["named"], seen["read"]) > examples // 10, seen
+
+
+def test_hostile_records_of_a_journal_are_an_error_or_part_of_the_run(plant: Plant) -> None:
+    lines = plant.files["cut off"]["journal/0.jsonl"].splitlines()
+    record = json.loads(lines[0])["record"]
+    everywhere = places(record)
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=DAMAGED // 20, **MANY)
+    @given(st.sampled_from(everywhere), HOSTILE)
+    def run(path: tuple[Any, ...], new: Any) -> None:
+        text = json.dumps(changed(record, path, new), allow_nan=True).encode()
+        line = b'{"crc":"%08x","record":%s}' % (zlib.crc32(text), text)
+        with plant.damaged("cut off", {"journal/0.jsonl": b"\n".join([line, *lines[1:], b""])}) as store:
+            try:
+                found = store.load("latest")
+            except DamagedStore as error:
+                seen["named"] += 1
+                assert "0.jsonl is damaged" in str(error)
+                return
+            seen["read"] += 1
+            assert not found.complete
+            assert command(store, "gate", "latest~1", "latest") not in (0, 1, 2)
+            document, page = shown(found)
+            check_document(document)
+            check_page(page)
+
+    run()
+    assert seen["named"] and seen["read"], seen

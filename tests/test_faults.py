@@ -1,0 +1,332 @@
+"""What goes wrong while something is measured: in the worker, in the command, on the disk. Real commands and processes.
+
+``XBACKEND_FAULTS=100`` kills the command at as many moments and interrupts it at as many; the default is quick.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fault_helpers import Command, left_over, planted
+
+from xbackend import environments, report
+from xbackend.store import journal
+from xbackend.store.results import Measurement, Results
+from xbackend.store.runs import Store
+
+POINTS = int(os.environ.get("XBACKEND_FAULTS", "12"))
+SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
+SMALL = ("compare", "--quick", "--backends", "numpy", "--threads", 1, "--size", 16)
+PROCESSES = 1  # of the candidate; and one more, of its A/A pair
+ORDER = ("before the run", "cut off without a process", "cut off with some", "complete")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def made() -> None:
+    """What is measured here runs in the locked environment, which is there."""
+    environments.sync("numpy")
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
+    """Commands in folders of their own, of which nothing may be left at the end."""
+    started: list[Command] = []
+
+    def make(*arguments: object, **options: object) -> Command:
+        started.append(Command(tmp_path / f"command-{len(started)}", arguments, **options))  # type: ignore[arg-type]
+        return started[-1]
+
+    yield make
+    assert left_over(started) == []
+
+
+# --- what is left ------------------------------------------------------------------------------------------------
+
+
+def rounds_on_disk(run: Path) -> list[dict[str, list[float]]]:
+    """For each process with a journal, the rounds of each candidate that it measured."""
+    found = []
+    for path in sorted((run / "journal").glob("*.jsonl")):
+        if path.stem == "0":
+            continue
+        rounds: dict[str, list[float]] = {}
+        for line in journal.read(path):
+            assert line["round"] == len(rounds.setdefault(line["task"], [])), f"{path}: a round is missing"
+            rounds[line["task"]].append(line["seconds"])
+        found.append(rounds)
+    return found
+
+
+def check_processes(row: Measurement, run: Path) -> None:
+    """Every process that is shown was finished: its rounds are those of one journal, and as many as it was to make."""
+    label = f"size={row.parameters['size']} "
+    on_disk = [rounds for found in rounds_on_disk(run) for task, rounds in found.items() if label in task]
+    for process in row.processes:
+        assert process.rounds in on_disk
+        assert 5 <= len(process.rounds) <= 15
+
+
+def inspected(command: Command) -> str:
+    """What a command that did not get to its end left is whole and true; in words, how far it came."""
+    store = Store(command.store)
+    runs = store.runs()
+    assert len(runs) <= 1
+    written = command.reports / "matpow" / "results.json"
+    if not runs:
+        assert not written.exists()
+        return ORDER[0]
+    (info,) = runs
+    assert info.damaged == ""
+    results = store.load("latest")
+    folder = command.store / info.name
+    (row,) = results.measurements
+    check_processes(row, folder)
+    assert results.complete == (folder / "results.json").exists() == info.complete
+    if results.complete:
+        assert len(row.processes) == PROCESSES
+    else:
+        assert not written.exists()
+        finished = [line["half"] for line in session_journal(folder) if line["measurement"]["processes"]]
+        assert len(row.processes) == finished.count(""), "one was lost or invented"
+        halves = [(len(pair.first), len(pair.second)) for pair in results.pairs]
+        assert [sum(counts) for counts in zip((0, 0), *halves, strict=True)] == [
+            *map(finished.count, ("first", "second"))
+        ]
+        assert (row.status == "ok") == bool(row.processes) == (row.reason == "")
+        assert info.rounds == sum(len(rounds) for found in rounds_on_disk(folder) for rounds in found.values())
+    text = (command.folder / "again").joinpath("report.md")
+    report.write(results, text.parent)
+    assert ("This run is incomplete." in text.read_text()) == (not results.complete)
+    if results.complete:
+        return ORDER[3]
+    return ORDER[2] if row.processes else ORDER[1]
+
+
+def session_journal(folder: Path) -> list[dict[str, Any]]:
+    path = folder / "journal" / "0.jsonl"
+    return journal.read(path) if path.exists() else []
+
+
+# --- the worker --------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    16: ("kill", 1, "failed", 0, "was ended by SIGKILL"),
+    17: ("segfault", 2, "failed", 1, "was ended by SIGSEGV"),
+    18: ("leave", 1, "failed", 0, "exited by itself with status 3"),
+    19: ("exit", 2, "failed", 1, "SystemExit in its worker"),
+    20: ("garbage", 1, "ok", 2, ""),
+    21: ("memory", 2, "failed", 1, "ran out of memory"),
+    22: ("hang", 1, "failed", 0, "did not finish 'call' within 3 s and was ended"),
+    23: ("", 0, "ok", 2, ""),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, int]:
+    """A session in which a worker meets each of the faults, in the middle of a round, and its exit code."""
+    folder = tmp_path_factory.mktemp("faults")
+    (folder / "count").mkdir()
+    wanted = ",".join([*(f"{size}:{fault}:{when}" for size, (fault, when, *_) in FAULTS.items()), "23+:kill:2"])
+    sizes = ",".join(map(str, FAULTS))
+    options = ("--processes", 2, "--limit", 3, "--size", sizes)
+    environment = {"XBACKEND_FAULT": wanted, "XBACKEND_FAULT_FOLDER": str(folder / "count")}
+    command = Command(folder / "run", (*SMALL[:-2], *options), environment, planted(folder))
+    code = command.run()
+    assert left_over([command]) == []
+    return command, code
+
+
+def row_of(results: Results, size: int) -> Measurement:
+    (row,) = [m for m in results.measurements if m.parameters["size"] == size]
+    return row
+
+
+def test_after_faults_in_workers_the_rest_is_measured_and_the_run_is_whole(faulty: tuple[Command, int]) -> None:
+    command, code = faulty
+    assert code == 1
+    assert "Traceback" not in command.errors
+    results = Store(command.store).load("latest")
+    assert results.complete
+    assert [(m.parameters["size"], m.status) for m in results.measurements] == [
+        (size, status) for size, (_, _, status, *_) in FAULTS.items()
+    ]
+    report.write(results, command.folder / "again")
+    text = (command.folder / "again" / "report.md").read_text()
+    assert all(f"size={size}" in text for size in FAULTS)
+
+
+@pytest.mark.parametrize("size", FAULTS, ids=[fault or "none" for fault, *_ in FAULTS.values()])
+def test_a_fault_in_a_timed_round_is_a_row_with_its_reason(faulty: tuple[Command, int], size: int) -> None:
+    _, _, status, processes, words = FAULTS[size]
+    store = Store(faulty[0].store)
+    results = store.load("latest")
+    row = row_of(results, size)
+    assert (row.status, len(row.processes)) == (status, processes)
+    assert words in row.reason
+    (run,) = faulty[0].store.iterdir()
+    check_processes(row, run)
+    shown = [process.rounds for process in row.processes]
+    unfinished = [
+        rounds
+        for found in rounds_on_disk(run)
+        for task, rounds in found.items()
+        if f"size={size} " in task and not task.endswith("again") and rounds not in shown
+    ]
+    if status != "ok":
+        assert [len(rounds) for rounds in unfinished] == [3], "the rounds before the fault are on disk, and not shown"
+    else:
+        assert unfinished == []
+
+
+def test_a_fault_in_the_second_half_of_the_pair_is_a_warning(faulty: tuple[Command, int]) -> None:
+    row = row_of(Store(faulty[0].store).load("latest"), 23)
+    assert any("against itself failed" in warning and "SIGKILL" in warning for warning in row.warnings)
+
+
+# --- the command -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> float:
+    """Seconds that the command takes to its end."""
+    command = Command(tmp_path_factory.mktemp("undisturbed"), (*SMALL, "--processes", PROCESSES))
+    start = time.perf_counter()
+    assert command.run() == 0, command.errors
+    assert inspected(command) == ORDER[3]
+    assert left_over([command]) == []
+    return time.perf_counter() - start
+
+
+def struck(folder: Path, seconds: float, number: signal.Signals) -> Iterator[tuple[Command, int, str]]:
+    """Commands whose process group got the signal at a random moment, as many in each part of the time that they take.
+
+    With each: its exit code, and when it was.
+    """
+    generator = random.Random(SEED)
+    for point in range(POINTS):
+        for attempt in itertools.count():
+            command = Command(folder / f"{point}-{attempt}", (*SMALL, "--processes", PROCESSES))
+            moment, start = seconds * (point + generator.random()) / POINTS, time.perf_counter()
+            process = command.start()
+            try:
+                process.wait(timeout=moment)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, number)
+                code = process.wait(timeout=60)
+                yield command, code, f"point {point}, after {moment:.3f} s of {seconds:.3f}: {command.errors}"
+                break
+            seconds = 0.95 * (time.perf_counter() - start)  # it was faster than the one before, and is over
+
+
+def told(states: list[str]) -> None:
+    print("\n" + ", ".join(f"{state}: {states.count(state)}" for state in ORDER))
+
+
+def test_killed_at_any_moment(tmp_path: Path, undisturbed: float) -> None:
+    states = []
+    for command, code, when in struck(tmp_path, undisturbed, signal.SIGKILL):
+        assert code in (-signal.SIGKILL, 0), when  # 0: it ended in the same moment
+        assert left_over([command]) == [], when
+        states.append(inspected(command))
+    told(states)
+
+
+def test_interrupted_at_any_moment(tmp_path: Path, undisturbed: float) -> None:
+    states = []
+    for command, code, when in struck(tmp_path, undisturbed, signal.SIGINT):
+        assert code in (130, -signal.SIGINT, 0), when
+        if code == 130:
+            assert "xbackend compare: interrupted" in command.errors, when
+            assert "Traceback" not in command.errors, when
+        assert left_over([command]) == [], when
+        states.append(inspected(command))
+    told(states)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ended_while_its_worker_hangs(hanging: Command, number: signal.Signals) -> None:
+    process = hanging.start()
+    ready = hanging.folder / "hangs"
+    while not ready.exists():
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.killpg(process.pid, number)
+    assert process.wait(timeout=60) == (130 if number == signal.SIGINT else -number)
+    assert "Traceback" not in hanging.errors
+    assert left_over([hanging]) == []
+    assert inspected(hanging) == ORDER[1]
+
+
+@pytest.fixture
+def hanging(tmp_path: Path) -> Command:
+    """A command whose first worker makes a file ``hangs`` in the middle of a round, and does nothing after that."""
+    (tmp_path / "count").mkdir()
+    environment = {"XBACKEND_FAULT": "16:hang:1,16+:hang:1", "XBACKEND_FAULT_FOLDER": str(tmp_path / "count")}
+    return Command(tmp_path / "run", (*SMALL, "--processes", PROCESSES), environment, planted(tmp_path))
+
+
+def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
+    """The process that watches a worker is in the terminal's process group for its first moments."""
+    python = tmp_path / "python"
+    interrupt = "import os, signal, sys, time; os.kill(0, signal.SIGINT); time.sleep(0.2)"
+    python.write_text(f"#!{sys.executable}\n{interrupt}; os.execv({sys.executable!r}, ['python', *sys.argv[1:]])\n")
+    python.chmod(0o755)
+    command = Command(tmp_path / "run", SMALL)
+    assert command.run(f"from xbackend.workers import remote; remote._python = lambda *_: {str(python)!r}") == 130
+    assert "xbackend compare: interrupted" in command.errors
+    assert "Traceback" not in command.errors
+    assert left_over([command]) == []
+
+
+# --- the disk ----------------------------------------------------------------------------------------------------
+
+# Bytes that a file may have, and what is there then: nothing, some rounds, a process, a run without its report.
+FULL = {1_000: ORDER[0], 2_000: ORDER[1], 20_000: ORDER[2], 30_000: ORDER[3]}
+
+
+@pytest.mark.parametrize("size", FULL)
+def test_a_disk_that_takes_no_more(command: Callable[..., Command], size: int) -> None:
+    one = command(*SMALL, "--processes", PROCESSES)
+    limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {resource.RLIM_INFINITY}))"
+    assert one.run(limit) == 12
+    assert "Traceback" not in one.errors
+    assert "File too large" in one.errors or "No space left on device" in one.errors
+    assert left_over([one]) == []
+    assert inspected(one) == FULL[size]
+
+
+# --- the framework -----------------------------------------------------------------------------------------------
+
+
+def test_without_a_framework_the_others_are_measured(command: Callable[..., Command], tmp_path: Path) -> None:
+    home, numpy = tmp_path / "home", environments.get("numpy").path
+    (home / "environments").mkdir(parents=True)
+    (home / "environments" / numpy.name).symlink_to(numpy)
+    offline = {"XBACKEND_HOME": str(home), "UV_OFFLINE": "1", "UV_CACHE_DIR": str(tmp_path / "cache")}
+    one = command(*SMALL[:2], "--backends", "tensorflow,numpy", *SMALL[4:], "--processes", 1, environment=offline)
+    assert one.run() == 1, one.errors
+    results = Store(one.store).load("latest")
+    assert results.complete
+    missing, measured = results.measurements
+    assert (missing.backend, missing.status, missing.processes) == ("tensorflow", "missing", [])
+    assert "package index could not be reached" in missing.reason
+    assert (measured.status, len(measured.processes)) == ("ok", 1)
+
+
+def test_processes_that_are_left_would_be_found(tmp_path: Path) -> None:
+    one = Command(tmp_path, ("--version",))
+    process = one.start("import subprocess; subprocess.Popen(['sleep', '600'])")
+    process.wait(timeout=60)
+    (line,) = left_over([one], patience=0.5)
+    assert "sleep 600" in line

@@ -1,0 +1,339 @@
+"""The gate: it fails where something got slower, passes noise, and says with its exit code why it does not judge."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+from store_helpers import MACHINE, STEADY, cut_off, finished, process, results, row, snapshot
+
+from xbackend import cli
+from xbackend.errors import StoreError, UsageError
+from xbackend.measure.gate import Judgement, Limit, Outcome, judge
+from xbackend.measure.statistics import Verdict
+from xbackend.store import journal
+from xbackend.store.recovery import processes
+from xbackend.store.results import Machine, Pair, Parity, Results
+from xbackend.store.runs import Store
+
+ROOT = Path(__file__).resolve().parents[1]
+SLOWER = [Limit.parse("slower:5%")]
+
+
+def times(factor: float, spread: float = 1.0) -> list[float]:
+    """Medians of five processes, ``factor`` times the usual."""
+    return [factor * (1 + spread * (m - 1)) for m in STEADY]
+
+
+def judged(head: Sequence[float], base: Sequence[float] = STEADY, limits: Sequence[str] = ("slower:5%",)) -> Judgement:
+    return judge(results(row(medians=base)), results(row(medians=head)), [Limit.parse(one) for one in limits])
+
+
+# --- what is judged how -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("factor", "limits", "outcome"),
+    [
+        (1.0, ["slower:5%"], Outcome.PASSED),
+        (1.04, ["slower:5%"], Outcome.PASSED),
+        (1.10, ["slower:5%"], Outcome.REGRESSION),
+        (1.10, ["slower:20%"], Outcome.PASSED),
+        (0.80, ["slower:5%"], Outcome.PASSED),
+        (0.80, ["slower:5%", "faster:10%"], Outcome.REGRESSION),
+        (0.80, ["faster:30%"], Outcome.PASSED),
+        (1.10, ["faster:5%"], Outcome.PASSED),
+        (1.10, ["slower:20%", "slower:5%"], Outcome.REGRESSION),
+        (1.10, ["slower:9.5%"], Outcome.REGRESSION),
+        (1.10, ["slower:10.5%"], Outcome.PASSED),
+        (1.05, ["slower:0%"], Outcome.REGRESSION),
+    ],
+)
+def test_what_is_beyond_the_limit_fails(factor: float, limits: list[str], outcome: Outcome) -> None:
+    found = judged(times(factor), limits=limits)
+    assert found.outcome is outcome, found
+    assert found.rows[0].medians == pytest.approx(factor)
+
+
+def test_a_ratio_beyond_the_limit_that_may_be_noise_passes_and_is_named() -> None:
+    found = judged(times(1.07, spread=8), times(1, spread=8))
+    assert found.outcome is Outcome.PASSED
+    assert found.rows[0].ratio is not None and found.rows[0].ratio.verdict is Verdict.AMBIGUOUS
+    assert "beyond the limit: measure more processes (--thorough)" in found.rows[0].reason
+
+
+def test_a_difference_within_the_noise_floor_of_either_run_passes() -> None:
+    pair = Pair(workload="matpow", parameters={}, backend="numpy", devices=1, first=[1.0] * 3, second=[1.15] * 3)
+    for pairs in ([pair], []), ([], [pair]):
+        base, head = (
+            results(row(medians=m), pairs=p) for m, p in zip((STEADY, times(1.1)), pairs, strict=True)
+        )  # fmt: skip
+        found = judge(base, head, SLOWER)
+        assert found.outcome is Outcome.PASSED
+        assert found.rows[0].ratio is not None and found.rows[0].ratio.verdict is Verdict.NO_DIFFERENCE
+    assert judged(times(1.1)).outcome is Outcome.REGRESSION
+
+
+def test_identical_sessions_pass_and_a_planted_slow_down_is_found() -> None:
+    """With the spread that was measured between processes, 4.9 %: over 200 pairs of runs each.
+
+    At 5 processes a side a rule of the median alone fails a tenth of identical pairs.
+    """
+    random_ = random.Random("gate")
+
+    def run(factor: float, processes: int) -> list[float]:
+        return [factor * random_.lognormvariate(0, 0.049) for _ in range(processes)]
+
+    failed = [judged(run(1.0, 5), run(1.0, 5)).outcome for _ in range(200)].count(Outcome.REGRESSION)
+    found = [judged(run(1.1, 10), run(1.0, 10)).outcome for _ in range(200)].count(Outcome.REGRESSION)
+    assert failed <= 10, f"{failed} of 200 identical pairs failed"
+    assert found >= 180, f"{found} of 200 planted slow-downs of 10 % were found"
+
+
+def test_measurements_are_matched_by_everything_that_they_differ_by() -> None:
+    base = results(row(), row("b"), row("b", devices=2), row("b", environment="b==1"), row("b", parameters={"size": 9}))
+    slow = [row("b", times(2), environment="b==1")]
+    head = results(*[r for r in reversed(base.measurements) if r.environment != "b==1"], *slow)
+    found = judge(base, head, SLOWER)
+    assert [r.outcome for r in found.rows] == [Outcome.PASSED] * 3 + [Outcome.REGRESSION, Outcome.PASSED]
+    assert found.rows[3].label == "matpow size=8 dtype=float32 | b (b==1) | 1 device"
+
+
+def test_the_order_of_parameters_is_no_difference() -> None:
+    head = results(row(parameters={"dtype": "float32", "size": 8}))
+    assert judge(results(row()), head, SLOWER).outcome is Outcome.PASSED
+
+
+@pytest.mark.parametrize(
+    ("head", "reason"),
+    [
+        (results(row()), "not in HEAD"),
+        (results(row(), row("b", [], status="failed", reason="ended by SIGKILL")), "failed: ended by SIGKILL"),
+        (results(row(), row("b", [], status="missing", reason="no g++")), "missing: no g++"),
+        (results(row(), row("b", [], status="wrong", reason="relative error 3")), "wrong: relative error 3"),
+    ],
+)
+def test_what_the_baseline_has_and_the_new_run_lacks_is_incomplete(head: Results, reason: str) -> None:
+    found = judge(results(row(), row("b")), head, SLOWER)
+    assert found.outcome is Outcome.INCOMPLETE and [r.reason for r in found.rows] == ["", reason]
+
+
+def test_a_regression_counts_before_what_is_incomplete() -> None:
+    assert judge(results(row(), row("b")), results(row(medians=times(2))), SLOWER).outcome is Outcome.REGRESSION
+
+
+def test_a_run_that_was_cut_off_never_passes() -> None:
+    whole, part = results(), results(complete=False)
+    for base, head in ((whole, part), (part, whole), (part, part)):
+        assert judge(base, head, SLOWER).outcome is Outcome.INCOMPLETE
+    nothing = results(row(medians=[], status="missing", reason="x"), complete=False)
+    assert judge(nothing, whole, SLOWER).outcome is judge(whole, nothing, SLOWER).outcome is Outcome.INCOMPLETE
+
+
+def test_what_is_not_in_both_is_a_note() -> None:
+    missing = row("b", [], status="missing", reason="no g++")
+    found = judge(results(row(), missing), results(row(), row("c")), SLOWER)
+    assert found.outcome is Outcome.PASSED
+    assert [note.partition(":")[0] for note in found.notes] == ["only in HEAD", "not measured in BASE"]
+
+
+def test_nothing_in_common_is_a_failure() -> None:
+    missing = row("b", [], status="missing", reason="no g++")
+    for base in (results(row("a")), results(missing), results(row("b", parameters={"size": 9}))):
+        assert judge(base, results(row("b")), SLOWER).outcome is Outcome.NOTHING
+    empty = msgspec.structs.replace(results(), measurements=[])
+    assert judge(empty, empty, SLOWER).outcome is Outcome.NOTHING
+
+
+OTHER = msgspec.structs.replace(MACHINE, fingerprint="fedcba9876543210", processor="another")
+
+
+@pytest.mark.parametrize(
+    ("head", "words"),
+    [
+        (results(machine=OTHER), "different machines: BASE on a processor, .*0123456789abcdef.*HEAD on another, "),
+        (results(settings={"threads": 1}), "different threads: BASE with 2, HEAD with 1"),
+    ],
+)
+def test_runs_that_differ_in_more_than_time_are_not_judged(head: Results, words: str) -> None:
+    import re
+
+    found = judge(results(), head, SLOWER)
+    assert found.outcome is Outcome.NO_VERDICT and not found.rows and re.search(words, found.reason)
+
+
+def test_machines_that_are_not_known_are_not_the_same() -> None:
+    unknown: Machine = msgspec.structs.replace(MACHINE, fingerprint="")
+    assert judge(results(machine=unknown), results(machine=unknown), SLOWER).outcome is Outcome.NO_VERDICT
+
+
+def test_other_inputs_are_not_judged() -> None:
+    other = Parity(relative_error=0.0, tolerance=1.0, inputs="others")
+    found = judge(results(row()), results(row(medians=times(2), parity=other)), SLOWER)
+    assert found.outcome is Outcome.NO_VERDICT and "other inputs" in found.rows[0].reason
+
+
+@pytest.mark.parametrize(("base", "head"), [(2, 5), (5, 2), (1, 1)])
+def test_too_few_processes_are_not_judged(base: int, head: int) -> None:
+    found = judged(times(2)[:head], STEADY[:base])
+    assert found.outcome is Outcome.NO_VERDICT
+    assert f"({base} in BASE, {head} in HEAD): at least 3" in found.rows[0].reason
+
+
+def test_a_measurement_that_is_there_twice_is_an_error() -> None:
+    for base, head in ((results(row(), row()), results(row())), (results(row()), results(row(), row()))):
+        with pytest.raises(StoreError, match=r"has matpow size=8 dtype=float32 \| numpy \| 1 device twice"):
+            judge(base, head, SLOWER)
+
+
+@pytest.mark.parametrize(
+    "text", ["slower", "slower:5", "5%", "mean:5%", "slower:-5%", "slower:nan%", "slower:5%\n", ""]
+)
+def test_a_limit_that_is_none_is_named(text: str) -> None:
+    with pytest.raises(UsageError, match=r"is no limit: write slower:5% or faster:5%"):
+        Limit.parse(text)
+
+
+def test_the_exit_codes_are_distinct_and_nobody_elses() -> None:
+    codes = [int(outcome) for outcome in Outcome]
+    assert len(set(codes)) == len(Outcome) == 6 and cli.STORE == Outcome.STORE
+    others = {int(code) for code in pytest.ExitCode} | {cli.INCOMPLETE, cli.WRONG, 130}
+    assert set(codes) & others == {0}
+    assert int(pytest.ExitCode.OK) == cli.DONE == Outcome.PASSED
+
+
+# --- the command ------------------------------------------------------------------------------------------------------
+
+
+def gate(folder: Path, *arguments: str) -> tuple[int, str]:
+    """Exit code and output of ``xbackend gate`` in a process of its own, with the store of the folder."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "300"}
+    command = [sys.executable, "-m", "xbackend", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / ".xbackend" / "runs")
+
+
+@pytest.mark.parametrize(
+    ("head", "code", "words"),
+    [
+        (results(), 0, "gate slower:5%: passed: 2 of 2 measurements within the limits"),
+        (results(row(), row("other", times(1.2))), 10, "regression: 1 of 2 measurements beyond the limit"),
+        (results(row()), 11, "incomplete: 1 of 2 measurements of BASE not measured in HEAD"),
+        (results(row("third")), 13, "nothing: no measurement of BASE is in HEAD"),
+        (results(machine=OTHER), 14, "no verdict: different machines: BASE on a processor"),
+        (results(row(medians=[1.0]), row("other")), 14, "no verdict: 1 of 2 measurements cannot be judged"),
+    ],
+)
+def test_the_command_says_by_its_exit_code_what_it_found(
+    store: Store, tmp_path: Path, head: Results, code: int, words: str
+) -> None:
+    finished(store)
+    finished(store, head)
+    found, output = gate(tmp_path, "gate", "latest~1", "latest")
+    assert (found, words in output) == (code, True), output
+
+
+def test_two_real_runs_are_stored_and_judged(store: Store, tmp_path: Path) -> None:
+    compare = ("compare", "--backends", "numpy", "--quick", "--size", "32", "--processes", "3")
+    for name in ("before", "after"):
+        code, output = gate(tmp_path, *compare, "--name", name)
+        assert code == 0, output
+    before, after = (store.load(f"latest~{back}") for back in (1, 0))
+    assert (before.name, after.name, before.complete) == ("before", "after", True)
+    journals = store.folder / after.run / "journal"
+    kept = [line["seconds"] for path in processes(journals) for line in journal.read(path)]
+    (measured,) = after.measurements
+    assert len(measured.processes) == 3 and {s for p in measured.processes for s in p.rounds} <= set(kept)
+    assert gate(tmp_path, "gate", "latest~1", "latest", "--fail", "slower:900000%")[0] == 0
+    assert gate(tmp_path, "gate", "latest", str(ROOT / "tests" / "data" / "results.json"))[0] == 14
+    (store.folder / after.run / "results.json").unlink()
+    again = store.load(after.run)
+    assert not again.complete and again.measurements[0].processes == measured.processes
+    assert len(again.pairs) == len(after.pairs) == 1 and again.order == after.order
+
+
+def test_the_limits_are_the_readers(store: Store, tmp_path: Path) -> None:
+    finished(store)
+    finished(store, results(row(medians=times(1.2)), row("other", times(0.5))))
+    assert gate(tmp_path, "gate", "latest~1", "latest")[0] == 10
+    assert gate(tmp_path, "gate", "latest~1", "latest", "--fail", "slower:30%")[0] == 0
+    code, output = gate(tmp_path, "gate", "latest~1", "latest", "--fail", "slower:30%", "--fail", "faster:10%")
+    assert code == 10 and "1 device: faster:10%" in output
+    code, output = gate(tmp_path, "gate", "latest~1", "latest", "--fail", "mean:5%")
+    assert code == 2 and "write slower:5% or faster:5%" in output
+
+
+def test_a_run_that_was_killed_fails_the_gate(store: Store, tmp_path: Path) -> None:
+    finished(store)
+    cut_off(store)
+    for pair in (("latest~1", "latest"), ("latest", "latest~1")):
+        code, output = gate(tmp_path, "gate", *pair)
+        assert code in (10, 11) and ("was cut off" in output or code == 10), output
+    assert gate(tmp_path, "gate", "latest~1", "latest", "--fail", "slower:900000%")[0] == 11
+
+
+@pytest.mark.parametrize("damaged", ["base", "head"])
+def test_a_damaged_file_fails_the_gate_each_time_and_nothing_older_stands_in(
+    store: Store, tmp_path: Path, damaged: str
+) -> None:
+    finished(store)
+    runs = {"base": finished(store), "head": finished(store)}
+    path = runs[damaged].folder / "results.json"
+    path.write_bytes(path.read_bytes()[:-100])
+    for _ in range(2):
+        code, output = gate(tmp_path, "gate", "latest~1", "latest")
+        assert code == 12 and runs[damaged].name in output and "results.json.damaged" in output, output
+
+
+def test_a_run_is_not_judged_by_itself_and_one_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
+    run = finished(store)
+    code, output = gate(tmp_path, "gate", run.name, "latest")
+    assert code == 2 and "a run is not judged by itself" in output
+    code, output = gate(tmp_path, "gate", "latest~1", "latest")
+    assert code == 12 and "there is no run latest~1" in output
+    assert gate(tmp_path, "gate", "latest")[0] == 2
+
+
+def test_the_help_names_every_exit_code(tmp_path: Path) -> None:
+    code, output = gate(tmp_path, "gate", "--help")
+    assert code == 0 and all(f" {int(outcome)} " in " ".join(output.split()) for outcome in Outcome), output
+
+
+def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
+    assert "there is no run" in gate(tmp_path, "runs")[1]
+    runs = [finished(store, results(name="a\x1b[31m | <b>[red]")), cut_off(store), finished(store)]
+    (runs[2].folder / "results.json").write_text("{")
+    before = snapshot(tmp_path)
+    code, output = gate(tmp_path, "runs")
+    assert code == 0 and snapshot(tmp_path) == before
+    lines = {run.name: next(line for line in output.splitlines() if run.name in line) for run in runs}
+    assert "complete" in lines[runs[0].name] and "a\ufffd[31m | <b>[red]" in lines[runs[0].name]
+    assert "cut off" in lines[runs[1].name] and "2 of 2" in lines[runs[1].name]
+    assert "damaged: " in lines[runs[2].name]
+    code, output = gate(tmp_path, "runs", runs[0].name)
+    assert code == 0 and "numpy" in output and "other" in output
+    code, output = gate(tmp_path, "runs", runs[1].name)
+    assert code == 0 and "This run was cut off" in output
+    assert gate(tmp_path, "runs", "latest")[0] == 12
+
+
+def test_a_terminal_is_not_steered_by_what_is_stored(store: Store, tmp_path: Path) -> None:
+    nasty = row(
+        "a\x1b]0;x\x07\n| b", parameters={"s\u202eize": "\x1b[2J"}, processes=[process(1.0, i) for i in range(3)]
+    )
+    finished(store, results(nasty))
+    finished(store, results(msgspec.structs.replace(nasty, status="failed", reason="\x1b[31m", processes=[])))
+    code, output = gate(tmp_path, "gate", "latest~1", "latest")
+    assert code == 11 and not {"\x1b", "\x07", "\u202e"} & set(output)

@@ -1,0 +1,525 @@
+"""Sessions: how many processes, in which order, with which resources, and what of it is kept."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from xbackend import workloads
+from xbackend.backends.base import Settings
+from xbackend.backends.numpy import NumPyBackend
+from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
+from xbackend.measure import blocks, candidates, extent, loop, machine, session, statistics
+from xbackend.measure.blocks import Session
+from xbackend.measure.candidates import Candidate
+from xbackend.measure.extent import MODES, Extent
+from xbackend.measure.worker import Worker, open_worker
+from xbackend.store import journal
+from xbackend.store.results import Process, Results
+from xbackend.store.runs import Store
+from xbackend.workers.remote import RemoteBackend
+
+ROOT = Path(__file__).resolve().parents[1]
+SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)
+TASK = session.task("matpow", size=8)
+TINY = [{"size": 8}]
+
+
+class Here:
+    """An opener whose workers are this process; what is planned happens in the backend of that name."""
+
+    def __init__(self, **planned: Callable[[dict[str, Any]], dict[str, Any]] | Exception) -> None:
+        self.planned = planned
+        self.opened: list[str] = []
+
+    def __call__(self, name: str, *, virtual_devices: int = 1, **_: Any) -> Worker:
+        self.opened.append(name)
+        plan = self.planned.get(name.replace("-", "_"))
+        if isinstance(plan, BackendUnavailable):
+            raise plan
+        backend = NumPyBackend(name, Settings(virtual_devices))
+
+        def call(function: str, job: dict[str, Any]) -> Any:
+            if isinstance(plan, Exception):
+                raise plan
+            if plan is not None:
+                return plan(job)
+            module, _, attribute = function.partition(":")
+            return getattr(import_module(module), attribute)(backend, job)
+
+        return Worker(backend, call)
+
+
+def answer(seconds: float = 0.01, **changed: Any) -> dict[str, Any]:
+    """What a worker says of a candidate that took so long."""
+    return {
+        "status": "ok", "reason": "", "inputs": "0" * 64, "warnings": [], "relative_error": 1e-7, "ulps": 1.0,
+        "tolerance": 1e-5, "placement": {}, "lower": 0.1, "first_call": 0.1, "iterations": 1, "rounds": [seconds] * 3,
+        "host_to_device": 0.1, "call": seconds, "device_to_host": 0.1, "compiled": [], "foreign_cores": 0.0,
+        "own_cores": 1.0, "affinity": machine.affinity(), "checks": {}, "profile": None, "unprofiled": "no", **changed,
+    }  # fmt: skip
+
+
+def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent | int = 2, **options: Any) -> Session:
+    found = Session(
+        [Candidate(TASK, name, 1) for name in names], extent=size, threads=1, seed=options.pop("seed", 0), effort=SMALL,
+        opener=opener, **options,
+    )  # fmt: skip
+    found.run()
+    return found
+
+
+# --- how many processes -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("planned", "blocks", "seconds", "width", "reason"),
+    [
+        (Extent(3), 2, 1.0, None, ""),
+        (Extent(3), 3, 1.0, None, "3 processes each, as planned"),
+        (Extent(10, 0.02), 9, 1.0, 0.001, ""),
+        (Extent(10, 0.02), 10, 1.0, 0.021, ""),
+        (Extent(10, 0.02), 10, 1.0, 0.02, "every time is known to 2% after 10 processes each"),
+        (Extent(10, 0.02, 600.0), 12, 540.0, 0.03, ""),
+        (Extent(10, 0.02, 600.0), 12, 541.0, 0.03, "the time given, 10 minutes, was used up after 12 processes each"),
+        (Extent(5, None, 90.0), 2, 31.0, None, "the time given, 1.5 minutes, was used up after 2 processes each"),
+    ],
+)
+def test_a_session_ends_when_it_should(
+    planned: Extent, blocks: int, seconds: float, width: float | None, reason: str
+) -> None:
+    """The next block would take 60 s."""
+    assert planned.reached(blocks, seconds, 60.0, width) == reason
+
+
+def test_the_modes_have_the_processes_that_they_promise() -> None:
+    assert {name: mode.processes for name, mode in MODES.items()} == {"quick": 3, "default": 5, "thorough": 10}
+    assert MODES["quick"].extent() == Extent(3) and MODES["quick"].extent(1) == Extent(1)
+    assert MODES["thorough"].extent() == Extent(10, 0.02, 3600.0)
+    assert MODES["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0)
+    for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
+        with pytest.raises(ArgumentError, match="is needed"):
+            MODES["quick"].extent(**wrong)  # type: ignore[arg-type]
+
+
+def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
+    """One candidate spreads by 3 %, so that four processes are not enough, and thirty are."""
+    generator = np.random.default_rng(1)
+
+    def noisy(_: Any) -> dict[str, Any]:
+        return answer(float(np.exp(generator.normal(0, 0.03))) * 0.01)
+
+    done = measured(Here(pytensor=noisy, numpy=lambda _: answer()), ("numpy", "pytensor"), Extent(4, 0.02))
+    assert 5 <= done.blocks <= 30
+    assert done.width <= 0.02
+    assert done.stopped == f"every time is known to 2% after {done.blocks} processes each"
+    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [done.blocks] * 3
+    before = [c.medians[:-1] for c in done.candidates]
+    assert max(map(statistics.half_width, before)) > 0.02
+
+
+def test_the_time_given_ends_a_session_after_a_whole_block() -> None:
+    done = measured(Here(), ("numpy", "pytensor"), Extent(5, seconds=1e-9))
+    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [1, 1, 1]
+    assert "was used up after 1 processes" in done.stopped
+    assert any("too few for a verdict: give more --minutes" in warning for warning in done.warnings)
+
+
+def test_a_session_in_which_nothing_works_ends() -> None:
+    done = measured(Here(numpy=BackendUnavailable("not here")), ("numpy",), Extent(3, 0.02))
+    assert done.stopped == "no candidate is left" and done.blocks == 1 and done.pairs == []
+
+
+# --- against itself ---------------------------------------------------------------------------------------------------
+
+
+def test_every_session_measures_one_candidate_against_itself_in_processes_of_its_own() -> None:
+    opener = Here()
+    done = measured(opener, ("tensorflow", "numpy"), 3)
+    (pair,) = done.pairs
+    assert (pair.backend, pair.devices, len(pair.first), len(pair.second)) == ("numpy", 1, 3, 3)
+    assert pair.first == done.candidates[1].medians and not set(pair.first) & set(pair.second)
+    assert sorted(opener.opened) == ["numpy"] * 6 + ["tensorflow"] * 3
+    labels = {candidate.label for candidate in [*done.candidates, *done.twins]}
+    assert [set(done.order[i : i + 3]) for i in (0, 3, 6)] == [labels] * 3  # one in each block
+
+
+def test_the_twin_has_no_place_of_its_own_in_a_block() -> None:
+    places = set()
+    for seed in range(8):
+        done = measured(Here(numpy=lambda _: answer()), ("numpy",), 1, seed=seed)
+        places.add(done.order.index(done.twins[0].label))
+    assert places == {0, 1}
+
+
+@pytest.mark.parametrize(
+    ("baseline", "missing", "chosen"),
+    [
+        (None, (), "numpy"),
+        ("aesara", (), "aesara"),
+        ("aesara", ("aesara",), "numpy"),
+        (None, ("numpy", "tensorflow"), "aesara"),
+    ],
+)
+def test_the_baseline_is_measured_twice_or_what_works(
+    baseline: str | None, missing: tuple[str, ...], chosen: str
+) -> None:
+    planned = {name: BackendUnavailable("not here") for name in missing}
+    done = measured(Here(**planned), ("tensorflow", "aesara", "numpy"), 4, baseline=baseline)
+    (pair,) = done.pairs
+    assert pair.backend == chosen
+    assert len(pair.first) == 4 and len(pair.second) >= 2  # it takes a block to see that one is missing
+
+
+def test_what_the_twin_finds_out_is_true_of_the_candidate() -> None:
+    count = 0
+
+    def wrong_once(_: Any) -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        return answer(status="wrong", reason="relative error 1") if count == 4 else answer()
+
+    done = measured(Here(numpy=wrong_once), ("numpy",), 5)
+    (row,) = done.results("wrong", {}).measurements
+    assert (row.status, row.reason, row.processes) == ("wrong", "relative error 1", [])
+    assert done.pairs == []
+
+
+def test_a_candidate_that_differs_from_itself_is_warned_of() -> None:
+    done = measured(Here(numpy=lambda job: answer(0.012 if "again" in job["label"] else 0.01)), ("numpy",), 3)
+    assert "differs from itself by 20.0%" in session._warnings(done.results("same", done.settings()))[0]
+
+
+# --- order and progress -----------------------------------------------------------------------------------------------
+
+
+def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """numpy takes 10 s, aesara 100 s."""
+    clock = 0.0
+
+    def lasting(seconds: float) -> Callable[[Any], dict[str, Any]]:
+        def call(_: Any) -> dict[str, Any]:
+            nonlocal clock
+            clock += seconds
+            return answer()
+
+        return call
+
+    monkeypatch.setattr(blocks.time, "perf_counter", lambda: clock)
+    lines: list[str] = []
+    measured(Here(numpy=lasting(10), aesara=lasting(100)), ("numpy", "aesara"), 3, on_progress=lines.append)
+    begun = [line for line in lines if line.startswith("[")]
+    assert [line.partition("]")[0] for line in begun] == [f"[{i}/9" for i in range(1, 10)]
+    assert "left" not in begun[0] and all("left" in line for line in begun[1:])
+    # From the second block on nothing is guessed: what is left is what the processes that follow take.
+    lengths = [100.0 if "aesara" in line else 10.0 for line in begun]
+    for i in range(3, 9):
+        assert begun[i].endswith(blocks._in_words(sum(lengths[i:])))
+
+
+def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each process takes 2 % longer than the one before."""
+    now, count = 1e9, 0
+
+    def slower(_: Any) -> dict[str, Any]:
+        nonlocal count, now
+        count, now = count + 1, now + 60
+        return answer(0.01 * 1.02**count)
+
+    monkeypatch.setattr(blocks.time, "time", lambda: now)
+    opener = Here(numpy=slower, aesara=slower)
+    found = session.compare(backends=["numpy", "aesara"], parameters=TINY, processes=5, opener=opener)
+    assert any("slower over the session" in warning for warning in found.settings["warnings"])
+    now, count = 1e9, -1000
+    monkeypatch.setattr(blocks.time, "time", lambda: 1e9)
+    steady = session.compare(backends=["numpy"], parameters=TINY, processes=5, opener=Here(numpy=lambda _: answer()))
+    assert not any("slower over" in warning for warning in steady.settings["warnings"])
+
+
+# --- the same resources -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_core() -> Iterator[int]:
+    """This process, and what it starts, may use one core only."""
+    before = os.sched_getaffinity(0)
+    core = max(before)
+    os.sched_setaffinity(0, {core})
+    yield core
+    os.sched_setaffinity(0, before)
+
+
+def test_the_cores_of_a_real_worker_are_read_back(one_core: int) -> None:
+    done = measured(open_worker, ("numpy",), 1)
+    assert [p.affinity for c in [*done.candidates, *done.twins] for p in c.processes] == [[one_core]] * 2
+    assert not any("may use the cores" in warning for warning in done.candidates[0].warnings)
+
+
+def test_other_cores_than_the_others_have_are_warned_of() -> None:
+    done = measured(Here(numpy=lambda _: answer(affinity=[77])), ("numpy",))
+    assert any("its threads may use the cores 77, the others' 0" in w for w in done.candidates[0].warnings)
+    assert candidates.affinity_warnings(None, [0]) == candidates.affinity_warnings([0], None) == []
+
+
+def test_threads_that_are_pinned_elsewhere_are_seen() -> None:
+    """A framework may pin its own threads: all of a process are looked at."""
+    code = (
+        "import os, threading\n"
+        "cores = sorted(os.sched_getaffinity(0)); os.sched_setaffinity(0, {cores[0]})\n"
+        "import xbackend.measure.loop as loop\n"  # NumPy's BLAS starts its threads with the import
+        "start = loop.affinity(); done = threading.Event()\n"
+        "def work(): os.sched_setaffinity(0, {cores[-1]}); done.set(); done2.wait()\n"
+        "done2 = threading.Event(); thread = threading.Thread(target=work); thread.start(); done.wait()\n"
+        "print(start == cores[:1], loop.affinity() == sorted({cores[0], cores[-1]})); done2.set()\n"
+    )
+    said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert said.split() == ["True", "True"]
+
+
+def test_load_and_the_versions_of_a_process_are_noted() -> None:
+    done = measured(Here(), ("numpy",))
+    (row,) = done.results("noted", {}).measurements
+    assert row.versions["numpy"] == np.__version__
+    assert all(p.load is not None and p.load >= 0 for p in row.processes)
+
+
+def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "load", lambda: 1.6 * machine.cores())
+    assert "end other processes" in measured(Here(), ("numpy",)).warnings[0]
+    monkeypatch.setattr(machine, "load", lambda: 0.4 * machine.cores())
+    assert machine.load_warnings() == []
+    monkeypatch.setattr(machine, "load", lambda: None)
+    assert machine.load_warnings() == []
+
+
+def planted_smi(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+
+
+def test_others_on_the_gpu_are_noted_and_warned_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    planted_smi(tmp_path, "echo '123, /usr/bin/somebody, 512 MiB'", monkeypatch)
+    done = measured(Here(numpy=lambda _: answer()), ("numpy",), 1)
+    (candidate,) = done.candidates
+    assert candidate.processes[0].accelerator_processes == ["process 123, /usr/bin/somebody, 512 MiB"]
+    assert any("others computed on the GPU" in w and "end them" in w for w in candidate.warnings)
+
+
+@pytest.mark.parametrize(("script", "found"), [("exit 9", None), ("true", [])])
+def test_without_others_on_the_gpu_there_is_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, found: list[str] | None
+) -> None:
+    planted_smi(tmp_path, script, monkeypatch)
+    assert machine.accelerator_processes() == found
+    assert candidates.accelerator_warnings(found) == []
+    (tmp_path / "nvidia-smi").unlink()
+    assert machine.accelerator_processes() is None
+
+
+LONG = loop.Effort(rounds=150, at_least=150, round_seconds=0.01, seconds=60.0)  # 1.5 s and more
+
+
+def test_the_parent_sleeps_while_a_worker_measures() -> None:
+    """Its own processor seconds in more than a second of measuring: the same check that warns, on a real worker."""
+    done = Session([Candidate(TASK, "numpy", 1)], extent=1, threads=1, seed=0, effort=LONG)
+    done.run()
+    (candidate,) = done.candidates
+    assert candidate.status == "ok" and sum(candidate.processes[0].rounds) * candidate.processes[0].iterations > 1.0
+    assert not any("the process that started it" in warning for warning in candidate.warnings), candidate.warnings
+
+
+def test_a_parent_that_does_not_sleep_is_warned_of() -> None:
+    """The fault planted: a thread of this process computes meanwhile."""
+    ended = threading.Event()
+
+    def compute() -> None:
+        while not ended.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=compute)
+    thread.start()
+    try:
+        done = Session([Candidate(TASK, "numpy", 1)], extent=1, threads=1, seed=0, effort=LONG)
+        done.run()
+    finally:
+        ended.set()
+        thread.join()
+    assert any("the process that started it kept" in warning for warning in done.candidates[0].warnings)
+
+
+# --- what is doubtful is said -----------------------------------------------------------------------------------------
+
+
+def test_processes_far_from_the_others_are_named_and_count() -> None:
+    times = iter([0.01, 0.0101, 0.0099, 0.02, 0.01, 0.01])
+    done = measured(
+        Here(tensorflow=lambda _: answer(next(times)), numpy=lambda _: answer()), ("tensorflow", "numpy"), 4
+    )
+    row = done.results("outlier", {}).measurements[0]
+    assert len(row.processes) == 4
+    assert any("1 of 4 processes took 2 times the median" in warning for warning in row.warnings)
+    assert candidates.outlier_warnings(done.candidates[1].processes) == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "word"),
+    [
+        ({"rounds": [0.0005] * 9}, "under 1 ms: measure a larger size"),
+        ({"rounds": [0.01, 0.012, 0.014, 0.016, 0.018]}, "rounds spread by"),
+        ({"rounds": [0.01] * 9 + [0.03]}, "1 of 10 rounds took over 2 times the median; they count"),
+        ({"foreign_cores": 0.5}, "other processes kept 0.5 cores busy"),
+        ({"placement": {"ops": [{"op": "add", "status": "not read"}]}}, "where add ran was not read back"),
+    ],
+)
+def test_what_makes_seconds_doubtful_is_a_warning(changed: dict[str, Any], word: str) -> None:
+    good = {"rounds": [0.01] * 9, "iterations": 1, "foreign_cores": 0.0, "placement": {"ops": []}}
+    assert loop._warnings(good) == []
+    (warning,) = loop._warnings({**good, **changed})
+    assert word in warning
+
+
+# --- parity in units in the last place --------------------------------------------------------------------------------
+
+
+def test_errors_are_also_given_in_units_in_the_last_place() -> None:
+    oracle = np.array([1.0, 100.0, 0.0])
+    exact = oracle.astype(np.float32)
+    off = exact.copy()
+    off[1] = np.nextafter(np.nextafter(off[1], np.float32(np.inf)), np.float32(np.inf))
+    assert workloads.ulps(exact, oracle) == 0.0
+    assert workloads.ulps(off, oracle) == 2.0
+    assert workloads.ulps([exact, off], [oracle, oracle]) == 2.0
+    assert workloads.ulps(np.array([1], np.int32), np.array([1.0])) is None
+    assert workloads.ulps(np.array([np.nan], np.float32), np.array([1.0])) is None
+    assert workloads.ulps(off[:2], oracle) is None
+
+
+def test_the_largest_error_over_the_processes_is_kept() -> None:
+    ulps = iter([3.0, 9.0, 1.0, 2.0, 2.0, 2.0])
+    done = measured(Here(numpy=lambda _: answer(ulps=next(ulps))), ("numpy",), 3)
+    both = [c.parity.ulps for c in [*done.candidates, *done.twins] if c.parity is not None]
+    assert 9.0 in both
+    real = measured(Here(), ("numpy",), 1).candidates[0].parity
+    assert real is not None and real.ulps is not None and 0 <= real.ulps < 100
+
+
+# --- nothing is lost --------------------------------------------------------------------------------------------------
+
+
+def test_each_finished_round_is_a_line_of_its_processs_journal(tmp_path: Path) -> None:
+    """Real workers write it themselves."""
+    found = session.compare(
+        parameters=[{"size": 16}, {"size": 24}], backends=["numpy"], processes=2, threads=1, store=Store(tmp_path)
+    )
+    (run,) = Store(tmp_path).runs()
+    assert run.complete and run.name == found.run and Store(tmp_path).load("latest") == found
+    files = sorted((tmp_path / run.name / "journal").glob("[1-9]*.jsonl"))
+    assert len(files) == 4  # two processes, and two more of the twin
+    lines = [line for file in files for line in journal.read(file)]
+    for row in found.measurements:
+        label = next(c for c in found.order if f"size={row.parameters['size']} " in c and "again" not in c)
+        mine = [line["seconds"] for line in lines if line["task"] == label]
+        assert mine == [seconds for process in row.processes for seconds in process.rounds]
+    assert len(lines) == 2 * sum(len(p.rounds) for row in found.measurements for p in row.processes)
+
+
+class Ended(BaseException):
+    """What the end of this process would be."""
+
+
+def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_path: Path) -> None:
+    """The end comes in the seventh of nine processes."""
+    count = 0
+
+    def ends(_: Any) -> dict[str, Any]:
+        nonlocal count
+        count += 1
+        if count == 7:
+            raise Ended
+        return answer()
+
+    with pytest.raises(Ended):
+        session.compare(
+            backends=["numpy", "aesara"], parameters=TINY, opener=Here(numpy=ends, aesara=ends), store=Store(tmp_path)
+        )
+    found = Store(tmp_path).load("latest")
+    assert not found.complete
+    whole = sum(len(row.processes) for row in found.measurements)
+    assert whole + len(found.pairs[0].second) == 6
+    assert [len(found.pairs[0].first), len(found.pairs[0].second)] == [2, 2]
+    assert [row.status for row in found.measurements] == ["ok", "ok"]
+
+
+def test_what_failed_is_kept_too(tmp_path: Path) -> None:
+    opener = Here(aesara=WorkerDied("killed by SIGSEGV"), tensorflow=BackendUnavailable("not here"))
+    found = session.compare(
+        backends=["numpy", "aesara", "tensorflow"], parameters=TINY, opener=opener, store=Store(tmp_path)
+    )
+    assert {row.backend: row.status for row in found.measurements} == {
+        "numpy": "ok", "aesara": "failed", "tensorflow": "missing",
+    }  # fmt: skip
+    (tmp_path / found.run / "results.json").unlink()
+    recovered = Store(tmp_path).load(found.run)
+    assert [(r.status, r.reason) for r in recovered.measurements] == [(r.status, r.reason) for r in found.measurements]
+
+
+def test_a_round_that_cannot_be_kept_does_not_count(tmp_path: Path) -> None:
+    job = {
+        "program": TASK.text, "bindings": {"dev0": "cpu:0", "dev1": "cpu:0"}, "workload": "matpow",
+        "parameters": TASK.parameters, "seed": 0, "effort": SMALL.to_dict(), "label": "one",
+        "journal": str(tmp_path / "nowhere" / "1.jsonl"),
+    }  # fmt: skip
+    with open_worker("numpy").backend as backend, pytest.raises(StoreError, match="cannot be written"):
+        backend.call("xbackend.measure.loop:measure", job)  # type: ignore[attr-defined]
+
+
+def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:
+    found = session.compare(
+        backends=["numpy", "aesara"], parameters=TINY, processes=3, opener=Here(), store=Store(tmp_path)
+    )
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Results) == found
+    assert found.settings["processes"] == 3 and found.settings["stopped"] == "3 processes each, as planned"
+    processes: list[Process] = [p for row in found.measurements for p in row.processes]
+    assert sorted(p.order for p in processes) == [i for i, label in enumerate(found.order) if "again" not in label]
+    assert extent.WIDTH == 0.02
+
+
+# --- the rules --------------------------------------------------------------------------------------------------------
+
+
+def test_precision_is_set_and_not_inherited() -> None:
+    inherited = {"JAX_DEFAULT_MATMUL_PRECISION": "bfloat16", "JAX_ENABLE_X64": "0"}
+    with RemoteBackend("pytensor-jax", Settings(1, None, 1), environment=inherited) as backend:
+        blas = backend.describe()["blas"]
+    assert blas["precision"] in (None, "highest") and blas["x64"] is True
+
+
+def rules() -> list[tuple[str, str, str]]:
+    """The rows of the table of rules: rule, check, test."""
+    text = (ROOT / "docs" / "measurement.md").read_text().partition("## The rules")[2]
+    rows = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+    return [(rule, check, test) for rule, check, test in rows[1:]]
+
+
+def test_every_rule_has_a_check_and_a_test_that_are_there() -> None:
+    assert {int(rule.partition(".")[0]) for rule, _, _ in rules()} == set(range(1, 15))
+    for _, check, test in rules():
+        module, _, path = check.partition(":")
+        found: Any = import_module(module)
+        for name in path.split("."):
+            found = getattr(found, name)
+        assert callable(found), check
+        file, _, function = test.partition("::")
+        assert f"def {function}(" in (ROOT / file).read_text(), test

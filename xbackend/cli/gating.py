@@ -1,0 +1,77 @@
+"""``runs`` and ``gate``: what the store holds, and whether it got slower."""
+
+from __future__ import annotations
+
+import argparse
+
+from xbackend import report as reports
+from xbackend.cli import DONE
+from xbackend.cli.console import table
+from xbackend.errors import UsageError
+from xbackend.measure import gate as gates
+from xbackend.measure.gate import Limit, Row
+from xbackend.report import text
+from xbackend.store.runs import RunInfo, Store
+
+DEFAULT = "slower:5%"
+
+
+def runs(options: argparse.Namespace) -> int:
+    """List the runs of the store, or show one."""
+    store = Store(options.store)
+    if options.run is not None:
+        return _show(store, options.run)
+    found = store.runs()
+    if not found:
+        print(f"there is no run in {store.folder}; xbackend compare makes one")
+        return DONE
+    headers = ["run", "workload or name", "measured", "gave a time", "rounds", "state"]
+    table(headers, [_line(run) for run in found])
+    return DONE
+
+
+def _line(run: RunInfo) -> list[str]:
+    if run.damaged:
+        return [text.plain(run.name), "", "", "", "", f"damaged: {text.plain(run.damaged)}"]
+    state = "complete" if run.complete else "cut off"
+    gave = f"{run.measurements} of {run.of}"
+    return [*map(text.plain, (run.name, run.title, run.created)), gave, str(run.rounds), state]
+
+
+def _show(store: Store, name: str) -> int:
+    results = store.load(name)
+    headers, rows = reports.summary_table(results)
+    table(headers, rows, title=text.plain(f"{results.run or results.name}, {results.created}"))
+    if not results.complete:
+        print("This run was cut off: it has its finished processes only.")
+    return DONE
+
+
+def gate(options: argparse.Namespace) -> int:
+    """Judge a run by another one; the exit code is a `gates.Outcome`."""
+    limits = [Limit.parse(one) for one in options.fail or [DEFAULT]]
+    store = Store(options.store)
+    base, head = store.load(options.base), store.load(options.head)
+    if base.run and base.run == head.run:
+        raise UsageError(f"BASE and HEAD are both the run {base.run}: a run is not judged by itself")
+    found = gates.judge(base, head, limits)
+    if found.rows:
+        headers = ["measurement", "BASE", "HEAD", "ratio", "interval", "verdict", "gate"]
+        table(headers, [_judged(row) for row in found.rows])
+    for note in [*(f"{row.label}: {row.reason}" for row in found.rows if row.reason), *found.notes]:
+        print(text.plain(note))
+    print(f"gate {', '.join(map(str, limits))}: {_words(found.outcome)}: {text.plain(found.reason)}")
+    return int(found.outcome)
+
+
+def _judged(row: Row) -> list[str]:
+    between = verdict = text.NOTHING
+    if row.ratio is not None:
+        between = f"{text.number(row.ratio.low)} to {text.number(row.ratio.high)}"
+        verdict = str(row.ratio.verdict)
+    times = (text.time(row.base), text.time(row.head), text.number(row.medians))
+    return [text.plain(row.label), *times, between, verdict, _words(row.outcome)]
+
+
+def _words(outcome: gates.Outcome) -> str:
+    return outcome.name.lower().replace("_", " ")

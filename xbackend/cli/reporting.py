@@ -1,0 +1,98 @@
+"""``report`` and ``history``: what was measured, written for people."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+
+from xbackend import report as reports
+from xbackend.cli import DONE, INCOMPLETE
+from xbackend.cli.console import table
+from xbackend.errors import StoreError, UsageError
+from xbackend.report import text
+from xbackend.store import results as schema
+from xbackend.store.results import Results
+from xbackend.store.runs import Store
+
+
+def report(options: argparse.Namespace) -> int:
+    """Write reports, of a stored run or again from their own results, and the index over all of them."""
+    if options.run is not None:
+        if options.names:
+            raise UsageError(f"--run is a report of its own: leave out it or {' '.join(options.names)}")
+        _of_run(options)
+    else:
+        if options.name is not None:
+            raise UsageError("--name is what the report of a --run is called")
+        _again(options)
+    print(f"index: {reports.index(options.reports)}")
+    return DONE
+
+
+def _of_run(options: argparse.Namespace) -> None:
+    results = Store(options.store).load(options.run)
+    path = reports.write(
+        results, options.reports / _folder(options.name or results.run or results.name), options.baseline
+    )
+    if not results.complete:
+        print("This run was cut off: the report is of its finished processes only.", file=sys.stderr)
+    print(f"report: {path}")
+
+
+def _folder(name: str) -> str:
+    """A name as that of a folder in the folder of reports, whatever a file says that it is."""
+    return re.sub(r"[^\w.+-]+", "-", name).strip(".-")[:100] or "run"
+
+
+def _again(options: argparse.Namespace) -> None:
+    folder: Path = options.reports
+    found = sorted(p.parent for p in folder.glob("*/results.json"))
+    names = {p.name for p in found}
+    unknown = sorted(set(options.names) - names)
+    if unknown or not found:
+        there = ", ".join(sorted(names)) or "none"
+        raise UsageError(
+            f"there is no report {', '.join(unknown) or 'at all'} in {folder}; there is {there}; "
+            "xbackend compare makes one"
+        )
+    for path in found:
+        if not options.names or path.name in options.names:
+            print(f"report: {reports.write(schema.load(path / 'results.json'), path, options.baseline)}")
+
+
+def history(options: argparse.Namespace) -> int:
+    """Write the history of the runs in the store; in part done where one of them cannot be read."""
+    from xbackend.report.history import change_table, series
+
+    runs, damaged = _runs(Store(options.store))
+    if not runs and not damaged:
+        raise UsageError(f"there is no run in {options.store}; xbackend compare makes one")
+    found = reports.render_history(runs, options.workload, damaged)
+    headers, rows = change_table(series(runs, options.workload))
+    if rows:
+        table(headers, rows, title="Shown to be faster or slower than in the run before")
+    else:
+        print("Nothing is shown to be faster or slower than in the run before.")
+    for name, reason in damaged:
+        print(f"left out: run {text.plain(name)} is damaged: {text.plain(reason)}", file=sys.stderr)
+    reports.make_folder(options.reports)
+    print(f"history: {reports.write_files(found, options.reports, 'history.md')}")
+    print(f"index: {reports.index(options.reports)}")
+    return INCOMPLETE if damaged else DONE
+
+
+def _runs(store: Store) -> tuple[list[Results], list[tuple[str, str]]]:
+    """The runs of the store that can be read, the oldest first, and the others with the reason. Changes nothing."""
+    found: list[Results] = []
+    damaged: list[tuple[str, str]] = []
+    for info in store.runs():
+        if info.damaged:
+            damaged.append((info.name, info.damaged))
+            continue
+        try:
+            found.append(store.load(info.name))
+        except StoreError as error:  # damaged since it was listed
+            damaged.append((info.name, str(error)))
+    return sorted(found, key=lambda run: run.created), damaged

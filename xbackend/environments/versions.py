@@ -1,0 +1,140 @@
+"""Environments of a version that the user names: ``pytensor==2.38.3`` is recipe ``pytensor`` with that version.
+
+The requirement takes the place of the recipe's own lines about the framework. All other packages keep their locked
+versions, as far as that version of the framework allows, so that two versions differ in no more than they must. What
+was resolved is kept, with hashes, in `$XBACKEND_HOME/requirements`: it is resolved once, and made again from the same
+files. It holds for the Python that it was resolved with, not for all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
+from packaging.version import InvalidVersion, Version
+
+from xbackend.environments import folders, recipes
+from xbackend.environments.installer import Progress, resolve
+from xbackend.environments.recipes import Recipe
+from xbackend.errors import EnvironmentFailed
+
+EXAMPLE = "pytensor==2.38.3"
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionRecipe(Recipe):
+    """The recipe ``base`` with the version of its framework that ``name`` says: ``pytensor==2.38.3``."""
+
+    base: Recipe
+
+    @property
+    def framework(self) -> str:
+        return self.base.name
+
+    @property
+    def stem(self) -> str:
+        return self.name.replace("==", "-")
+
+    @property
+    def source(self) -> Path:
+        return folders.requirements() / f"{self.directory_name()}.in"
+
+    @property
+    def lock(self) -> Path:
+        return folders.requirements() / f"{self.directory_name()}.txt"
+
+    def text(self) -> str:
+        """The recipe's requirements, with this one in the place of its own about the framework."""
+        lines = self.base.read(self.base.source).splitlines()
+        kept = [line for line in lines if _package(line) not in ("", self.framework)]
+        return "\n".join([*kept, self.name, ""])
+
+    def digest(self) -> str:
+        """Changes with what is asked for and with the recipe's lock, which the other versions are taken from."""
+        asked = self.text(), self.base.read(self.base.lock), self.python_version, sysconfig.get_platform()
+        return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:12]
+
+    def prepare(self, say: Progress) -> None:
+        """Resolve the requirements, unless that was done before. The lock of the environment is held."""
+        if self.lock.exists():
+            return
+        say(f"environment {self.name}: looking for the versions that go with it")
+        self.lock.parent.mkdir(parents=True, exist_ok=True)
+        self.source.write_text(self.text(), encoding="utf-8")
+        fresh = self.lock.with_suffix(".new")
+        shutil.copyfile(self.base.lock, fresh)  # uv takes the versions that it finds there where it can
+        try:
+            options = [*self.building, "--python-version", self.python_version]
+            options += ["--custom-compile-command", f"xbackend env sync {self.name}"]
+            resolve(self.source, fresh, options, f"environment {self.name}", say)
+            os.replace(fresh, self.lock)
+        finally:
+            fresh.unlink(missing_ok=True)
+            if not self.lock.exists():
+                self.source.unlink(missing_ok=True)
+
+    def forget(self) -> None:
+        """Delete what was resolved for this name, also with older locks and other Pythons."""
+        for path in folders.requirements().glob("*"):
+            if path.stem.rsplit("-", 2)[0] == self.stem:
+                path.unlink(missing_ok=True)
+
+
+def find(name: str) -> Recipe:
+    """The recipe of that name, or of the framework and version that it names.
+
+    Raises:
+        EnvironmentFailed: there is none, or the text names no single version.
+    """
+    if name in recipes.RECIPES:
+        return recipes.RECIPES[name]
+    try:
+        asked = Requirement(name)
+    except InvalidRequirement as error:
+        reason = str(error).splitlines()[0]
+        raise EnvironmentFailed(
+            f"{name!r} names no environment: {reason}; there are {', '.join(recipes.RECIPES)}, and versions of them "
+            f"such as {EXAMPLE}"
+        ) from error
+    base = recipes.recipe(canonicalize_name(asked.name))
+    version = _version(asked)
+    if not version:
+        raise EnvironmentFailed(
+            f"{name!r} does not name one version of {base.name}, and nothing else: write {base.name}==VERSION, as in "
+            f"{EXAMPLE}"
+        )
+    return VersionRecipe(f"{base.name}=={version}", base.newest_python, base.sources, base=base)
+
+
+def of_stem(stem: str) -> Recipe | None:
+    """The recipe of a directory's name without digest and Python, `None` where it is not one of a version."""
+    framework, _, version = stem.rpartition("-")
+    if framework not in recipes.RECIPES:
+        return None
+    try:
+        return find(f"{framework}=={version}")
+    except EnvironmentFailed:
+        return None
+
+
+def _version(asked: Requirement) -> str:
+    """The one version that is asked for; empty where it is none, several, or something is asked for beside it."""
+    specifiers = list(asked.specifier)
+    if len(specifiers) != 1 or specifiers[0].operator != "==" or asked.extras or asked.marker or asked.url:
+        return ""
+    try:
+        return str(Version(specifiers[0].version))
+    except InvalidVersion:  # 2.38.*
+        return ""
+
+
+def _package(line: str) -> str:
+    """The package that a line of requirements is about; empty where it is about none."""
+    text = line.partition("#")[0].strip()
+    return canonicalize_name(Requirement(text).name) if text else ""

@@ -1,0 +1,283 @@
+"""What is measured: a task on a backend with devices, and what its processes have shown so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+from xbackend import workloads
+from xbackend.backends.base import Backend
+from xbackend.devices import DeviceMap
+from xbackend.errors import DeviceUnavailable
+from xbackend.measure import matrix
+from xbackend.measure.worker import Worker
+from xbackend.program.program import Program
+from xbackend.program.tracing import trace
+from xbackend.store.results import Measurement, Pair, Parity, Phases, Process, Profile
+
+OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
+AWAKE = 0.02  # of a core: what the parent may use while a worker measures
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A workload with all its parameters, traced once for all backends; ``seconds`` is what tracing took."""
+
+    workload: str
+    parameters: dict[str, Any]
+    program: Program
+    text: str
+    seconds: float
+
+    @property
+    def label(self) -> str:
+        """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
+        return " ".join([self.workload, *(f"{k}={v}" for k, v in self.parameters.items())])
+
+
+def task(workload: str, **parameters: Any) -> Task:
+    """Trace a workload. Raises `WorkloadError` for a name or parameter that does not exist, and what tracing raises."""
+    source = workloads.get(workload)
+    resolved = source.resolve(**parameters)
+    inputs = source.inputs(seed=0, **resolved)
+    start = time.perf_counter()
+    program = trace(source.program(**resolved), *inputs)
+    seconds = time.perf_counter() - start
+    return Task(workload, resolved, program, program.to_json(), seconds)
+
+
+@dataclass(frozen=True)
+class Group:
+    """What shares a process: all tasks of a backend, in one environment, with so many devices.
+
+    ``again`` marks the second half of the A/A pair: the same once more, in processes of its own.
+    """
+
+    backend: str
+    devices: int
+    environment: str = ""
+    again: bool = False
+
+    @property
+    def label(self) -> str:
+        """As in ``pytensor (pytensor==2.38.3) with 2 devices, again``."""
+        devices = f"{self.devices} device{'s' if self.devices > 1 else ''}"
+        return f"{matrix.label(self.backend, self.environment)} with {devices}{', again' if self.again else ''}"
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A task on a backend with so many devices, and what was found out about it so far.
+
+    ``environment`` is another version of its framework than the locked one, such as ``pytensor==2.38.3``; ``again``
+    marks the second half of an A/A pair.
+    """
+
+    task: Task
+    backend: str
+    devices: int
+    environment: str = ""
+    again: bool = False
+    status: str = "ok"
+    reason: str = ""
+    bindings: dict[str, str] = field(default_factory=dict)
+    parity: Parity | None = None
+    processes: list[Process] = field(default_factory=list)
+    placement: dict[str, Any] = field(default_factory=dict)
+    description: dict[str, Any] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    unprofiled: str = ""
+
+    @property
+    def group(self) -> Group:
+        return Group(self.backend, self.devices, self.environment, self.again)
+
+    @property
+    def label(self) -> str:
+        name = matrix.label(self.backend, self.environment)
+        devices = f"{self.devices} device{'s' if self.devices > 1 else ''}"
+        return f"{self.task.label} | {name} | {devices}{' | again' if self.again else ''}"
+
+    def is_called(self, name: str | None) -> bool:
+        """Whether this is the name of its backend, of its environment, or of both as in its label."""
+        return name in matrix.names(self.backend, self.environment)
+
+    @property
+    def medians(self) -> list[float]:
+        """The median round of each process, in seconds."""
+        return [process.median for process in self.processes]
+
+    def twin(self) -> Candidate:
+        """The same once more, for processes of its own."""
+        return Candidate(self.task, self.backend, self.devices, self.environment, again=True)
+
+    def fail(self, status: str, reason: str) -> None:
+        """The candidate is out; a result that is wrong takes its seconds along."""
+        self.status, self.reason = status, reason
+        if status == "wrong":
+            self.processes = []
+
+    def note(self, found: Mapping[str, Any], worker: Worker, threads: int, cores: Sequence[int] | None) -> None:
+        """What `xbackend.measure.loop.measure` found, but for the seconds.
+
+        ``threads`` and ``cores`` are those that every process is to have.
+        """
+        # Afterwards: only now all pools of threads are there.
+        self.description = worker.backend.describe()
+        self.placement = found["placement"]
+        self.warnings += found["warnings"]
+        self.warnings += thread_warnings(self.description, threads)
+        if found["status"] == "ok":
+            self.unprofiled = found["unprofiled"]
+            self.warnings += affinity_warnings(found["affinity"], cores)
+        if found.get("relative_error") is not None:
+            earlier = self.parity
+            ulps = [u for u in (found["ulps"], earlier.ulps if earlier else None) if u is not None]
+            self.parity = Parity(
+                relative_error=max(found["relative_error"], earlier.relative_error if earlier else 0.0),
+                tolerance=found["tolerance"],
+                inputs=found["inputs"],
+                ulps=max(ulps, default=None),
+            )
+        if found["status"] != "ok":
+            self.fail(found["status"], found["reason"])
+
+    def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
+        """The row of the results, with these processes or with all."""
+        operations = self.task.program.operations
+        return Measurement(
+            workload=self.task.workload,
+            parameters=self.task.parameters,
+            backend=self.backend,
+            devices=self.devices,
+            bindings=self.bindings,
+            status=self.status,
+            reason=self.reason,
+            operations=operations.total,
+            operations_by_op=dict(operations.by_op),
+            parity=self.parity,
+            processes=list(self.processes if processes is None else processes),
+            placement=self.placement,
+            description=self.description,
+            warnings=list(dict.fromkeys([*self.warnings, *outlier_warnings(self.processes)])),
+            unprofiled=self.unprofiled,
+            environment=self.environment,
+            versions=self._versions(),
+        )
+
+    def _versions(self) -> dict[str, str]:
+        """Of the environment's packages; what its process said itself counts more."""
+        said = {str(k): str(v) for k, v in self.description.get("versions", {}).items()}
+        return {**matrix.versions(self.backend, self.environment), **said}
+
+
+def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
+    """The two halves of an A/A pair; `None` where one of them gave no seconds."""
+    if not (candidate.processes and twin.processes):
+        return None
+    return Pair(
+        workload=candidate.task.workload,
+        parameters=candidate.task.parameters,
+        backend=candidate.backend,
+        devices=candidate.devices,
+        first=candidate.medians,
+        second=twin.medians,
+        environment=candidate.environment,
+    )
+
+
+def process(found: Mapping[str, Any], candidate: Candidate, worker: Worker, begun: Mapping[str, Any]) -> Process:
+    """One process as the results hold it; ``begun`` is what was noted before it started."""
+    phases = Phases(
+        process_start=worker.process_start,
+        framework_import=worker.framework_import,
+        trace=candidate.task.seconds,
+        **{k: found[k] for k in ("lower", "first_call", "host_to_device", "call", "device_to_host")},
+    )
+    return Process(
+        iterations=found["iterations"],
+        rounds=found["rounds"],
+        phases=phases,
+        foreign_cores=found["foreign_cores"],
+        own_cores=found["own_cores"],
+        profile=_profile(found["profile"], first=not candidate.processes),
+        affinity=found["affinity"],
+        **begun,
+    )
+
+
+def _profile(found: dict[str, Any] | None, first: bool) -> Profile | None:
+    """A profile as results hold it; the spans of one process are enough for a picture."""
+    if found is None:
+        return None
+    return Profile(**{**found, "spans": [tuple(span) for span in found["spans"]] if first else []})
+
+
+def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
+    """The program's logical devices spread over the backend's first ``devices`` of the default device's kind.
+
+    Raises `DeviceUnavailable` where there are fewer.
+    """
+    kind = backend.default_device.kind
+    pool = [d for d in backend.devices if d.kind == kind][:devices]
+    if len(pool) < devices:
+        raise DeviceUnavailable(
+            f"backend {backend.name} has {len(pool)} devices of kind {kind} ({', '.join(map(str, backend.devices))}), "
+            f"{devices} were asked for"
+        )
+    return DeviceMap.spread(program.logical_devices, pool)
+
+
+def thread_warnings(description: Mapping[str, Any], threads: int) -> list[str]:
+    """A pool with more threads than asked for, or none with as many."""
+    pools = {str(k): v for k, v in description.get("threads", {}).items() if isinstance(v, int)}
+    more = [f"{name} {count}" for name, count in pools.items() if count > threads]
+    warnings = []
+    if more:
+        warnings.append(f"{', '.join(more)} threads, {threads} were asked for: the comparison is not fair")
+    if pools and max(pools.values()) < threads:
+        warnings.append(f"at most {max(pools.values())} threads compute, {threads} were asked for")
+    return warnings
+
+
+def affinity_warnings(found: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
+    """Other cores than every process is to have."""
+    if found is None or cores is None or list(found) == list(cores):
+        return []
+    have, want = (", ".join(map(str, some)) for some in (found, cores))
+    return [f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"]
+
+
+def outlier_warnings(processes: Sequence[Process]) -> list[str]:
+    """Processes that took far longer or shorter than the others. They count like any other."""
+    if len(processes) < 3:
+        return []
+    middle = median([p.median for p in processes])
+    far = [p.median / middle for p in processes if not 1 / OUTLIER < p.median / middle < OUTLIER]
+    if not far:
+        return []
+    times = ", ".join(f"{factor:.2g}" for factor in far)
+    return [
+        f"{len(far)} of {len(processes)} processes took {times} times the median of all; they count: measure more "
+        "processes, on a machine at rest"
+    ]
+
+
+def awake_warnings(own: float, seconds: float) -> list[str]:
+    """Whether this process, which is to sleep meanwhile, computed for ``own`` of the ``seconds`` of a measurement."""
+    if seconds < 1.0 or own < AWAKE * seconds:
+        return []
+    return [
+        f"the process that started it kept {own / seconds:.2f} cores busy while it was measured: let nothing else run "
+        "in that process"
+    ]
+
+
+def accelerator_warnings(found: Sequence[str] | None) -> list[str]:
+    """Somebody else on the GPU."""
+    if not found:
+        return []
+    return [f"others computed on the GPU when it started ({'; '.join(found)}): end them and measure again"]

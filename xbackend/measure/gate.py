@@ -1,0 +1,183 @@
+"""The gate: whether a run is slower, or faster, than another one by more than a limit.
+
+A measurement fails where the ratio of the medians over its processes exceeds the limit and the verdict over those
+medians (`statistics.ratio`, with the noise floor of both runs) is that it is slower, or faster. The median alone would
+fail on noise; an interval that has to lie beyond the limit altogether would miss half of what is just over it. So a
+ratio over the limit whose interval holds 1 passes, and is named as ambiguous.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from statistics import median
+
+from xbackend.errors import StoreError, UsageError
+from xbackend.measure import statistics
+from xbackend.measure.statistics import Ratio, Verdict
+from xbackend.store.recovery import Key, key
+from xbackend.store.results import Measurement, Results
+
+
+class Outcome(IntEnum):
+    """What a gate found, as the exit code of its command; not those that pytest or argparse use, the worst first."""
+
+    REGRESSION = 10  # something changed by more than the limit
+    INCOMPLETE = 11  # something that the baseline has was not measured, or a run was cut off
+    STORE = 12  # a run cannot be read: damaged, missing, of a newer version
+    NOTHING = 13  # no measurement is in both
+    NO_VERDICT = 14  # different machines, threads or inputs, or too few processes
+    PASSED = 0
+
+
+_LIMIT = re.compile(r"(slower|faster):(\d{1,6}(?:\.\d{1,6})?)%")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``slower:5%``: more than 1.05 times as long is too much; ``faster:5%``: less than 1 / 1.05 of the time is."""
+
+    verdict: Verdict
+    percent: float
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """Read ``slower:5%`` or ``faster:5%``. Raises `UsageError`."""
+        found = _LIMIT.fullmatch(text)
+        if found is None:
+            raise UsageError(f"{text!r} is no limit: write slower:5% or faster:5%")
+        return cls(Verdict(found[1]), float(found[2]))
+
+    def exceeded(self, ratio: float) -> bool:
+        """Whether a ratio of times is beyond it."""
+        factor = 1 + self.percent / 100
+        return ratio > factor if self.verdict is Verdict.SLOWER else ratio < 1 / factor
+
+    def __str__(self) -> str:
+        return f"{self.verdict}:{self.percent:g}%"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement of the baseline: seconds, the ratio of the medians, and what the gate says."""
+
+    label: str
+    outcome: Outcome
+    reason: str = ""
+    base: float | None = None
+    head: float | None = None
+    medians: float | None = None
+    ratio: Ratio | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All rows, what is worth knowing besides, and the outcome with its reason."""
+
+    outcome: Outcome
+    reason: str
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def judge(base: Results, head: Results, limits: Sequence[Limit]) -> Judgement:
+    """Judge a run by another one, the baseline.
+
+    Measurements are the same by workload, parameters, backend, environment and devices. What the baseline did not
+    measure, and what only ``head`` has, is a note.
+
+    Raises:
+        StoreError: a run has a measurement twice.
+    """
+    different = _different(base, head)
+    if different:
+        return Judgement(Outcome.NO_VERDICT, different)
+    ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
+    notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
+    notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not _timed(r)]
+    wanted = {at: row for at, row in theirs.items() if _timed(row)}
+    cut = [f"{name} ({run.run or run.name}) was cut off" for name, run in (("BASE", base), ("HEAD", head))
+           if not run.complete]  # fmt: skip
+    if not any(at in ours for at in wanted) and not cut:
+        return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
+    floor = max(statistics.noise_floor(base.pairs), statistics.noise_floor(head.pairs))
+    rows = [_row(row, ours.get(at), limits, floor) for at, row in wanted.items()]
+    outcome, reason = _overall(rows, cut)
+    return Judgement(outcome, reason, rows, notes)
+
+
+def label(row: Measurement) -> str:
+    """As in ``matpow size=512 n=10 | numpy | 1 device``."""
+    parts = [" ".join([row.workload, *(f"{k}={v}" for k, v in row.parameters.items())])]
+    parts.append(f"{row.backend} ({row.environment})" if row.environment else row.backend)
+    return " | ".join([*parts, f"{row.devices} device{'' if row.devices == 1 else 's'}"])
+
+
+def _timed(row: Measurement) -> bool:
+    return row.status == "ok" and bool(row.processes)
+
+
+def _different(base: Results, head: Results) -> str:
+    """Why the two cannot be compared; empty where they can."""
+    if base.machine.fingerprint != head.machine.fingerprint or not head.machine.fingerprint:
+        both = (
+            f"{name} on {run.machine.processor}, {run.machine.cores} cores, {run.machine.system} "
+            f"({run.machine.fingerprint})"
+            for name, run in (("BASE", base), ("HEAD", head))
+        )
+        return f"different machines: {'; '.join(both)}"
+    threads = [run.settings.get("threads") for run in (base, head)]
+    if threads[0] != threads[1]:
+        return f"different threads: BASE with {threads[0]}, HEAD with {threads[1]}; give both the same --threads"
+    return ""
+
+
+def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
+    found: dict[Key, Measurement] = {}
+    for row in results.measurements:
+        if found.setdefault(key(row), row) is not row:
+            raise StoreError(f"{name} ({results.run or results.name}) has {label(row)} twice: measure it again, once")
+    return found
+
+
+def _row(base: Measurement, head: Measurement | None, limits: Sequence[Limit], floor: float) -> Row:
+    if head is None or not _timed(head):
+        reason = "not in HEAD" if head is None else f"{head.status}: {head.reason}"
+        return Row(label(base), Outcome.INCOMPLETE, reason, base.median)
+    if base.parity and head.parity and base.parity.inputs != head.parity.inputs:
+        return Row(label(base), Outcome.NO_VERDICT, "other inputs: give both the same --seed", base.median, head.median)
+    ours, theirs = [p.median for p in head.processes], [p.median for p in base.processes]
+    ratio = statistics.ratio(ours, theirs, floor=floor)
+    medians = median(ours) / median(theirs)
+    outcome, reason = _decision(medians, ratio, limits)
+    return Row(label(base), outcome, reason, base.median, head.median, medians, ratio)
+
+
+def _decision(medians: float, ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
+    if ratio.verdict is Verdict.UNKNOWN:
+        processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
+        return Outcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
+    beyond = [limit for limit in limits if limit.exceeded(medians)]
+    broken = [limit for limit in beyond if limit.verdict is ratio.verdict]
+    if broken:
+        return Outcome.REGRESSION, ", ".join(map(str, broken))
+    if beyond:
+        return Outcome.PASSED, f"{ratio.verdict}, though beyond the limit: measure more processes (--thorough)"
+    return Outcome.PASSED, ""
+
+
+def _overall(rows: Sequence[Row], cut: Sequence[str]) -> tuple[Outcome, str]:
+    counts = Counter(row.outcome for row in rows)
+    of_all = f"of {len(rows)} measurement{'' if len(rows) == 1 else 's'}"
+    if counts[Outcome.REGRESSION]:
+        return Outcome.REGRESSION, f"{counts[Outcome.REGRESSION]} {of_all} beyond the limit"
+    if cut:
+        return Outcome.INCOMPLETE, "; ".join(cut)
+    if counts[Outcome.INCOMPLETE]:
+        return Outcome.INCOMPLETE, f"{counts[Outcome.INCOMPLETE]} {of_all} of BASE not measured in HEAD"
+    if counts[Outcome.NO_VERDICT]:
+        return Outcome.NO_VERDICT, f"{counts[Outcome.NO_VERDICT]} {of_all} cannot be judged"
+    return Outcome.PASSED, f"{len(rows)} {of_all} within the limits"

@@ -1,0 +1,69 @@
+"""The matrix of a comparison: which backends run in which environments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xbackend import environments as rooms
+from xbackend.backends import registry
+from xbackend.errors import ArgumentError, EnvironmentFailed
+
+Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
+
+
+def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> list[Run]:
+    """Every backend with every environment that it shall run in.
+
+    Without environments each backend runs in its locked one. With some, those backends run that they are for, in each
+    of them. Backends that are named run in any case: in the environments that are for them, else in the locked one, so
+    that another framework can be the baseline.
+
+    Args:
+        backends: names, `None` for all that there is an environment for.
+        environments: names of environments, such as ``pytensor==2.38.3``, or ``pytensor`` for the locked one.
+
+    Raises:
+        UnknownBackend, EnvironmentFailed: there is no such backend or environment.
+        ArgumentError: an environment is for none of the backends.
+    """
+    wanted: dict[str, list[str]] = {}
+    for environment in map(rooms.get, dict.fromkeys(environments)):
+        name = "" if environment.name == environment.framework else environment.name
+        wanted.setdefault(environment.framework, []).append(name)
+    entries = [registry.get(b) for b in dict.fromkeys(registry.names() if backends is None else backends)]
+    found: list[Run] = []
+    for entry in entries:
+        default = [] if backends is None and wanted else [""]
+        found += [(entry.name, environment) for environment in dict.fromkeys(wanted.get(entry.environment, default))]
+    idle = sorted(set(wanted) - {entry.environment for entry in entries})
+    if idle:
+        raise ArgumentError(
+            f"none of the backends {', '.join(e.name for e in entries)} runs in an environment of {', '.join(idle)}: "
+            "name one that does, or leave the environment out"
+        )
+    return found
+
+
+def label(backend: str, environment: str) -> str:
+    """As in ``pytensor (pytensor==2.38.3)``, or ``pytensor`` in the locked environment."""
+    return f"{backend} ({environment})" if environment else backend
+
+
+def names(backend: str, environment: str) -> list[str]:
+    """What a reader may call it by: the backend, the environment, or both as in its label."""
+    return [backend, *([environment, label(backend, environment)] if environment else [])]
+
+
+def check_baseline(name: str | None, found: Iterable[Run]) -> None:
+    """The baseline is among what is measured. Raises `ArgumentError`, which lists what is."""
+    there = list(dict.fromkeys(n for run in found for n in names(*run)))
+    if name is not None and name not in there:
+        raise ArgumentError(f"the baseline {name!r} is not among what is measured; there is {', '.join(there)}")
+
+
+def versions(backend: str, environment: str) -> dict[str, str]:
+    """The packages of the environment that a backend runs in; none where it is not there."""
+    try:
+        return rooms.get(environment or registry.get(backend).environment).versions()
+    except EnvironmentFailed:  # that it is missing is the row's status, with the reason
+        return {}

@@ -1,0 +1,258 @@
+"""One workload over time: a comparison in the runs of a store, each machine by itself, changes of versions marked.
+
+A pure function of the runs. A verdict is on a run and the one before it on the same machine with as many threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xbackend.errors import UsageError
+from xbackend.measure.statistics import Ratio, Verdict, noise_floor
+from xbackend.report import history_plots, text, versions
+from xbackend.report.blocks import (
+    Block,
+    Bold,
+    Contents,
+    Heading,
+    Image,
+    Inline,
+    Notice,
+    Table,
+    paragraph,
+    table,
+    terms,
+)
+from xbackend.report.candidates import LEVEL, Candidate, compared, key_of
+from xbackend.report.pictures import Pictures
+from xbackend.store.results import Measurement, Results
+
+_HEADERS = ("backend", "devices", "run", "median", f"against the run before ({LEVEL})", "verdict", "notes")
+_CHANGES = ("comparison", "machine", *_HEADERS)
+
+READING = (
+    ("Against the run before", "the time divided by that of the complete run before it, so below 1 is faster."),
+    (
+        "Verdict",
+        "as in a report, the noise floor being the larger one of the two runs. Between two runs lie hours or months, "
+        "in which more changes than versions: measure both versions in one run (--env) before blaming one.",
+    ),
+    (
+        "Plots",
+        "a panel for each backend, a point the median of a run, its bar the 95 % interval, which takes at least 3 "
+        "processes. A hollow point is of an incomplete run, a cross one that gave no time; a dashed line is where "
+        "versions changed. Runs stand one beside the other, however long apart; the axes of time do not begin at 0.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Point:
+    """A candidate in one run.
+
+    ``change`` is against the point before it that has a time, in a complete run; ``news`` says what versions changed,
+    ``new`` those there are since.
+    """
+
+    run: str
+    created: str
+    complete: bool
+    candidate: Candidate
+    change: Ratio | None
+    news: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A backend on so many devices over the runs, the oldest first."""
+
+    label: str
+    devices: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The lines of one workload with the same parameters on one machine, and its runs by name and date."""
+
+    title: str
+    workload: str
+    place: str
+    lines: tuple[Line, ...]
+    runs: tuple[tuple[str, str], ...]
+
+
+def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]:
+    """What was measured in the runs (the oldest first), by workload, parameters, machine and threads.
+
+    Raises `UsageError`, which lists the workloads there are, where ``workload`` is in none of them.
+    """
+    there = list(dict.fromkeys(m.workload for run in runs for m in run.measurements))
+    if workload is not None and workload not in there:
+        words = f"there is {text.join(map(text.plain, there))}" if there else "nothing was measured"
+        raise UsageError(f"there is no workload {text.plain(workload)!r} in {text.counted(len(runs), 'run')}; {words}")
+    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
+    for run in runs:
+        place = run.machine.fingerprint, text.value(run.settings.get("threads"))
+        for m in run.measurements:
+            if workload in (None, m.workload):
+                places = found.setdefault((m.workload, key_of(m.parameters)), {})
+                places.setdefault(place, []).append((run, m))
+    return [_series(members) for places in found.values() for members in places.values()]
+
+
+def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
+    run, first = members[0]
+    lines: dict[tuple[str, int], list[tuple[Results, Candidate]]] = {}
+    for each, measurement in members:
+        candidate = Candidate(measurement)
+        lines.setdefault((candidate.label, measurement.devices), []).append((each, candidate))
+    parameters = text.pairs(first.parameters)
+    threads = run.settings.get("threads")
+    place = f"{text.plain(run.machine.processor)}, {text.counted(run.machine.cores, 'core')}"
+    return Series(
+        title=text.plain(first.workload) + (f": {parameters}" if parameters else ""),
+        workload=first.workload,
+        place=place + (f", {text.threads(threads)}" if threads is not None else ""),
+        lines=tuple(Line(label, devices, _points(each)) for (label, devices), each in lines.items()),
+        runs=tuple(dict.fromkeys((_name(each), text.moment(each.created)) for each, _ in members)),
+    )
+
+
+def _name(run: Results) -> str:
+    return text.plain(run.run or run.name)
+
+
+def _points(members: Sequence[tuple[Results, Candidate]]) -> tuple[Point, ...]:
+    points: list[Point] = []
+    before: tuple[Results, Candidate] | None = None
+    known: dict[str, str] = {}
+    for run, candidate in members:
+        change = None
+        if before is not None:
+            floor = max(noise_floor(run.pairs), noise_floor(before[0].pairs))
+            change = compared(candidate, before[1], floor)
+        now = versions.frameworks(candidate.measurement)
+        changed = {package for package, version in now.items() if known.get(package, version) != version}
+        news = versions.words({package: f"{known[package]} to {now[package]}" for package in now if package in changed})
+        new = versions.words({package: now[package] for package in now if package in changed})
+        moment = text.moment(run.created)
+        points.append(Point(_name(run), moment, run.complete, candidate, change, news, new))
+        known.update(now)
+        if candidate.usable and run.complete:
+            before = run, candidate
+    return tuple(points)
+
+
+def build(
+    runs: Sequence[Results], workload: str | None = None, damaged: Sequence[tuple[str, str]] = ()
+) -> tuple[list[Block], Pictures]:
+    """The history as blocks and its pictures by file name.
+
+    ``runs`` are the oldest first; ``damaged`` names those that cannot be read, with the reason. Raises as `series`.
+    """
+    found = series(runs, workload)
+    pictures = Pictures()
+    title = "History" if workload is None else f"History of {text.plain(workload)}"
+    blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, found)]
+    blocks += [Heading(2, "Contents"), Contents(), Heading(2, "How to read it"), terms(READING)]
+    last = ""
+    for number, each in enumerate(found, 1):
+        if each.title != last:
+            blocks.append(Heading(2, each.title))
+            last = each.title
+        blocks.append(Heading(3, f"On {each.place}"))
+        if history_plots.drawn(each):
+            words = f"{each.title} over {text.counted(len(each.runs), 'run')}, on {each.place}"
+            file = pictures.add("history", each.workload, history_plots.picture(each, words), number)
+            blocks.append(Image(file, words))
+        rows = [_row(line, point) for line in each.lines for point in line.points]
+        blocks.append(table(_HEADERS, rows, right=("devices", *_HEADERS[3:5])))
+    return [*blocks, Heading(2, "Runs"), _runs(runs, damaged)], pictures
+
+
+def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
+    """What stands above all the rest: runs that are not in it, or not whole."""
+    blocks: list[Block] = []
+    if damaged:
+        names = text.join(text.plain(name) for name, _ in damaged)
+        words = f" {text.counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
+        blocks.append(Notice((Bold("Damaged."), f"{words}The reasons stand with the list of runs.")))
+    cut_off = [_name(run) for run in runs if not run.complete]
+    if cut_off:
+        words = f" {text.counted(len(cut_off), 'run')} did not finish: {text.join(cut_off)}."
+        blocks.append(Notice((Bold("Incomplete."), words)))
+    return blocks
+
+
+def changes(found: Sequence[Series]) -> list[tuple[Series, Line, Point]]:
+    """What is shown to be faster or slower in the newest run of a line than in the one before."""
+    shown = (Verdict.FASTER, Verdict.SLOWER)
+    newest = [(each, line, line.points[-1]) for each in found for line in each.lines]
+    return [(each, line, p) for each, line, p in newest if p.change is not None and p.change.verdict in shown]
+
+
+def change_table(found: Sequence[Series]) -> tuple[list[str], list[list[str]]]:
+    """The headers and rows of `changes`, as plain text."""
+    rows = []
+    for each, line, point in changes(found):
+        rows.append([each.title, each.place, *_row(line, point)])
+    return list(_CHANGES), rows
+
+
+def _summary(runs: Sequence[Results], found: Sequence[Series]) -> list[Block]:
+    if not found:
+        return [paragraph("No run holds a measurement.")]
+    dates = [text.moment(run.created) for run in runs]
+    words = f"{text.counted(len(runs), 'run')}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
+    newest = [line.points[-1].change for each in found for line in each.lines]
+    compared_ones = [change for change in newest if change is not None]
+    shown = changes(found)
+    verdicts = [point.change.verdict for _, _, point in shown if point.change is not None]
+    faster, slower = verdicts.count(Verdict.FASTER), verdicts.count(Verdict.SLOWER)
+    outcome = (
+        f" Of {text.counted(len(compared_ones), 'candidate')} that can be compared with a run before, {slower} "
+        f"{'is' if slower == 1 else 'are'} shown to be slower in the newest run and {faster} to be faster."
+        if compared_ones
+        else " Nothing can be compared with a run before on the same machine."
+    )
+    blocks: list[Block] = [paragraph(words, outcome)]
+    if shown:
+        headers, rows = change_table(found)
+        blocks.append(table(headers, rows, right=("devices", *_HEADERS[3:5])))
+    return blocks
+
+
+def _row(line: Line, point: Point) -> list[str]:
+    change, m = point.change, point.candidate.measurement
+    notes = [f"{point.news}"] if point.news else []
+    notes += [] if point.complete else ["incomplete run"]
+    notes += [] if m.status == "ok" else [f"{text.plain(m.status)}: {text.shorten(text.plain(m.reason), 160)}"]
+    return [
+        line.label,
+        str(line.devices),
+        point.run,
+        text.time(point.candidate.median),
+        text.NOTHING if change is None else text.ratio(change),
+        text.NOTHING if change is None else str(change.verdict),
+        "; ".join(notes) or text.NOTHING,
+    ]
+
+
+def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Table:
+    rows: list[list[Inline]] = [
+        [
+            _name(run),
+            text.moment(run.created),
+            "complete" if run.complete else "incomplete",
+            text.plain(run.machine.processor),
+            text.plain(run.machine.fingerprint),
+            text.plain(run.xbackend),
+        ]
+        for run in runs
+    ]
+    for name, reason in damaged:
+        rows.append([text.plain(name), text.NOTHING, f"damaged: {text.plain(reason)}", *[text.NOTHING] * 3])
+    return table(("run", "measured", "state", "machine", "fingerprint", "xbackend"), rows)

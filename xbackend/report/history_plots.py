@@ -1,0 +1,112 @@
+"""The plot of a history: a panel for each backend, its time over the runs, with intervals and changes of versions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xbackend.report import text
+from xbackend.report.canvas import COLOURS, GREY, canvas
+from xbackend.report.plots import bar, drawable, tick_time
+
+if TYPE_CHECKING:
+    from xbackend.report.history import Line, Point, Series
+
+_PANEL = 1.35  # inches
+_LETTERS = 80  # as many letters of the smallest size have room in the width of a panel
+_DATES = 7  # as many dates have room below a panel
+_ROOM = 1.1  # so many times the largest and the smallest time are on an axis at least
+
+
+def drawn(series: Series) -> list[str]:
+    """The labels of the panels: of those that have a time at all, in their order."""
+    return list(dict.fromkeys(line.label for line in series.lines if any(map(_shown, line.points))))
+
+
+def _shown(point: Point) -> bool:
+    return drawable(point.candidate.median)
+
+
+def picture(series: Series, title: str) -> bytes:
+    """The plot of a series of which something is `drawn`."""
+    labels = drawn(series)
+    places = {run: position for position, run in enumerate(series.runs)}
+    counts = sorted({line.devices for line in series.lines})
+    with canvas(7.6, 0.6 + _PANEL * len(labels)) as (figure, finish):
+        panels = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
+        handles: dict[str, Any] = {}
+        for axes, label in zip(panels, labels, strict=True):
+            lines = [line for line in series.lines if line.label == label]
+            for line in lines:
+                colour = COLOURS[counts.index(line.devices) % len(COLOURS)]
+                handles[text.counted(line.devices, "device")] = _line(axes, line, places, colour)
+            _marks(axes, lines, places)
+            _time_axis(axes, [p for line in lines for p in line.points if _shown(p)])
+            axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)
+        _dates(panels[-1], series.runs)
+        if len(handles) > 1:
+            figure.legend(handles.values(), handles.keys(), loc="outside upper right", fontsize=9, ncols=len(handles))
+        return finish(title)
+
+
+def _line(axes: Any, line: Line, places: dict[tuple[str, str], int], colour: str) -> Any:
+    """The points of a line that have a time, and crosses where there was none."""
+    there = [p for p in line.points if _shown(p)]
+    at = [places[p.run, p.created] for p in there]
+    times = [p.candidate.median or 0.0 for p in there]
+    ends = [bar(p.candidate) or [t, t] for p, t in zip(there, times, strict=True)]
+    errors = [
+        [max(t - low, 0.0) for t, (low, _) in zip(times, ends, strict=True)],
+        [max(high - t, 0.0) for t, (_, high) in zip(times, ends, strict=True)],
+    ]
+    handle = axes.errorbar(at, times, yerr=errors, color=colour, linewidth=1.3, capsize=2.5)
+    for complete, fill in ((True, colour), (False, "none")):
+        own = [i for i, p in enumerate(there) if p.complete is complete]
+        looks: dict[str, Any] = {"color": colour, "markerfacecolor": fill, "markersize": 5.5}
+        axes.plot([at[i] for i in own], [times[i] for i in own], "o", **looks)
+    missing = [places[p.run, p.created] for p in line.points if not _shown(p)]
+    axes.plot(missing, [0.06] * len(missing), "x", color=GREY, transform=axes.get_xaxis_transform(), markersize=6)
+    return handle
+
+
+def _marks(axes: Any, lines: Sequence[Line], places: dict[tuple[str, str], int]) -> None:
+    """A dashed line where versions changed, with the new ones, on the side of it that has more room for them."""
+    news = {places[p.run, p.created] - 0.5: p.new for line in lines for p in line.points if p.new}
+    left, right = -0.6, len(places) - 0.4
+    ends = [left, *sorted(news), right]
+    for before, position, after in zip(ends, ends[1:], ends[2:], strict=False):
+        leads = after - position >= position - before
+        room = int(max(after - position, position - before) / (right - left) * _LETTERS)
+        axes.axvline(position, color=GREY, linestyle="--", linewidth=1)
+        axes.annotate(
+            text.shorten(news[position], max(room, 2)),
+            (position, 1),
+            xycoords=axes.get_xaxis_transform(),
+            xytext=(4 if leads else -4, -8),
+            textcoords="offset points",
+            ha="left" if leads else "right",
+            fontsize=8,
+        )
+
+
+def _time_axis(axes: Any, points: Sequence[Point]) -> None:
+    """From a little below to a little above what is there; a wide interval leaves the panel, not the others flat."""
+    times = [p.candidate.median or 0.0 for p in points]
+    low, high = min(times), max(times)
+    reach = [t for p in points for t in bar(p.candidate)] or times
+    bottom = max(min(*reach, low / _ROOM), low / 2)
+    top = min(max(*reach, high * _ROOM), high * 2)
+    axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_time(value)))
+    axes.grid(axis="y")
+
+
+def _dates(axes: Any, runs: Sequence[tuple[str, str]]) -> None:
+    step = -(-len(runs) // _DATES)
+    # The newest always has its date.
+    shown = list(range(len(runs) - 1, -1, -step))[::-1]
+    axes.set_xticks(shown, [runs[i][1][:10] for i in shown])
+    axes.set_xlim(-0.6, len(runs) - 0.4)

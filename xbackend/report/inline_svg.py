@@ -1,0 +1,60 @@
+"""A picture as part of a page: its ids its own, its style its own, nothing in it that is fetched or run."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from xbackend.program.graph import GREY
+from xbackend.report.text import plain
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_XLINK = "{http://www.w3.org/1999/xlink}"
+_TAGS = frozenset(
+    [
+        *("svg", "g", "defs", "path", "rect", "circle", "line", "polyline", "polygon", "text", "tspan", "title", "use"),
+        *("clipPath", "marker"),
+    ]
+)
+_REFERENCE = re.compile(r"url\(#([^)]*)\)")
+
+
+def inline(svg: bytes, prefix: str, words: str) -> str:
+    """The element ``svg`` for a page that holds others: every id in it begins with ``prefix``.
+
+    ``words`` say what it shows to those who do not see it. Its grey becomes the colour of the text around it. Elements
+    that are no drawing are left out.
+    """
+    tree = ElementTree.fromstring(svg)
+    _clean(tree, prefix)
+    # matplotlib says this of all elements in a style sheet, which would hold for the whole page.
+    tree.set("style", "stroke-linejoin: round; stroke-linecap: butt")
+    tree.set("role", "img")
+    tree.set("aria-label", plain(words))
+    for title in tree.findall("title"):
+        tree.remove(title)  # the label says it already, and a title covers the picture when the mouse rests on it
+    tree.tail = None
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _clean(element: ElementTree.Element, prefix: str) -> None:
+    element.tag = element.tag.removeprefix(_SVG)
+    element.attrib = {
+        name.removeprefix(_XLINK): _renamed(name, value, prefix)
+        for name, value in element.attrib.items()
+        if not name.lower().startswith("on")
+    }
+    for child in list(element):
+        if isinstance(child.tag, str) and child.tag.removeprefix(_SVG) in _TAGS:
+            _clean(child, prefix)
+        else:
+            element.remove(child)
+
+
+def _renamed(name: str, value: str, prefix: str) -> str:
+    """The value of an attribute, what is an id or leads to one with the prefix."""
+    if name == "id":
+        return prefix + value
+    if name.endswith("href"):
+        return f"#{prefix}{value.removeprefix('#')}"
+    return _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value).replace(GREY, "currentColor")
