@@ -26,8 +26,9 @@ from xbackend.measure.extent import MODES
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import cores, machine
 from xbackend.report import summary_table
+from xbackend.store import FOLDER
 from xbackend.store.results import Figure, Results
-from xbackend.store.runs import FOLDER, Store
+from xbackend.store.runs import Store
 
 pytest_plugins = ["xbackend.measure.replay"]
 
@@ -109,6 +110,7 @@ RESULTS: pytest.StashKey[list[Results]] = pytest.StashKey()
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "figure(part): a figure of xbackend.measure.targets, and what it is made from")
+    config.addinivalue_line("markers", "computes_with(package, ...): only for backends that need one of these packages")
     config.addinivalue_line("markers", "every_backend: only there when all backends are chosen")
     config.stash[CHOICES] = Choices(config)
     config.stash[FIGURES], config.stash[RESULTS] = [], []
@@ -120,6 +122,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     backends = choices.backends
     if any(mark.name == "figure" and mark.args[0] in targets.BY_HAND for mark in metafunc.definition.iter_markers()):
         backends = [name for name in backends if handwritten.exists(registry.get(name))]
+    for mark in metafunc.definition.iter_markers("computes_with"):
+        backends = [name for name in backends if set(mark.args) & set(registry.get(name).packages)]
     for argument, values in (
         ("backend", backends),
         ("devices", choices.devices),

@@ -32,34 +32,26 @@ def ask(choices: Any, say: Callable[[str], None]) -> Callable[[str, str], Found]
     return answer
 
 
-def _needs(backend: str, package: str) -> None:
-    if package not in registry.get(backend).packages:
-        pytest.skip(f"a figure of the backends that compute with {package}")
-
-
+@pytest.mark.computes_with(*targets.TWO_LIMITS)
 def test_two_devices_against_one(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
     benchmark.group = "placement: 128x128, n=100 on two devices"
-    packages = registry.get(backend).packages
-    limits = {"jax": targets.JAX_LIMIT, "numba": targets.NUMBA_LIMIT}
-    limit = next((limits[package] for package in packages if package in limits), None)
-    if limit is None:
-        pytest.skip("a figure of the backends whose devices compute at the same time")
+    limit = next(targets.TWO_LIMITS[p] for p in registry.get(backend).packages if p in targets.TWO_LIMITS)
     found = ask(backend, "two devices")
     note(targets.speedup(backend, found, limit))
     replay(found["two"], found["iterations"][0])
 
 
+@pytest.mark.computes_with("jax")
 def test_two_devices_against_the_same_by_hand(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
     benchmark.group = "placement: A^10 + B^10 at 1024x1024 on two devices"
-    _needs(backend, "jax")
     found = ask(backend, "by hand")
     note(targets.hand(backend, found))
     replay(found["ours"], found["iterations"][0])
 
 
+@pytest.mark.computes_with("jax")
 def test_stages(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
     benchmark.group = f"placement: a chain over {targets.MANY} devices"
-    _needs(backend, "jax")
     few, many = ask(backend, "stage"), ask(backend, "many stages")
     for figure in targets.stage(backend, few), targets.stage(backend, many), targets.growth(backend, few, many):
         note(figure)

@@ -13,9 +13,9 @@ from xbackend.measure.worker import Worker
 
 def test_ratios_over_their_limits() -> None:
     found = {"one": [2.0, 2.0], "two": [1.0, 1.0], "foreign_cores": 0.1}
-    figure = targets.speedup("pytensor", found, targets.NUMBA_LIMIT)
+    figure = targets.speedup("pytensor", found, targets.TWO_LIMITS["numba"])
     assert figure.value == 2.0 and figure.reached and figure.detail["foreign_cores"] == 0.1
-    assert targets.speedup("pytensor", {**found, "one": [1.7, 1.7]}, targets.NUMBA_LIMIT).reached is False
+    assert targets.speedup("pytensor", {**found, "one": [1.7, 1.7]}, targets.TWO_LIMITS["numba"]).reached is False
     hand = targets.hand("pytensor-jax", {"ours": [1.04, 1.04], "by_hand": [1.0, 1.0]})
     assert hand.value == pytest.approx(1.04) and hand.reached is False
 

@@ -10,6 +10,7 @@ from xbackend import __version__, workloads
 from xbackend.backends import registry
 from xbackend.measure.extent import MODES, WIDTH
 from xbackend.program.drawing import FORMS
+from xbackend.store import FOLDER
 
 
 def _names(text: str) -> list[str]:
@@ -163,9 +164,9 @@ def _store(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--store",
         type=Path,
-        default=Path(".xbackend/runs"),
+        default=FOLDER,
         metavar="DIR",
-        help="folder of runs (default: .xbackend/runs)",
+        help=f"folder of runs (default: {FOLDER})",
     )
 
 

@@ -21,7 +21,7 @@ from xbackend.measure.loop import foreign_load, quiet
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Backend
+    from xbackend.backends.base import Backend, Executable
 
 Round = Callable[[int], float]  # iterations -> seconds
 
@@ -50,11 +50,27 @@ def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     device = str(backend.default_device)
     executable = backend.compile(function, a, b, devices={"dev0": device, "dev1": device} if n > 1 else {})
     theirs = [by_hand.place(x) for x in (a, b)]
-    tolerance = matpow.tolerance(size=size, n=n)
-    _check("xbackend", executable(a, b), oracle, tolerance)
-    _check("the hand-written version", by_hand.call(*theirs), oracle, tolerance)
+    expected = oracle, matpow.tolerance(size=size, n=n)
+    return side_by_side(executable, (a, b), by_hand, theirs, expected=expected, job=job)
+
+
+def side_by_side(
+    executable: Executable,
+    arrays: Sequence[np.ndarray],
+    by_hand: handwritten.ByHand,
+    theirs: Sequence[Any],
+    *,
+    expected: tuple[np.ndarray, float],
+    job: dict[str, Any],
+) -> dict[str, Any]:
+    """Seconds of ours on ``arrays`` and of the same by hand on ``theirs``, once both give ``expected``: the oracle's
+    result, within a tolerance. ``job`` and result as of `tax`. Raises `ParityError`.
+    """
+    backend = executable.backend
+    _check("xbackend", executable(*arrays), *expected)
+    _check("the hand-written version", by_hand.call(*theirs), *expected)
     sides = [
-        _round(executable.execute, executable.put(a, b), backend.synchronize),
+        _round(executable.execute, executable.put(*arrays), backend.synchronize),
         _round(by_hand.call, theirs, by_hand.wait),
     ]
     with foreign_load() as foreign:

@@ -13,7 +13,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend.backends import host_copies
-from xbackend.measure.figures import _check, _round, in_turn
+from xbackend.measure.figures import _check, _round, in_turn, side_by_side
 from xbackend.measure.loop import foreign_load
 from xbackend.workloads import matpow
 
@@ -54,15 +54,7 @@ def against_hand(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     run = backend.compile(matpow.program(n=n), a, b, devices={"dev0": str(first), "dev1": str(second)})
     by_hand, place_second = jax_placed.sum_of_powers(n, (first, second))
     theirs = [by_hand.place(a), place_second(b)]
-    _check("xbackend", run(a, b), oracle, tolerance)
-    _check("the hand-written version", by_hand.call(*theirs), oracle, tolerance)
-    sides = [
-        _round(run.execute, run.put(a, b), backend.synchronize),
-        _round(by_hand.call, theirs, by_hand.wait),
-    ]
-    with foreign_load() as foreign:
-        (ours, hand), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
-    return {"ours": ours, "by_hand": hand, "iterations": iterations, "foreign_cores": foreign[0]}
+    return side_by_side(run, (a, b), by_hand, theirs, expected=(oracle, tolerance), job=job)
 
 
 def _product(x: Any) -> Any:

@@ -2,3 +2,7 @@
 
 `journal` is the part that workers import, and needs the standard library only.
 """
+
+from pathlib import Path
+
+FOLDER = Path(".xbackend/runs")  # of all runs, under the current directory

@@ -26,11 +26,10 @@ from pathlib import Path
 import msgspec
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.store import journal, recovery
+from xbackend.store import FOLDER, journal, recovery
 from xbackend.store import results as schema
 from xbackend.store.results import Measurement, Results
 
-FOLDER = Path(".xbackend/runs")  # under the current directory
 PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
 _SESSION = "0.jsonl"
 _NAME = "%Y%m%d-%H%M%S"
