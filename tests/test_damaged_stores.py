@@ -387,3 +387,23 @@ def test_hostile_records_of_a_journal_are_an_error_or_part_of_the_run(plant: Pla
 
     run()
     assert seen["named"] and seen["read"], seen
+
+
+@pytest.mark.parametrize("number", [10**18, 10**400, 1e308], ids=["10**18", "10**400", "1e308"])
+def test_a_number_beyond_all_measure_in_any_place_is_an_error_or_shown(plant: Plant, number: float) -> None:
+    lines = plant.files["cut off"]["journal/0.jsonl"].splitlines()
+    record = json.loads(lines[0])["record"]
+    shown = 0
+    for path in places(record):
+        text = json.dumps(changed(record, path, number)).encode()
+        line = b'{"crc":"%08x","record":%s}' % (zlib.crc32(text), text)
+        files = {"journal/0.jsonl": b"\n".join([line, *lines[1:], b""])}
+        with plant.damaged("cut off", files) as store, contextlib.suppress(DamagedStore):
+            check_shown(store.load("latest"))
+            shown += 1
+    assert shown
+    store, newest = plant.stores["finished"], plant.newest("finished").name
+    for path in PLACES:
+        files = {"results.json": sealed(changed({**RICH, "run": newest}, path, number))}
+        with plant.damaged("finished", files), contextlib.suppress(DamagedStore):
+            check_shown(store.load("latest"))

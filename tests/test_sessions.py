@@ -467,9 +467,8 @@ def test_what_failed_is_kept_too(tmp_path: Path) -> None:
     found = session.compare(
         backends=["numpy", "aesara", "tensorflow"], parameters=TINY, opener=opener, store=Store(tmp_path)
     )
-    assert {row.backend: row.status for row in found.measurements} == {
-        "numpy": "ok", "aesara": "failed", "tensorflow": "missing",
-    }  # fmt: skip
+    status = {"numpy": "ok", "aesara": "failed", "tensorflow": "missing"}
+    assert {row.backend: row.status for row in found.measurements} == status, [r.reason for r in found.measurements]
     (tmp_path / found.run / "results.json").unlink()
     recovered = Store(tmp_path).load(found.run)
     assert [(r.status, r.reason) for r in recovered.measurements] == [(r.status, r.reason) for r in found.measurements]

@@ -30,8 +30,10 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Round = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
 Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # seconds since 1970
 Amount = Annotated[float, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
-Positive = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**18)]
+Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody could execute may be beyond 64 bits
+MOST_OPERATIONS = 10**300  # a float holds them
+Positive = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
 Relation = Annotated[str, msgspec.Meta(pattern=r"^(at most|at least)\Z")]
 
@@ -131,8 +133,8 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     bindings: dict[str, str]
     status: Status
     reason: str = ""
-    operations: Count = 0
-    operations_by_op: dict[str, Count] = {}
+    operations: Operations = 0
+    operations_by_op: dict[str, Operations] = {}
     parity: Parity | None = None
     processes: list[Process] = []
     placement: dict[str, Any] = {}
@@ -141,6 +143,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     unprofiled: str = ""
     environment: str = ""
     versions: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
+            raise ValueError(f"more operations than {MOST_OPERATIONS:.0e}")
 
     @property
     def median(self) -> float | None:
