@@ -17,7 +17,18 @@ from markdown_it.token import Token
 from xbackend.program import graph as g
 from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
-from xbackend.store.results import Figure, Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results
+from xbackend.store.results import (
+    MOST_OPERATIONS,
+    Figure,
+    Machine,
+    Measurement,
+    Pair,
+    Parity,
+    Phases,
+    Process,
+    Profile,
+    Results,
+)
 
 # An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
 READER = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
@@ -223,7 +234,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
             unprofiled=NASTY,
             status=st.sampled_from(["ok", "ok", "failed"]) | NASTY,
             reason=NASTY,
-            operations=st.integers(0, 10**400),
+            operations=st.integers(0, MOST_OPERATIONS),
             parity=st.none() | st.builds(Parity, relative_error=_times(), tolerance=_times(), inputs=NASTY, ulps=maybe),
             environment=st.just("") | NASTY,
             versions=st.just({}) | st.dictionaries(NASTY, NASTY, max_size=2),

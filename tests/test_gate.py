@@ -80,6 +80,19 @@ def test_a_difference_within_the_noise_floor_of_either_run_passes() -> None:
     assert judged(times(1.1)).outcome is Outcome.REGRESSION
 
 
+def test_the_noise_of_one_size_does_not_excuse_another() -> None:
+    pairs = [
+        Pair(workload="matpow", parameters={"size": size}, backend="numpy", devices=1, first=[1.0] * 3, second=second)
+        for size, second in ((8, [1.15] * 3), (512, [1.0] * 3))
+    ]
+    base, head = (
+        results(*(row(parameters={"size": size}, medians=m) for size in (8, 512)), pairs=pairs)
+        for m in (STEADY, times(1.1))
+    )
+    found = judge(base, head, SLOWER)
+    assert [each.outcome for each in found.rows] == [Outcome.PASSED, Outcome.REGRESSION]
+
+
 def test_identical_sessions_pass_and_a_planted_slow_down_is_found() -> None:
     """With the spread that was measured between processes, 4.9 %: over 200 pairs of runs each.
 

@@ -312,7 +312,7 @@ def test_the_summary_says_on_what(document: str) -> None:
         "A Processor (R) @ 2.50GHz, 2 cores, 8.00 GiB of memory, no accelerator; Linux x86\\_64, 2 threads each",
         "pytensor 3.0.7 and 2.38.3; xbackend 0.1.0",
         "2026-11-21 00:00 UTC, run 20261121-000000",
-        "95 % intervals over 3 fresh processes of each candidate; noise floor 0.19 %",
+        "95 % intervals over 3 fresh processes of each candidate; noise floors 0.11 to 0.19 %",
         "6 of 20 candidates, aesara on 1 device (missing), aesara-jax on 1 device (failed) and tensorflow-eager on",
     ):
         assert words.replace("x86\\_64", "x86_64") in top

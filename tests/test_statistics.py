@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from store_helpers import row
 
 from xbackend.errors import ArgumentError
 from xbackend.measure import statistics
@@ -83,8 +84,8 @@ def judged(
     return {str(v): verdicts[v] / pairs for v in Verdict}, held / pairs
 
 
-def pair(first: list[float], second: list[float]) -> Pair:
-    return Pair(workload="matpow", parameters={}, backend="numpy", devices=1, first=first, second=second)
+def pair(first: list[float], second: list[float], **parameters: int) -> Pair:
+    return Pair(workload="matpow", parameters=parameters, backend="numpy", devices=1, first=first, second=second)
 
 
 # --- what is promised -------------------------------------------------------------------------------------------------
@@ -196,6 +197,15 @@ def test_the_floor_is_the_largest_ratio_of_a_candidate_to_itself() -> None:
     assert math.isclose(noise_floor([pair([1.0, 1.0], [1.03, 1.03])]), 1.03)
     assert math.isclose(noise_floor([pair([1.03], [1.0]), pair([1.0], [1.01])]), 1.03)
     assert noise_floor([pair([], [1.0]), pair([math.nan], [1.0])]) == 1.0
+
+
+def test_the_floor_of_a_comparison_is_that_of_the_same_parameters_where_there_is_one() -> None:
+    pairs = [pair([1.0], [1.2], size=128), pair([1.0], [1.01], size=512), pair([math.nan], [1.0], size=64)]
+    of = {size: row(parameters={"size": size}) for size in (64, 128, 512, 2048)}
+    assert {size: round(noise_floor(pairs, like), 3) for size, like in of.items()} == {
+        64: 1.2, 128: 1.2, 512: 1.01, 2048: 1.2,
+    }  # fmt: skip
+    assert math.isclose(noise_floor(pairs, row(workload="other", parameters={"size": 512})), 1.2)
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, 0.0, -1.0, 1e300])

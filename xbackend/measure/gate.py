@@ -1,9 +1,9 @@
 """The gate: whether a run is slower, or faster, than another one by more than a limit.
 
 A measurement fails where the ratio of the medians over its processes exceeds the limit and the verdict over those
-medians (`statistics.ratio`, with the noise floor of both runs) is that it is slower, or faster. The median alone would
-fail on noise; an interval that has to lie beyond the limit altogether would miss half of what is just over it. So a
-ratio over the limit whose interval holds 1 passes, and is named as ambiguous.
+medians (`statistics.ratio`, with the larger of the two runs' noise floors for it) is that it is slower, or faster. The
+median alone would fail on noise; an interval that has to lie beyond the limit altogether would miss half of what is
+just over it. So a ratio over the limit whose interval holds 1 passes, and is named as ambiguous.
 """
 
 from __future__ import annotations
@@ -103,8 +103,10 @@ def judge(base: Results, head: Results, limits: Sequence[Limit]) -> Judgement:
            if not run.complete]  # fmt: skip
     if not any(at in ours for at in wanted) and not cut:
         return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
-    floor = max(statistics.noise_floor(base.pairs), statistics.noise_floor(head.pairs))
-    rows = [_row(row, ours.get(at), limits, floor) for at, row in wanted.items()]
+    rows = []
+    for at, row in wanted.items():
+        floor = max(statistics.noise_floor(run.pairs, row) for run in (base, head))
+        rows.append(_row(row, ours.get(at), limits, floor))
     outcome, reason = _overall(rows, cut)
     return Judgement(outcome, reason, rows, notes)
 

@@ -1,6 +1,7 @@
 """Which is faster, by how much and how sure: computed from the medians of fresh processes, and of nothing smaller.
 
-    ratio([p.median for p in candidate.processes], [p.median for p in baseline.processes], floor=noise_floor(run.pairs))
+    floor = noise_floor(run.pairs, candidate)
+    ratio([p.median for p in candidate.processes], [p.median for p in baseline.processes], floor=floor)
 
 Seconds are compared on the logarithmic scale, so that a ratio and its inverse are judged alike. The interval is the t
 interval with the bootstrap standard error (SciPy's `bootstrap`), corrected by sqrt(n / (n - 1)) because a sample drawn
@@ -123,18 +124,21 @@ def half_width(medians: Sequence[float], *, level: float = 0.95) -> float:
     return math.expm1(min(_margin((logarithms,), level), 700.0)) if len(logarithms) >= FEWEST else math.inf
 
 
-def noise_floor(pairs: Iterable[Pair]) -> float:
+def noise_floor(pairs: Iterable[Pair], like: Measurement | None = None) -> float:
     """The factor, from 1 up, by which a candidate differed from itself in this run: the largest over its A/A pairs.
 
-    It is the ratio that was seen and not the end of its interval: the spread between processes is in the interval of
-    every comparison already, and would count twice. 1.0 without pairs.
+    For a comparison of measurements ``like`` this one, those with its workload and parameters count, as small sizes are
+    noisier than large ones; where there are none of them, all of the run do. It is the ratio that was seen and not the
+    end of its interval: the spread between processes is in the interval of every comparison already, and would count
+    twice. 1.0 without pairs.
     """
-    factors = [1.0]
+    factors: dict[bool, list[float]] = {True: [], False: []}
     for pair in pairs:
         first, second = _logarithms(pair.first), _logarithms(pair.second)
         if first and second:
-            factors.append(math.exp(abs(fmean(first) - fmean(second))))
-    return max(factors)
+            same = like is None or (pair.workload, pair.parameters) == (like.workload, like.parameters)
+            factors[same].append(math.exp(abs(fmean(first) - fmean(second))))
+    return max(factors[True] or factors[False], default=1.0)
 
 
 def check_level(level: float) -> None:

@@ -128,7 +128,7 @@ def compared(candidate: Candidate, baseline: Candidate | None, floor: float) -> 
 class Group:
     """The candidates of one workload with the same parameters, in the order of the results.
 
-    ``floor`` is the noise floor of the run, a factor from 1 up.
+    ``floor`` is the noise floor of comparisons among them, a factor from 1 up.
     """
 
     workload: str
@@ -179,8 +179,10 @@ def groups(results: Results, baseline: str | None) -> list[Group]:
     for measurement in results.measurements:
         found.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
     parts = list(found.values())
-    floor = noise_floor(results.pairs)
-    return [_group(part, _label(part[0], (p[0] for p in parts)), baseline, floor) for part in parts]
+    return [
+        _group(part, _label(part[0], (p[0] for p in parts)), baseline, noise_floor(results.pairs, part[0]))
+        for part in parts
+    ]
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:

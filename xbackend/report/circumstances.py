@@ -94,8 +94,9 @@ def pairs(results: Results) -> list[Block]:
             ]
         )
     said = (
-        f"Measured against themselves, each in two equal halves: what these differ by is noise. The noise floor is the "
-        f"largest of them, {text.number(100 * (noise_floor(results.pairs) - 1), 2)} %."
+        "Measured against themselves, each in two equal halves: what these differ by is noise. The noise floor of a "
+        "comparison is the largest of those with its workload and parameters, or of all where there is none: "
+        f"{text.number(100 * (noise_floor(results.pairs) - 1), 2)} %."
     )
     return [paragraph(said), table(headers, rows, right=headers[2:])]
 

@@ -132,7 +132,7 @@ def _points(members: Sequence[tuple[Results, Candidate]]) -> tuple[Point, ...]:
     for run, candidate in members:
         change = None
         if before is not None:
-            floor = max(noise_floor(run.pairs), noise_floor(before[0].pairs))
+            floor = max(noise_floor(each.pairs, candidate.measurement) for each in (run, before[0]))
             change = compared(candidate, before[1], floor)
         now = versions.frameworks(candidate.measurement)
         changed = {package for package, version in now.items() if known.get(package, version) != version}

@@ -30,8 +30,8 @@ READING = (
     (
         "Verdict",
         "faster or slower where the interval does not hold 1 and the ratio is beyond the noise floor, which is by how "
-        "much a candidate differed from itself; no difference shown within the floor; else ambiguous. A winner is "
-        "called where it is faster than every other.",
+        "much a candidate differed from itself with the same parameters; no difference shown within the floor; else "
+        "ambiguous. A winner is called where it is faster than every other.",
     ),
     ("Spread", "the smallest and the largest median of a process, and of how many processes."),
     ("GFLOP/s", "10^9 operations per second, counted in the program before any backend simplifies it."),
@@ -203,12 +203,14 @@ def _warnings(results: Results) -> list[str]:
 
 
 def _floor(results: Results, groups: Sequence[Group]) -> str:
-    """The noise floor of the run in words."""
-    floor = groups[0].floor if groups else 1.0
+    """The noise floors of the comparisons in words."""
     if not results.pairs:
         return "the noise floor is not known, as no candidate was measured against itself"
+    percents = [text.number(100 * (factor - 1), 2) for factor in sorted({group.floor for group in groups})]
+    floor = f"floor {percents[0]} %" if len(percents) == 1 else f"floors {percents[0]} to {percents[-1]} %"
+    of = "" if len(percents) == 1 else " in the same workload with the same parameters"
     return (
-        f"noise floor {text.number(100 * (floor - 1), 2)} %, the most by which a candidate differed from itself "
+        f"noise {floor}, the most by which a candidate differed from itself{of} "
         f"({text.counted(len(results.pairs), 'A/A pair')}): what is closer reads \N{LEFT DOUBLE QUOTATION MARK}"
         f"{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
     )
