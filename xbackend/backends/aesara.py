@@ -32,7 +32,8 @@ class AesaraNumba(_Aesara):
     """Aesara compiled by Numba."""
 
     # All of fastmath would let LLVM assume that there is no NaN and no infinity.
-    options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False}
+    # What it generates lies in temporary files: Numba would keep all of it beside them, and never find it again.
+    options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {**NUMBA_ROWS, "cumulative_sum": cumulative_rows}
 
     def make_mode(self) -> Mode:
