@@ -195,6 +195,16 @@ def test_what_the_twin_finds_out_is_true_of_the_candidate() -> None:
     assert done.pairs == []
 
 
+def test_the_twin_of_a_candidate_that_failed_is_not_measured_any_more() -> None:
+    def wrong(job: dict[str, Any]) -> dict[str, Any]:
+        return answer() if "again" in job["label"] else answer(status="wrong", reason="relative error 1")
+
+    for seed in range(8):
+        done = measured(Here(numpy=wrong, tensorflow=lambda _: answer()), ("numpy", "tensorflow"), 4, seed=seed)
+        failed = done.order.index(done.candidates[0].label)
+        assert not [label for label in done.order[failed:] if "numpy" in label and "again" in label]
+
+
 def test_a_candidate_that_differs_from_itself_is_warned_of() -> None:
     done = measured(Here(numpy=lambda job: answer(0.012 if "again" in job["label"] else 0.01)), ("numpy",), 3)
     assert "differs from itself by 20.0%" in session._warnings(done.results("same", done.settings()))[0]

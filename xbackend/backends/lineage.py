@@ -79,7 +79,7 @@ class LineageBackend(Backend):
         except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
             raise BackendUnavailable(
                 f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
-                f"pip install 'xbackend[{self.package}]', or let xbackend make its environment: "
+                f"{self._found()}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
                 f"xbackend env sync {self.package}"
             ) from error
         self._configure_imported()
@@ -123,6 +123,13 @@ class LineageBackend(Backend):
         wanted = {"base_compiledir": str(compiled), **self._wanted()}
         own = ",".join(f"{k}={v}" for k, v in wanted.items())
         os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
+
+    def _found(self) -> str:
+        """What is there of it, where it cannot be imported though it is."""
+        if not self._installed():
+            return ""
+        version = importlib.metadata.version(self.package)
+        return f"version {version} is here, and does not work with what else is: take another version of it, or "
 
     def _installed(self) -> bool:
         return importlib.util.find_spec(self.package) is not None

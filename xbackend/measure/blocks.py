@@ -114,7 +114,7 @@ class Session:
                 groups.setdefault(candidate.group, []).append(candidate)
             order = shuffle(list(groups))
             for place, group in enumerate(order):
-                waiting = [c for c in groups[group] if c.status == "ok"]
+                waiting = [c for c in groups[group] if c in self._wanted()]
                 if waiting:
                     self._announce(group, order, place)
                     start = time.perf_counter()
@@ -151,7 +151,12 @@ class Session:
         return sum(known.get(group, usual) for group in groups if self._waits(group))
 
     def _waits(self, group: Group) -> bool:
-        return any(c.status == "ok" and c.group == group for c in [*self.candidates, *self.twins])
+        return any(c.group == group for c in self._wanted())
+
+    def _wanted(self) -> list[Candidate]:
+        """Those that nothing has gone wrong with, and the second halves of A/A pairs whose first half is among them."""
+        first = [c for c in self.candidates if c.status == "ok"]
+        return [*first, *(twin for one, twin in self._twins.items() if one.status == twin.status == "ok")]
 
     def _stop(self, order: Sequence[Group]) -> None:
         """Say why no block follows, if none does."""
