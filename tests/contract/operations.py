@@ -61,7 +61,14 @@ def array(numbers: tuple[Any, ...], dtype: DType) -> np.ndarray:
 def elementwise() -> list[Batch]:
     def checks(dtype: DType) -> list[Check]:
         ops = [op for op in ELEMENTWISE if dtype in TAKES[op]]
-        return [Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype)) for op in ops]
+        found = [Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype)) for op in ops]
+        if dtype.is_integer:
+            # The smallest integer has no negative, which some divide by way of.
+            least, most = np.iinfo(dtype.value).min, np.iinfo(dtype.value).max
+            pair = array((least, least + 1, 0, most), dtype)[:, None], array((1, 2, -2, 7, -7, most, least), dtype)
+            divisions = ("floor_divide", "remainder")
+            found += [Check(f"{op}_of_the_smallest-{dtype}", getattr(xb, op), pair) for op in divisions]
+        return found
 
     return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in DTYPES]
 
@@ -178,7 +185,10 @@ MOVING_OF_ALL = frozenset(
     {"identity", "reshape", "permute_dims", "broadcast_to", "broadcast_to_nothing", "squeeze", "concat", "stack"}
     | {"concat_with_nothing", "where", "slice_step_-2", "slice_step_-1_part", "slice_new_axes", "slice_empty"}
 )
-PRODUCTS_OF_ALL = frozenset({"matmul", "matmul_stacks", "matmul_of_nothing", "matmul_special", "matrix_power_5"})
+PRODUCTS_OF_ALL = frozenset(
+    {"matmul", "matmul_stacks", "matmul_of_nothing", "matmul_special", "matrix_power_5"}
+    | {"matmul_beyond_24_bits", "matmul_beyond_32_bits", "matmul_beyond_53_bits"}
+)
 
 
 def moving() -> list[Batch]:
@@ -281,9 +291,14 @@ def products() -> list[Batch]:
         if dtype.is_floating:
             special = np.array([[inf, 1.0, nan], [0.0, 2.0, -inf], [1.0, 1.0, 1.0]], dtype.value)
             functions["matmul_special"] = (xb.matmul, (special, special))
+        if dtype is DType.int32:
+            wide = np.array([[2**12 + 1, 3], [-5, 2**13 - 1]], dtype.value)
+            functions["matmul_beyond_24_bits"] = (xb.matmul, (wide, wide))
         if dtype is DType.int64:
             wide = np.array([[2**31 + 1, 3], [-5, 2**30]], dtype.value)
+            wider = np.array([[2**53 + 1, 3], [-5, 2**62 + 1]], dtype.value)
             functions["matmul_beyond_32_bits"] = (xb.matmul, (wide, wide))
+            functions["matmul_beyond_53_bits"] = (xb.matmul, (wider, np.eye(2, dtype=dtype.value)))
         if dtype not in THOROUGH:
             functions = {label: row for label, row in functions.items() if label in PRODUCTS_OF_ALL}
         checks = [Check(f"{label}-{dtype}", f, arrays, "array") for label, (f, arrays) in functions.items()]
@@ -352,6 +367,20 @@ def promotion() -> list[Batch]:
     return [Batch("promotion", tuple(checks))]
 
 
+def algebra() -> list[Batch]:
+    """What is true of numbers and not of NaN and infinities: a compiler that simplifies it loses them."""
+    functions: dict[str, Callable[[Any], Any]] = {
+        "times_0": lambda x: x * 0.0,
+        "minus_itself": lambda x: x - x,
+        "over_itself": lambda x: x / x,
+        "0_over": lambda x: 0.0 / x,
+        "equal_to_itself": lambda x: x == x,
+        "unequal_to_itself": lambda x: x != x,
+    }
+    x = array((nan, inf, -inf, 1.0, 0.0), DType.float64)
+    return [Batch("algebra", tuple(Check(f"algebra-{label}", f, (x,)) for label, f in functions.items()))]
+
+
 BATCHES = (
-    *elementwise(), *reductions(), *moving(), *conversions(), *products(), *creation(), *promotion()
+    *elementwise(), *reductions(), *moving(), *conversions(), *products(), *creation(), *promotion(), *algebra()
 )  # fmt: skip

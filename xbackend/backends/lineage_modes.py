@@ -241,6 +241,26 @@ class CMode(HostMode):
         return Compiled(call, device)
 
 
+def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The matrix product of integers of one dtype, exact, as Numba compiles it.
+
+    Numba's own takes floating point only, so the frameworks compute those of int32 in float32 and of int64 in float64.
+    """
+    product = np.zeros((x.shape[0], y.shape[1]), x.dtype)
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            factor = x[i, k]
+            for j in range(y.shape[1]):
+                product[i, j] += factor * y[k, j]
+    return product
+
+
+def multiplies_integers(node: Any) -> bool:
+    """Whether a node of the framework is a product of two matrices of integers of one dtype."""
+    types = [v.type for v in (*node.inputs, *node.outputs)]
+    return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
+
+
 class NumbaMode(HostMode):
     """One function compiled by Numba."""
 

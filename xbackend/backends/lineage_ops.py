@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import copysign, prod
 from typing import Any
 
+import numpy as np
+
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
 
@@ -98,10 +100,12 @@ def _reduction(name: str, typed: bool = False) -> Row:
     return row
 
 
-def _division(*names: str) -> Row:
+def _division(*names: str, negates: bool = False) -> Row:
     """Quotient or remainder; of integers by 0 it is some number and no trap.
 
     C code ends the process with SIGFPE for ``x // 0`` and for the smallest integer divided by -1, Numba for the latter.
+    ``negates``: it divides negative numbers by way of their negatives (c_code of IntDiv and Mod in scalar/basic.py),
+    and the smallest integer has none: it is moved up by the length of the divisor before.
     """
     plain = _named(*names)
 
@@ -109,12 +113,21 @@ def _division(*names: str) -> Row:
         x, y = inputs
         if not node.dtype.is_integer:
             return plain(T, node, inputs)
-        minus_one = T.eq(y, T.constant(-1, dtype=y.dtype))
-        trapped = T.or_(minus_one, T.eq(y, T.constant(0, dtype=y.dtype)))
-        safe = T.switch(trapped, T.constant(1, dtype=y.dtype), y)
-        result = plain(T, node, [x, safe])
-        # The remainder by 1 is 0, as that by -1 is; the quotient by -1 is the negative.
-        return result if names[0] == "mod" else T.switch(minus_one, T.neg(x), result)
+
+        def number(n: int) -> Any:
+            return T.constant(n, dtype=node.dtype.value)
+
+        minus_one = T.eq(y, number(-1))
+        safe = T.switch(T.or_(minus_one, T.eq(y, number(0))), number(1), y)
+        moved, up = T.eq(x, number(np.iinfo(node.dtype.value).min)), T.gt(safe, number(0))
+        near = T.switch(moved, T.switch(up, T.add(x, safe), T.sub(x, safe)), x) if negates else x
+        result = plain(T, node, [near, safe])
+        if names[0] == "mod":  # that by 1 is 0, as that by -1 is
+            return result
+        if negates:
+            one = T.switch(up, number(1), number(-1))
+            result = T.switch(moved, T.sub(result, one), result)
+        return T.switch(minus_one, T.neg(x), result)
 
     return row
 
@@ -306,6 +319,8 @@ TABLE: Mapping[str, Row] = {
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`xbackend.backends.lineage`)."""
 
 C_ROWS: Mapping[str, Row] = {
+    "floor_divide": _division("floor_divide", "int_div", negates=True),
+    "remainder": _division("mod", negates=True),
     "maximum": pick("ge", "maximum"),
     "minimum": pick("le", "minimum"),
     "max": best("max", "argmax"),

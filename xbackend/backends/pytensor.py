@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_jax import JAXMode
-from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode
+from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode, multiplies_integers, product_of_integers
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
 
@@ -31,7 +31,7 @@ class PyTensorNumba(_PyTensor):
     rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
 
     def make_mode(self) -> Mode:
-        return NumbaMode(self)
+        return _PyTensorNumbaMode(self)
 
 
 class PyTensorC(_PyTensor):
@@ -48,3 +48,20 @@ class PyTensorJAX(_PyTensor):
 
     def make_mode(self) -> Mode:
         return JAXMode(self)
+
+
+class _PyTensorNumbaMode(NumbaMode):
+    def make(self) -> Any:
+        mode = super().make()
+        basic = self.backend.module("link.numba.dispatch.basic")
+        op = self.backend.module("tensor.math").Dot
+        theirs = basic.numba_funcify_default_op_cache_key.dispatch(op)
+
+        @basic.register_funcify_default_op_cache_key(op)  # type: ignore[untyped-decorator]
+        def dot(op: Any, node: Any, **options: Any) -> Any:
+            if multiplies_integers(node):
+                # The number is part of the key in the framework's cache, so that its own product is not found there.
+                return basic.numba_njit(product_of_integers), 1
+            return theirs(op, node=node, **options)
+
+        return mode
