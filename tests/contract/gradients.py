@@ -52,6 +52,7 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "sum_axis": (lambda x: xb.sum(x, axis=0) ** 2, X),
     "sum_keepdims": (lambda x: x / xb.sum(x, axis=1, keepdims=True), X),
     "prod": (lambda x: xb.prod(x, axis=1), X),
+    "prod_with_zeros": (lambda x: xb.prod(x, axis=1), np.array([[0.0, 2.0, 3.0], [0.5, 0.0, 0.0]])),
     "mean": (lambda x: xb.mean(x, axis=(0, 1)) * x, X),
     "max": (lambda x: xb.max(x, axis=1), X),
     "min_all": (lambda x: xb.min(x) * x, X),

@@ -52,6 +52,10 @@ def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
 _made: dict[tuple[Any, ...], np.ndarray] = {}
 
 
+# XLA's CPU code adds up four million float32 one by one, and what is near a branch point loses half of the digits.
+LOOSE = {"float32": 5e-3, "float64": 1e-7}
+
+
 def array(numbers: tuple[Any, ...], dtype: DType) -> np.ndarray:
     """The numbers as one and the same array each time, so that checks share their arguments."""
     key = (repr(numbers), dtype)
@@ -68,6 +72,19 @@ def elementwise() -> list[Batch]:
             pair = array((least, least + 1, 0, most), dtype)[:, None], array((1, 2, -2, 7, -7, most, least), dtype)
             divisions = ("floor_divide", "remainder")
             found += [Check(f"{op}_of_the_smallest-{dtype}", getattr(xb, op), pair) for op in divisions]
+            found.append(Check(f"min_and_1-{dtype}", lambda x: xb.min(x) + 1, (pair[1],)))
+        if dtype.is_floating:
+            # Quotients that rounding makes integers.
+            pair = array((1.0, -1.0, 0.3, -0.7, 7.0), dtype)[:, None], array((0.1, 0.2, -0.1, 2.0), dtype)
+            found.append(Check(f"floor_divide_inexact-{dtype}", xb.floor_divide, pair))
+            x = array((-2.0, -0.5, 0.0, 1.0), dtype)
+            found.append(Check(f"acosh_of_cosh-{dtype}", lambda x: xb.acosh(xb.cosh(x)), (x,), limits=LOOSE))
+            found.append(Check(f"log_near_log1p-{dtype}", lambda x: xb.log(x + 1.000005), (x[2:],), limits=LOOSE))
+        if dtype is DType.int64:
+            x, n = array((1, 3, -7), dtype), array((39, 22, 5), dtype)
+            found.append(Check(f"pow_beyond_53_bits-{dtype}", xb.pow, (array((3, -7, 5), dtype), n)))
+            found.append(Check(f"multiply_by_a_large_number-{dtype}", lambda x: x * (2**53 + 1), (x,)))
+            found.append(Check(f"multiply_by_two_numbers-{dtype}", lambda x: x * (2**27 + 1) * (2**27 + 3), (x,)))
         return found
 
     return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in DTYPES]
@@ -159,6 +176,8 @@ def reductions() -> list[Batch]:
                 checks.append(reduction(op, "beyond_32_bits", large[:2] if op == "prod" else large, axis=0))
                 checks.append(reduction(op, "in_its_own_dtype", x, axis=1, dtype=dtype))
         if dtype.is_floating:
+            many = np.full((2**22,), 0.1, dtype.value)
+            checks.append(Check(f"mean-of_many-{dtype}", xb.mean, (many,), limits=LOOSE))
             checks += [reduction("var", "axis_1", x, axis=1, correction=1), reduction("std", "all_axes", x)]
         batches.append(Batch(f"reductions-{dtype}", tuple(shared_columns(checks))))
     return batches
@@ -175,7 +194,7 @@ SLICES: dict[str, Any] = {
     "step_-1_part": np.s_[:, 2:0:-1, 3:1:-1],
     "step_-1_to_the_front": np.s_[:, 1::-1],
     "beyond_the_end": np.s_[0:9, -9:2],
-    "empty": np.s_[:, 2:1],
+    "nothing": np.s_[:, 2:1],
     "new_axes": np.s_[None, :, 0, None, ::3],
     "everything": np.s_[...],
 }
@@ -184,6 +203,7 @@ SLICES: dict[str, Any] = {
 MOVING_OF_ALL = frozenset(
     {"identity", "reshape", "permute_dims", "broadcast_to", "broadcast_to_nothing", "squeeze", "concat", "stack"}
     | {"concat_with_nothing", "where", "slice_step_-2", "slice_step_-1_part", "slice_new_axes", "slice_empty"}
+    | {"slice_nothing"}
 )
 PRODUCTS_OF_ALL = frozenset(
     {"matmul", "matmul_stacks", "matmul_of_nothing", "matmul_special", "matrix_power_5"}

@@ -11,12 +11,14 @@ import numpy as np
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_jax import JAXMode
 from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode, multiplies_integers, product_of_integers
-from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows
+from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction
+from xbackend.backends.lineage_rewrites import LEFT_OUT
 
 
 class _Aesara(LineageBackend):
     package = "aesara"
     flags = "AESARA_FLAGS"
+    left_out = LEFT_OUT
 
 
 class AesaraC(_Aesara):
@@ -34,7 +36,11 @@ class AesaraNumba(_Aesara):
     # All of fastmath would let LLVM assume that there is no NaN and no infinity.
     # What it generates lies in temporary files: Numba would keep all of it beside them, and never find it again.
     options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
-    rows: ClassVar[Mapping[str, Row]] = {**NUMBA_ROWS, "cumulative_sum": cumulative_rows}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **NUMBA_ROWS,
+        **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
+        "cumulative_sum": cumulative_rows,
+    }
 
     def make_mode(self) -> Mode:
         return _AesaraNumbaMode(self)

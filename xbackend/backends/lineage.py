@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends import lineage_blas, threads
+from xbackend.backends import lineage_blas, lineage_rewrites, threads
 from xbackend.backends.base import Backend, Built, Value
 from xbackend.backends.lineage_assembly import Assembly, Cell, Graph
 from xbackend.backends.lineage_ops import TABLE, Row, is_filled
@@ -56,6 +56,7 @@ class LineageBackend(Backend):
     modules: ClassVar[Mapping[str, str]] = {}  # where this generation has its modules elsewhere than the later ones
     separator: ClassVar[str] = "__"  # between the parts of a configuration's name
     machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
+    left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
     mode: Mode
 
@@ -88,6 +89,8 @@ class LineageBackend(Backend):
         self.Transfer = transfer_op(self.module("graph.op").Op, graph.Apply)
         self.mode = self.make_mode()
         devices = tuple(self.mode.start())
+        lineage_rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
+        self.mode.compile_mode = self.mode.compile_mode.excluding(*self.left_out)
         if self.settings.threads is not None and self.blas is not None:
             from threadpoolctl import threadpool_limits
 

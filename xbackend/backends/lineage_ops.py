@@ -87,6 +87,27 @@ def _rounding(name: str, **options: Any) -> Row:
     return row
 
 
+def wide_reduction(name: str) -> Row:
+    """Sums, products and means of float32 for Aesara's Numba mode, which accumulates them in the dtype of the result:
+    the mean of four million numbers was off by 4 % (aesara/link/numba/dispatch/elemwise.py, numba_funcify_CAReduce)."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if node.dtype is not DType.float32 or not axes:
+            return TABLE[name](T, node, inputs)
+        return T.cast(getattr(T, name)(inputs[0], axis=axes, dtype="float64"), "float32")
+
+    return row
+
+
+def _least(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """The lineage's min is the negative of the max of negatives; the smallest integer has none, but a complement."""
+    axes = tuple(node.params["axis"])
+    if not node.dtype.is_integer or not axes:
+        return _reduction("min")(T, node, inputs)
+    return T.invert(T.max(T.invert(inputs[0]), axis=axes))
+
+
 def _reduction(name: str, typed: bool = False) -> Row:
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         axes = tuple(node.params["axis"])
@@ -112,7 +133,7 @@ def _division(*names: str, negates: bool = False) -> Row:
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
         if not node.dtype.is_integer:
-            return plain(T, node, inputs)
+            return plain(T, node, inputs) if names[0] == "mod" else floor_of_quotient(T, x, y)
 
         def number(n: int) -> Any:
             return T.constant(n, dtype=node.dtype.value)
@@ -130,6 +151,39 @@ def _division(*names: str, negates: bool = False) -> Row:
         return T.switch(minus_one, T.neg(x), result)
 
     return row
+
+
+def floor_of_quotient(T: Any, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
+    """floor(x / y) of floats as NumPy has it: of the quotient before it is rounded, as 1 // 0.1 is 9 and not 10.
+
+    What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it. Where there is no
+    remainder (by zero, of infinities) it is the floor of the quotient.
+    """
+    whole = T.true_div(T.sub(x, T.mod(x, y)), y)
+    whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
+    return T.switch(T.or_(T.isnan(whole), T.isinf(whole)), T.floor(T.true_div(x, y)), whole)
+
+
+def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Powers of integers, which C code computes in floating point, exact up to 2**53, and Theano leaves to the host
+    (theano/gpuarray/opt.py: local_gpua_elemwise).
+
+    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
+    """
+    if not node.dtype.is_integer:
+        return TABLE["pow"](T, node, inputs)
+    base, exponent = inputs
+
+    def number(n: int) -> Any:
+        return T.constant(n, dtype=node.dtype.value)
+
+    exponent = T.switch(T.lt(exponent, number(0)), number(0), exponent)
+    exponent = T.switch(T.gt(exponent, number(63)), T.add(number(62), T.and_(exponent, number(1))), exponent)
+    power = number(1)
+    for bit in range(6):
+        power = T.switch(T.eq(T.and_(exponent, number(2**bit)), number(0)), power, T.mul(power, base))
+        base = T.mul(base, base)
+    return power
 
 
 def _power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -298,7 +352,7 @@ TABLE: Mapping[str, Row] = {
     "prod": _reduction("prod", typed=True),
     "mean": _reduction("mean", typed=True),
     "max": _reduction("max"),
-    "min": _reduction("min"),
+    "min": _least,
     "any": _reduction("any"),
     "all": _reduction("all"),
     "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
@@ -321,6 +375,7 @@ TABLE: Mapping[str, Row] = {
 C_ROWS: Mapping[str, Row] = {
     "floor_divide": _division("floor_divide", "int_div", negates=True),
     "remainder": _division("mod", negates=True),
+    "pow": power_by_squaring,
     "maximum": pick("ge", "maximum"),
     "minimum": pick("le", "minimum"),
     "max": best("max", "argmax"),

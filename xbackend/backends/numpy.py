@@ -6,6 +6,7 @@ which a transfer is missing fails here. Gradients are autograd's (https://github
 
 from __future__ import annotations
 
+import math
 import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,6 +64,20 @@ _NAMES = {
 }
 
 
+def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
+    """A product as a tree of products of two: autograd's own gradient divides by the factors, which may be 0."""
+    kept = [a for a in range(x.ndim) if a not in axes]
+    count, shape = math.prod(x.shape[a] for a in axes), tuple(x.shape[a] for a in kept)
+    if not count:
+        return xp.ones(shape, x.dtype)
+    factors = xp.reshape(xp.transpose(x, (*axes, *kept)), (count, *shape))
+    while count > 1:
+        half, odd = divmod(count, 2)
+        products = factors[:half] * factors[half : 2 * half]
+        factors, count = xp.concatenate([products, factors[2 * half :]]) if odd else products, half + odd
+    return factors[0]
+
+
 def _function(xp: Any, node: Node) -> Function:
     """The function of ``xp`` (numpy or autograd.numpy) that computes a node from its inputs."""
     p = node.params
@@ -81,6 +96,7 @@ def _function(xp: Any, node: Node) -> Function:
         "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
         # NumPy warns of the mean of nothing, which is NaN as the standard says.
         "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
+        "prod": lambda: lambda x: np.prod(x, axis=p["axis"]) if xp is np else _product(xp, x, p["axis"]),
         "pow": lambda: xp.power if node.dtype.is_floating else _integer_power,
     }
     if node.op in special:

@@ -55,13 +55,16 @@ class _PyTensorNumbaMode(NumbaMode):
         mode = super().make()
         basic = self.backend.module("link.numba.dispatch.basic")
         op = self.backend.module("tensor.math").Dot
-        theirs = basic.numba_funcify_default_op_cache_key.dispatch(op)
+        # Versions that cache what Numba compiles take a number beside it, which is part of the key, so that their own
+        # product is not found there.
+        keyed = hasattr(basic, "register_funcify_default_op_cache_key")
+        theirs = (basic.numba_funcify_default_op_cache_key if keyed else basic.numba_funcify).dispatch(op)
 
-        @basic.register_funcify_default_op_cache_key(op)  # type: ignore[untyped-decorator]
         def dot(op: Any, node: Any, **options: Any) -> Any:
-            if multiplies_integers(node):
-                # The number is part of the key in the framework's cache, so that its own product is not found there.
-                return basic.numba_njit(product_of_integers), 1
-            return theirs(op, node=node, **options)
+            if not multiplies_integers(node):
+                return theirs(op, node=node, **options)
+            product = basic.numba_njit(product_of_integers)
+            return (product, 1) if keyed else product
 
+        (basic.register_funcify_default_op_cache_key if keyed else basic.numba_funcify.register)(op)(dot)
         return mode

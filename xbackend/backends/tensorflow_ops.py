@@ -100,7 +100,12 @@ def _integer_division(name: str) -> Row:
             if known is None or not np.all(known):
                 # The standard leaves the number unspecified; TensorFlow would end the whole execution with an error.
                 y = tf.where(tf.equal(y, 0), tf.ones_like(y), y)
-        return getattr(tf.raw_ops, name)(x=x, y=y)
+        plain = getattr(tf.raw_ops, name)(x=x, y=y)
+        if node.dtype.is_integer or name != "FloorDiv":
+            return plain
+        # TensorFlow takes the floor of the rounded quotient; NumPy that of the exact one, as 1 // 0.1 is 9 and not 10.
+        whole = tf.round(tf.divide(tf.subtract(x, tf.raw_ops.FloorMod(x=x, y=y)), y))
+        return tf.where(tf.math.is_finite(whole), whole, plain)
 
     return row
 

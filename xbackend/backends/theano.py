@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from xbackend.backends.lineage import LineageBackend, Variable
 from xbackend.backends.lineage_modes import CMode, Mode
 from xbackend.backends.lineage_ops import C_ROWS, TABLE, Row, lengths
+from xbackend.backends.lineage_rewrites import LEFT_OUT
 from xbackend.program.program import Node
 
 
@@ -26,8 +27,12 @@ class Theano(LineageBackend):
     package = "theano"
     flags = "THEANO_FLAGS"
     separator = "."
+    left_out = LEFT_OUT
     machine = "fn"
-    modules: ClassVar[Mapping[str, str]] = {"graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm"}
+    modules: ClassVar[Mapping[str, str]] = {
+        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm",
+        "tensor.rewriting.math": "tensor.opt",
+    }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul}
 
     def _wanted(self) -> dict[str, str]:

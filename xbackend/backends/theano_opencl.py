@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.lineage_ops import TABLE, Row, lengths
+from xbackend.backends.lineage_ops import TABLE, Row, floor_of_quotient, lengths, power_by_squaring
 from xbackend.program.program import Node
 
 # Products of integer matrices are sums of all products of elements. Beyond so many of these the op is left to the host,
@@ -136,28 +136,10 @@ def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _floor_divide(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return TABLE[node.op](T, node, inputs) if node.dtype.is_integer else T.floor(T.true_div(*inputs))
-
-
-def _power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Powers of integers by squaring, which Theano leaves to the host (theano/gpuarray/opt.py: local_gpua_elemwise).
-
-    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
-    """
-    if not node.dtype.is_integer:
-        return TABLE["pow"](T, node, inputs)
-    base, exponent = inputs
-
-    def number(n: int) -> Any:
-        return T.constant(n, dtype=node.dtype.value)
-
-    exponent = T.switch(T.lt(exponent, number(0)), number(0), exponent)
-    exponent = T.switch(T.gt(exponent, number(63)), T.add(number(62), T.and_(exponent, number(1))), exponent)
-    power = number(1)
-    for bit in range(6):
-        power = T.switch(T.eq(T.and_(exponent, number(2**bit)), number(0)), power, T.mul(power, base))
-        base = T.mul(base, base)
-    return power
+    if node.dtype.is_integer:
+        return TABLE[node.op](T, node, inputs)
+    x, y = inputs
+    return floor_of_quotient(T, x, y, nearest=lambda whole: _round(T, node, [whole]))
 
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -197,7 +179,7 @@ def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
         "argmin": _position("lt"),
         "cumulative_sum": _cumulative_sum,
         "matmul": _matmul,
-        "pow": _power,
+        "pow": power_by_squaring,
         "round": _round,
         "floor_divide": _floor_divide,
     }

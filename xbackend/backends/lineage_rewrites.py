@@ -1,0 +1,42 @@
+"""Rewrites of the lineage that give other numbers for ordinary values: mended here, or left out by name.
+
+What is algebra of real numbers stays, as it is what the frameworks are: see ``tests/expected_failures.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+# local_func_inv takes acosh(cosh(x)) for x, whatever its sign; local_log1p takes log(x + c) for log1p(x) where c is
+# within 1e-5 of 1 (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
+LEFT_OUT = ("local_func_inv", "local_log1p")
+
+
+def multiply_integers_exactly(rewriting: Any) -> None:
+    """Constant factors of a product are merged by a function that divides by those of a denominator, also where there
+    is none: integers beyond 2**53 went through float64 (mul_calculate). ``rewriting`` is the module that holds it."""
+    canonizer = rewriting.local_mul_canonizer
+    theirs: Callable[..., Any] = canonizer.calculate
+    if getattr(theirs, "exact", False):
+        return
+
+    def calculate(num: Sequence[Any], denum: Sequence[Any], aslist: bool = False, out_type: Any = None) -> Any:
+        factors = [np.asarray(factor) for factor in num]
+        if denum or not factors or any(factor.dtype.kind not in "iu" for factor in factors):
+            return theirs(num, denum, aslist=aslist, out_type=out_type)
+        dtype = np.result_type(*factors) if out_type is None else np.dtype(out_type.dtype)
+        if dtype.kind not in "iu":
+            return theirs(num, denum, aslist=aslist, out_type=out_type)
+        product = np.asarray(1, dtype)
+        with np.errstate(over="ignore"):
+            for factor in factors:
+                product = np.multiply(product, factor, dtype=dtype)
+        if not aslist:
+            return product
+        return [] if np.all(product == 1) else [product]
+
+    calculate.exact = True  # type: ignore[attr-defined]
+    canonizer.calculate = calculate
