@@ -315,6 +315,13 @@ def sealed(content: Any) -> bytes:
     return msgspec.json.encode({**decoded, "checksum": schema.checksum(decoded)})
 
 
+def beginning_with(record: Any, lines: list[bytes]) -> dict[str, bytes]:
+    """A session's journal with a record, and its right checksum, in the place of the first line."""
+    text = json.dumps(record, allow_nan=True).encode()
+    line = b'{"crc":"%08x","record":%s}' % (zlib.crc32(text), text)
+    return {"journal/0.jsonl": b"\n".join([line, *lines[1:], b""])}
+
+
 def check_shown(found: Results) -> None:
     """Nothing of the report gets out of its place, as markdown and as a page, its plots left out."""
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>x</title></svg>'
@@ -371,9 +378,7 @@ def test_hostile_records_of_a_journal_are_an_error_or_part_of_the_run(plant: Pla
     @settings(max_examples=DAMAGED // 20, **MANY)
     @given(st.sampled_from(everywhere), HOSTILE)
     def run(path: tuple[Any, ...], new: Any) -> None:
-        text = json.dumps(changed(record, path, new), allow_nan=True).encode()
-        line = b'{"crc":"%08x","record":%s}' % (zlib.crc32(text), text)
-        with plant.damaged("cut off", {"journal/0.jsonl": b"\n".join([line, *lines[1:], b""])}) as store:
+        with plant.damaged("cut off", beginning_with(changed(record, path, new), lines)) as store:
             try:
                 found = store.load("latest")
             except DamagedStore as error:
@@ -395,9 +400,7 @@ def test_a_number_beyond_all_measure_in_any_place_is_an_error_or_shown(plant: Pl
     record = json.loads(lines[0])["record"]
     shown = 0
     for path in places(record):
-        text = json.dumps(changed(record, path, number)).encode()
-        line = b'{"crc":"%08x","record":%s}' % (zlib.crc32(text), text)
-        files = {"journal/0.jsonl": b"\n".join([line, *lines[1:], b""])}
+        files = beginning_with(changed(record, path, number), lines)
         with plant.damaged("cut off", files) as store, contextlib.suppress(DamagedStore):
             check_shown(store.load("latest"))
             shown += 1

@@ -7,16 +7,13 @@ the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import copysign, prod
 from typing import Any
 
-import numpy as np
-
+from xbackend.backends.lineage_division import Row, power, power_by_squaring, quotient, remainder
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
-
-Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 # Array API name -> the lineage's name, where the op of that name means just what the standard says on our dtypes.
 _SAME = {
@@ -119,79 +116,6 @@ def _reduction(name: str, typed: bool = False) -> Row:
         return getattr(T, name)(inputs[0], axis=axes, **options)
 
     return row
-
-
-def _division(*names: str, negates: bool = False) -> Row:
-    """Quotient or remainder; of integers by 0 it is some number and no trap.
-
-    C code ends the process with SIGFPE for ``x // 0`` and for the smallest integer divided by -1, Numba for the latter.
-    ``negates``: it divides negative numbers by way of their negatives (c_code of IntDiv and Mod in scalar/basic.py),
-    and the smallest integer has none: it is moved up by the length of the divisor before.
-    """
-    plain = _named(*names)
-
-    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        x, y = inputs
-        if not node.dtype.is_integer:
-            return plain(T, node, inputs) if names[0] == "mod" else floor_of_quotient(T, x, y)
-
-        def number(n: int) -> Any:
-            return T.constant(n, dtype=node.dtype.value)
-
-        minus_one = T.eq(y, number(-1))
-        safe = T.switch(T.or_(minus_one, T.eq(y, number(0))), number(1), y)
-        moved, up = T.eq(x, number(np.iinfo(node.dtype.value).min)), T.gt(safe, number(0))
-        near = T.switch(moved, T.switch(up, T.add(x, safe), T.sub(x, safe)), x) if negates else x
-        result = plain(T, node, [near, safe])
-        if names[0] == "mod":  # that by 1 is 0, as that by -1 is
-            return result
-        if negates:
-            one = T.switch(up, number(1), number(-1))
-            result = T.switch(moved, T.sub(result, one), result)
-        return T.switch(minus_one, T.neg(x), result)
-
-    return row
-
-
-def floor_of_quotient(T: Any, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
-    """floor(x / y) of floats as NumPy has it: of the quotient before it is rounded, as 1 // 0.1 is 9 and not 10.
-
-    What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it. Where there is no
-    remainder (by zero, of infinities) it is the floor of the quotient.
-    """
-    whole = T.true_div(T.sub(x, T.mod(x, y)), y)
-    whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
-    return T.switch(T.or_(T.isnan(whole), T.isinf(whole)), T.floor(T.true_div(x, y)), whole)
-
-
-def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Powers of integers, which C code computes in floating point, exact up to 2**53, and Theano leaves to the host
-    (theano/gpuarray/opt.py: local_gpua_elemwise).
-
-    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
-    """
-    if not node.dtype.is_integer:
-        return TABLE["pow"](T, node, inputs)
-    base, exponent = inputs
-
-    def number(n: int) -> Any:
-        return T.constant(n, dtype=node.dtype.value)
-
-    exponent = T.switch(T.lt(exponent, number(0)), number(0), exponent)
-    exponent = T.switch(T.gt(exponent, number(63)), T.add(number(62), T.and_(exponent, number(1))), exponent)
-    power = number(1)
-    for bit in range(6):
-        power = T.switch(T.eq(T.and_(exponent, number(2**bit)), number(0)), power, T.mul(power, base))
-        base = T.mul(base, base)
-    return power
-
-
-def _power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    x, y = inputs
-    if node.dtype.is_integer:
-        # What a negative power of an integer is the standard leaves open; Numba raises.
-        y = T.switch(T.lt(y, T.constant(0, dtype=y.dtype)), T.constant(0, dtype=y.dtype), y)
-    return T.pow(x, y)
 
 
 def cumulative_rows(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -340,9 +264,9 @@ TABLE: Mapping[str, Row] = {
     "abs": _named("abs", "abs_"),
     "sign": _named("sign", "sgn"),
     "divide": _named("true_divide", "true_div"),
-    "floor_divide": _division("floor_divide", "int_div"),
-    "remainder": _division("mod"),
-    "pow": _power,
+    "floor_divide": quotient(),
+    "remainder": remainder(),
+    "pow": power,
     "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
     "floor": _rounding("floor"),
     "ceil": _rounding("ceil"),
@@ -373,8 +297,8 @@ TABLE: Mapping[str, Row] = {
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`xbackend.backends.lineage`)."""
 
 C_ROWS: Mapping[str, Row] = {
-    "floor_divide": _division("floor_divide", "int_div", negates=True),
-    "remainder": _division("mod", negates=True),
+    "floor_divide": quotient(negates=True),
+    "remainder": remainder(negates=True),
     "pow": power_by_squaring,
     "maximum": pick("ge", "maximum"),
     "minimum": pick("le", "minimum"),

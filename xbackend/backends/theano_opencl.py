@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.lineage_ops import TABLE, Row, floor_of_quotient, lengths, power_by_squaring
+from xbackend.backends.lineage_division import floor_of_quotient, power_by_squaring
+from xbackend.backends.lineage_ops import TABLE, Row, lengths
 from xbackend.program.program import Node
 
 # Products of integer matrices are sums of all products of elements. Beyond so many of these the op is left to the host,

@@ -114,7 +114,8 @@ class Session:
                 groups.setdefault(candidate.group, []).append(candidate)
             order = shuffle(list(groups))
             for place, group in enumerate(order):
-                waiting = [c for c in groups[group] if c in self._wanted()]
+                wanted = self._wanted()
+                waiting = [c for c in groups[group] if c in wanted]
                 if waiting:
                     self._announce(group, order, place)
                     start = time.perf_counter()

@@ -35,7 +35,7 @@ class Task:
     @property
     def label(self) -> str:
         """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
-        return " ".join([self.workload, *(f"{k}={v}" for k, v in self.parameters.items())])
+        return matrix.described(self.workload, self.parameters)
 
 
 def task(workload: str, **parameters: Any) -> Task:
@@ -64,8 +64,8 @@ class Group:
     @property
     def label(self) -> str:
         """As in ``pytensor (pytensor==2.38.3) with 2 devices, again``."""
-        devices = f"{self.devices} device{'s' if self.devices > 1 else ''}"
-        return f"{matrix.label(self.backend, self.environment)} with {devices}{', again' if self.again else ''}"
+        name = matrix.label(self.backend, self.environment)
+        return f"{name} with {matrix.counted(self.devices)}{', again' if self.again else ''}"
 
 
 @dataclass(eq=False)
@@ -98,8 +98,7 @@ class Candidate:
     @property
     def label(self) -> str:
         name = matrix.label(self.backend, self.environment)
-        devices = f"{self.devices} device{'s' if self.devices > 1 else ''}"
-        return f"{self.task.label} | {name} | {devices}{' | again' if self.again else ''}"
+        return f"{self.task.label} | {name} | {matrix.counted(self.devices)}{' | again' if self.again else ''}"
 
     def is_called(self, name: str | None) -> bool:
         """Whether this is the name of its backend, of its environment, or of both as in its label."""

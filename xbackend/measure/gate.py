@@ -16,7 +16,7 @@ from enum import IntEnum
 from statistics import median
 
 from xbackend.errors import StoreError, UsageError
-from xbackend.measure import statistics
+from xbackend.measure import matrix, statistics
 from xbackend.measure.statistics import Ratio, Verdict
 from xbackend.store.recovery import Key, key
 from xbackend.store.results import Measurement, Results
@@ -113,9 +113,8 @@ def judge(base: Results, head: Results, limits: Sequence[Limit]) -> Judgement:
 
 def label(row: Measurement) -> str:
     """As in ``matpow size=512 n=10 | numpy | 1 device``."""
-    parts = [" ".join([row.workload, *(f"{k}={v}" for k, v in row.parameters.items())])]
-    parts.append(f"{row.backend} ({row.environment})" if row.environment else row.backend)
-    return " | ".join([*parts, f"{row.devices} device{'' if row.devices == 1 else 's'}"])
+    name = matrix.label(row.backend, row.environment)
+    return f"{matrix.described(row.workload, row.parameters)} | {name} | {matrix.counted(row.devices)}"
 
 
 def _timed(row: Measurement) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from xbackend import environments as rooms
 from xbackend.backends import registry
@@ -47,6 +48,16 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
 def label(backend: str, environment: str) -> str:
     """As in ``pytensor (pytensor==2.38.3)``, or ``pytensor`` in the locked environment."""
     return f"{backend} ({environment})" if environment else backend
+
+
+def described(workload: str, parameters: Mapping[str, Any]) -> str:
+    """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
+    return " ".join([workload, *(f"{name}={value}" for name, value in parameters.items())])
+
+
+def counted(devices: int) -> str:
+    """As in ``2 devices``."""
+    return f"{devices} device{'' if devices == 1 else 's'}"
 
 
 def names(backend: str, environment: str) -> list[str]:

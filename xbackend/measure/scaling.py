@@ -5,7 +5,6 @@ for scaling in scalings(results): print(scaling.speedup, scaling.efficiency, sca
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from typing import Any
 from xbackend.devices import Device
 from xbackend.errors import DeviceSpellingError
 from xbackend.measure.statistics import ratio
-from xbackend.store.results import Measurement, Profile, Results
+from xbackend.store.results import Measurement, Profile, Results, key_of
 
 ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
 
@@ -84,7 +83,7 @@ def scalings(results: Results) -> list[Scaling]:
 
 
 def _key(m: Measurement) -> tuple[str, str, str, str]:
-    return m.workload, m.backend, m.environment, json.dumps(m.parameters, sort_keys=True, default=str)
+    return m.workload, m.backend, m.environment, key_of(m.parameters)
 
 
 def _medians(m: Measurement) -> list[float]:
@@ -211,8 +210,7 @@ def sweeps(found: Iterable[Scaling]) -> list[Sweep]:
         size = s.many.parameters.get("size")
         if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12:
             rest = {name: value for name, value in s.many.parameters.items() if name != "size"}
-            others = json.dumps(rest, sort_keys=True, default=str)
-            key = (s.many.workload, others, s.many.backend, s.many.environment, s.devices)
+            key = (s.many.workload, key_of(rest), s.many.backend, s.many.environment, s.devices)
             series.setdefault(key, {})[float(size)] = s
     result = []
     for by_size in series.values():

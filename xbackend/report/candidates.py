@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -13,7 +12,7 @@ from typing import Any, Protocol
 from xbackend.errors import UsageError
 from xbackend.measure.statistics import Ratio, Verdict, noise_floor, ratio
 from xbackend.report.text import as_float, counted, join, pairs, plain, value
-from xbackend.store.results import Measurement, Process, Results
+from xbackend.store.results import Measurement, Process, Results, key_of
 
 # The baseline where the reader names none: the oracle's backend, if it was measured.
 DEFAULT_BASELINE = "numpy"
@@ -183,11 +182,6 @@ def groups(results: Results, baseline: str | None) -> list[Group]:
         _group(part, _label(part[0], (p[0] for p in parts)), baseline, noise_floor(results.pairs, part[0]))
         for part in parts
     ]
-
-
-def key_of(parameters: Mapping[str, Any]) -> str:
-    """Text that is the same for the same parameters."""
-    return json.dumps(parameters, sort_keys=True, default=str)
 
 
 def _names(measurement: Measurement) -> tuple[str, ...]:

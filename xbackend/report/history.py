@@ -24,9 +24,9 @@ from xbackend.report.blocks import (
     table,
     terms,
 )
-from xbackend.report.candidates import LEVEL, Candidate, compared, key_of
+from xbackend.report.candidates import LEVEL, Candidate, compared
 from xbackend.report.pictures import Pictures
-from xbackend.store.results import Measurement, Results
+from xbackend.store.results import Measurement, Results, key_of
 
 _HEADERS = ("backend", "devices", "run", "median", f"against the run before ({LEVEL})", "verdict", "notes")
 _CHANGES = ("comparison", "machine", *_HEADERS)

@@ -10,11 +10,11 @@ import msgspec
 
 from xbackend.errors import DamagedStore
 from xbackend.store import journal
-from xbackend.store.results import Measurement, Pair, Results
+from xbackend.store.results import Measurement, Pair, Results, key_of
 
 CUT_OFF = "not measured: the run was cut off before"
 
-Key = tuple[str, bytes, str, int, str]
+Key = tuple[str, str, str, int, str]
 Half = Annotated[str, msgspec.Meta(pattern=r"^(|first|second)\Z")]
 
 
@@ -32,7 +32,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
 def key(row: Measurement | Pair) -> Key:
     """What a measurement is the same by in two runs: workload, parameters, backend, devices, environment."""
-    return row.workload, msgspec.json.encode(row.parameters, order="sorted"), row.backend, row.devices, row.environment
+    return row.workload, key_of(row.parameters), row.backend, row.devices, row.environment
 
 
 def planned(plan: Results) -> Results:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
@@ -36,6 +38,11 @@ MOST_OPERATIONS = 10**300  # a float holds them
 Positive = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
 Relation = Annotated[str, msgspec.Meta(pattern=r"^(at most|at least)\Z")]
+
+
+def key_of(parameters: Mapping[str, Any]) -> str:
+    """Text that is the same for the same parameters."""
+    return json.dumps(parameters, sort_keys=True, default=str)
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True):

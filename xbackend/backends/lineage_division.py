@@ -1,0 +1,107 @@
+"""Quotients, remainders and powers in the Theano lineage: exact for integers, and as NumPy has them for floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.program.program import Node
+
+Row = Callable[[Any, Node, Sequence[Any]], Any]
+
+
+def _number(T: Any, node: Node) -> Callable[[int], Any]:
+    """Constants of the dtype of a node."""
+    return lambda n: T.constant(n, dtype=node.dtype.value)
+
+
+def _divisor(T: Any, node: Node, y: Any) -> Any:
+    """A divisor of integers that is no trap: C code ends the process with SIGFPE for ``x // 0`` and for the smallest
+    integer divided by -1, Numba for the latter. By 0 the result is some number; by -1 it is left to the caller."""
+    number = _number(T, node)
+    return T.switch(T.or_(T.eq(y, number(-1)), T.eq(y, number(0))), number(1), y)
+
+
+def _near(T: Any, node: Node, x: Any, divisor: Any) -> tuple[Any, Any, Any]:
+    """The smallest integer moved up by the length of the divisor, whether it was, and the sign of the divisor.
+
+    C code divides negative numbers by way of their negatives (c_code of IntDiv and Mod in scalar/basic.py), and the
+    smallest integer has none.
+    """
+    number = _number(T, node)
+    moved, up = T.eq(x, number(np.iinfo(node.dtype.value).min)), T.gt(divisor, number(0))
+    near = T.switch(moved, T.switch(up, T.add(x, divisor), T.sub(x, divisor)), x)
+    return near, moved, T.switch(up, number(1), number(-1))
+
+
+def quotient(negates: bool = False) -> Row:
+    """``negates``: of negative integers it is computed by way of their negatives, see `_near`."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, y = inputs
+        if not node.dtype.is_integer:
+            return floor_of_quotient(T, x, y)
+        divide = T.floor_divide if hasattr(T, "floor_divide") else T.int_div
+        divisor = _divisor(T, node, y)
+        if negates:
+            near, moved, sign = _near(T, node, x, divisor)
+            result = divide(near, divisor)
+            result = T.switch(moved, T.sub(result, sign), result)
+        else:
+            result = divide(x, divisor)
+        return T.switch(T.eq(y, _number(T, node)(-1)), T.neg(x), result)
+
+    return row
+
+
+def remainder(negates: bool = False) -> Row:
+    """``negates``: of negative integers it is computed by way of their negatives, see `_near`."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, y = inputs
+        if not node.dtype.is_integer:
+            return T.mod(x, y)
+        divisor = _divisor(T, node, y)  # 1 in the place of -1: the remainder is 0 as well
+        return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
+
+    return row
+
+
+def floor_of_quotient(T: Any, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
+    """floor(x / y) of floats as NumPy has it: of the quotient before it is rounded, as 1 // 0.1 is 9 and not 10.
+
+    What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it. Where there is no
+    remainder (by zero, of infinities) it is the floor of the quotient.
+    """
+    whole = T.true_div(T.sub(x, T.mod(x, y)), y)
+    whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
+    return T.switch(T.or_(T.isnan(whole), T.isinf(whole)), T.floor(T.true_div(x, y)), whole)
+
+
+def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Powers of integers, which C code computes in floating point, exact up to 2**53, and Theano leaves to the host
+    (theano/gpuarray/opt.py: local_gpua_elemwise).
+
+    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
+    """
+    if not node.dtype.is_integer:
+        return power(T, node, inputs)
+    base, exponent = inputs
+    number = _number(T, node)
+    exponent = T.switch(T.lt(exponent, number(0)), number(0), exponent)
+    exponent = T.switch(T.gt(exponent, number(63)), T.add(number(62), T.and_(exponent, number(1))), exponent)
+    result = number(1)
+    for bit in range(6):
+        result = T.switch(T.eq(T.and_(exponent, number(2**bit)), number(0)), result, T.mul(result, base))
+        base = T.mul(base, base)
+    return result
+
+
+def power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    x, y = inputs
+    if node.dtype.is_integer:
+        # What a negative power of an integer is the standard leaves open; Numba raises.
+        y = T.switch(T.lt(y, T.constant(0, dtype=y.dtype)), T.constant(0, dtype=y.dtype), y)
+    return T.pow(x, y)
