@@ -11,6 +11,7 @@ own result and replays its own seconds. A backend that cannot run fails its test
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -230,10 +231,16 @@ def collected(
 
 @pytest.fixture
 def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], None]:
-    """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end."""
+    """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end.
+
+    One that was not measured, or is no number, fails its test; one that is not reached does not.
+    """
     figures: list[dict[str, Any]] = []
 
     def noted(figure: Figure) -> None:
+        if figure.value is None:
+            pytest.fail(f"{figure.name} of {figure.subject} was not measured: {figure.reason}", pytrace=False)
+        assert math.isfinite(figure.value), figure
         figures.append({**msgspec.to_builtins(figure), "reached": figure.reached})
         benchmark.extra_info["figures"] = figures
         request.config.stash[FIGURES].append(figure)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
+import tempfile
+from pathlib import Path
 from typing import Any
 
+import precompiled
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -18,9 +22,14 @@ settings.register_profile(
 settings.load_profile("xbackend")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Ctrl-C means something in the tests: a job in the background is started with it ignored, and so would be all that
-    it starts."""
+    it starts. And the C++ compiler has its headers compiled, for all processes of ``pytest -n``."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="xbackend-tests-")
+        config.add_cleanup(folder.cleanup)
+        precompiled.install(Path(folder.name))
+        os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -85,6 +85,7 @@ def cut_off(store: Store) -> Run:
     rounds(run, 4, [0.01, 0.02])
     with run.journal(4).open("ab") as file:
         file.write(b'{"crc":"00000000","record":{"task":"a","sec')
+    run.close()
     return run
 
 

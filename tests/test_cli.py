@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from xbackend.backends import registry
+from xbackend.cli import INCOMPLETE
 from xbackend.cli.parser import parser
 
 FUNCTIONS = """
@@ -68,6 +69,23 @@ def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
     before = (folder / "reports/matpow/report.md").read_bytes()
     assert "report: reports/matpow/report.md" in xbackend("report", cwd=folder).stdout
     assert (folder / "reports/matpow/report.md").read_bytes() == before
+
+
+def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> None:
+    def compare(*options: str, code: int = 0) -> str:
+        arguments = ("compare", "--quick", "--size", 16, "--processes", 1, "--backends", "numpy")
+        return xbackend(*arguments, *options, cwd=folder, code=code).stdout
+
+    report = folder / "reports/matpow/report.md"
+    assert "report: reports/matpow/report.md" in compare("--limit", "0.001", code=INCOMPLETE)  # there was none yet
+    empty = report.read_bytes()
+    compare()
+    measured = report.read_bytes()
+    assert measured != empty
+    said = compare("--limit", "0.001", code=INCOMPLETE)
+    assert "gave no time: the report that was in reports/matpow stays; xbackend report --run" in said
+    assert report.read_bytes() == measured
+    assert xbackend("runs", cwd=folder).stdout.count("complete") == 3  # none of the three is lost
 
 
 def test_run_compares_a_users_function(folder: Path) -> None:

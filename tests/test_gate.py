@@ -342,6 +342,23 @@ def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
     assert gate(tmp_path, "runs", "latest")[0] == 12
 
 
+def test_a_run_is_listed_as_being_measured_until_its_process_ends(store: Store, tmp_path: Path) -> None:
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[2])\n"
+        "from pathlib import Path; from store_helpers import begin; from xbackend.store.runs import Store\n"
+        "run = begin(Store(Path(sys.argv[1]))); print(run.name, flush=True); sys.stdin.read()"
+    )
+    helpers = str(Path(__file__).parent)
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", script, str(store.folder), helpers], **pipes) as other:  # type: ignore[call-overload]
+        name = other.stdout.readline().strip()
+        assert "being measured" in gate(tmp_path, "runs")[1]
+        assert "This run is being measured" in gate(tmp_path, "runs", name)[1]
+        other.kill()
+    assert "cut off" in gate(tmp_path, "runs")[1]
+    assert "This run was cut off" in gate(tmp_path, "runs", name)[1]
+
+
 def test_a_terminal_is_not_steered_by_what_is_stored(store: Store, tmp_path: Path) -> None:
     nasty = row(
         "a\x1b]0;x\x07\n| b", parameters={"s\u202eize": "\x1b[2J"}, processes=[process(1.0, i) for i in range(3)]

@@ -13,8 +13,10 @@ from xbackend import workloads
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import progress, table
 from xbackend.cli.machines import ready
-from xbackend.errors import UsageError
+from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, session
+from xbackend.store import results as schema
+from xbackend.store.results import Results
 from xbackend.store.runs import Store
 
 
@@ -55,16 +57,39 @@ def compare(options: argparse.Namespace) -> int:
             store=Store(options.store),
             on_progress=say,
         )
-        path = reports.write(results, options.reports / results.name, options.baseline)
+        said = _report(results, options)
     headers, rows = reports.summary_table(results, options.baseline)
     table(headers, rows)
     for warning in results.settings["warnings"]:
         print(f"warning: {warning}")
-    print(f"{results.settings['stopped']}; run {results.run}, report: {path}")
+    print(f"{results.settings['stopped']}; run {results.run}, {said}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = options.backends or options.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")
     return INCOMPLETE if any(m.status in bad for m in results.measurements) else DONE
+
+
+def _report(results: Results, options: argparse.Namespace) -> str:
+    """Write the report; where it is, in words. One that has times stays where all of today's attempts gave none."""
+    folder = options.reports / results.name
+    if not _has_times(results) and _has_times(_present(folder)):
+        return (
+            f"which gave no time: the report that was in {folder} stays; xbackend report --run {results.run} writes "
+            "one of this run"
+        )
+    return f"report: {reports.write(results, folder, options.baseline)}"
+
+
+def _has_times(results: Results | None) -> bool:
+    return results is not None and any(m.status == "ok" for m in results.measurements)
+
+
+def _present(folder: Path) -> Results | None:
+    """The results of the report that is in a folder, if they can be read."""
+    try:
+        return schema.load(folder / "results.json")
+    except StoreError:
+        return None
 
 
 def bench(options: argparse.Namespace) -> int:

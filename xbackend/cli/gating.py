@@ -33,17 +33,18 @@ def runs(options: argparse.Namespace) -> int:
 def _line(run: RunInfo) -> list[str]:
     if run.damaged:
         return [text.plain(run.name), "", "", "", "", f"damaged: {text.plain(run.damaged)}"]
-    state = "complete" if run.complete else "cut off"
+    state = "complete" if run.complete else "being measured" if run.running else "cut off"
     gave = f"{run.measurements} of {run.of}"
     return [*map(text.plain, (run.name, run.title, run.created)), gave, str(run.rounds), state]
 
 
 def _show(store: Store, name: str) -> int:
+    running = store.running(name)  # before it is read: one that ends meanwhile is complete
     results = store.load(name)
     headers, rows = reports.summary_table(results)
     table(headers, rows, title=text.plain(f"{results.run or results.name}, {results.created}"))
     if not results.complete:
-        print("This run was cut off: it has its finished processes only.")
+        print(f"This run {'is being measured' if running else 'was cut off'}: it has its finished processes only.")
     return DONE
 
 

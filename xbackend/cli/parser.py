@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,20 +29,23 @@ def _numbers(text: str) -> list[int]:
 
 
 def _positive(text: str) -> int:
-    (number,) = _numbers(text) if len(_names(text)) == 1 else (0,)
+    number = int(text) if text.isdecimal() else 0
     if not number:
-        raise argparse.ArgumentTypeError(f"{text!r} is not one whole number from 1 up")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return number
 
 
-def _minutes(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
-    return number
+def _duration(unit: str) -> Callable[[str], float]:
+    def read(text: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = 0.0
+        if not 0 < number < 1e6:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a number of {unit} above 0 and below a million")
+        return number
+
+    return read
 
 
 def _setting(text: str) -> tuple[str, Any]:
@@ -103,10 +107,13 @@ def _measuring(command: argparse.ArgumentParser) -> None:
         help=f"fresh processes for each candidate (default: {usual.processes}); with --thorough the fewest",
     )
     command.add_argument(
-        "--minutes", type=_minutes, metavar="N", help="begin no more processes when they would end later than that"
+        "--minutes",
+        type=_duration("minutes"),
+        metavar="N",
+        help="begin no more processes when they would end later than that",
     )
     command.add_argument(
-        "--limit", type=_positive, default=600, metavar="SECONDS",
+        "--limit", type=_duration("seconds"), default=600.0, metavar="SECONDS",
         help="end a process that takes longer for one candidate (default: 600)",
     )  # fmt: skip
     command.add_argument("--devices", type=_numbers, metavar="N,...", help="how many devices to spread over")

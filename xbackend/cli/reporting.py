@@ -32,12 +32,15 @@ def report(options: argparse.Namespace) -> int:
 
 
 def _of_run(options: argparse.Namespace) -> None:
-    results = Store(options.store).load(options.run)
+    store = Store(options.store)
+    running = store.running(options.run)
+    results = store.load(options.run)
     path = reports.write(
         results, options.reports / _folder(options.name or results.run or results.name), options.baseline
     )
     if not results.complete:
-        print("This run was cut off: the report is of its finished processes only.", file=sys.stderr)
+        state = "is being measured" if running else "was cut off"
+        print(f"This run {state}: the report is of its finished processes only.", file=sys.stderr)
     print(f"report: {path}")
 
 

@@ -113,12 +113,16 @@ def kept(
     """
     if store is not None:
         session.store = store.create(session.results(name, {**asked, **session.settings()}))
-    session.run()
-    results = session.results(name, {**asked, **session.settings()}, figures())
-    warnings = [*session.warnings, *_warnings(results)]
-    results = msgspec.structs.replace(results, settings={**results.settings, "warnings": warnings})
-    if session.store is not None:
-        session.store.finish(results)
+    try:
+        session.run()
+        results = session.results(name, {**asked, **session.settings()}, figures())
+        warnings = [*session.warnings, *_warnings(results)]
+        results = msgspec.structs.replace(results, settings={**results.settings, "warnings": warnings})
+        if session.store is not None:
+            session.store.finish(results)
+    finally:
+        if session.store is not None:
+            session.store.close()
     return results
 
 

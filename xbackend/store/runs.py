@@ -6,9 +6,9 @@
     run.record(measurement)                  # .../journal/0.jsonl: that process finished
     run.finish(results)                      # .../results.json, whole
 
-A run without ``results.json`` was cut off: it is made of its plan and its journal, and is never complete. A damaged
-file is renamed to ``<name>.damaged`` and stays in its run, which cannot be loaded from then on: no older run stands in
-for it.
+A run without ``results.json`` is being measured or was cut off: it is made of its plan and its journal, and is not
+complete. A damaged file is renamed to ``<name>.damaged`` and stays in its run, which cannot be loaded from then on: no
+older run stands in for it.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+import weakref
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.store import FOLDER, journal, recovery
+from xbackend.store import FOLDER, holding, journal, recovery
 from xbackend.store import results as schema
 from xbackend.store.results import Measurement, Results
 
@@ -40,13 +41,15 @@ _LATEST = re.compile(r"latest(?:~(\d{1,9}))?")
 class RunInfo:
     """A run in a list. ``damaged`` says what is, and is empty where nothing is; then the rest is not known.
 
-    ``measurements`` is how many gave a time, ``of`` how many were planned, ``rounds`` how many were measured.
+    ``measurements`` is how many gave a time, ``of`` how many were planned, ``rounds`` how many were measured;
+    ``running`` is whether somebody measures it now; a run that is neither that nor ``complete`` was cut off.
     """
 
     name: str
     title: str = ""
     created: str = ""
     complete: bool = False
+    running: bool = False
     damaged: str = ""
     measurements: int = 0
     of: int = 0
@@ -58,6 +61,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        held = holding.hold(folder)
+        self._release = weakref.finalize(self, os.close, held) if held is not None else None
 
     @property
     def name(self) -> str:
@@ -80,7 +85,13 @@ class Run:
         """Write the results, whole; their path. Raises `StoreError`."""
         path = self.folder / RESULTS
         schema.save(msgspec.structs.replace(results, run=self.name), path)
+        self.close()
         return path
+
+    def close(self) -> None:
+        """Nobody measures it from now on: without results it was cut off. The end of the process does the same."""
+        if self._release is not None:
+            self._release()
 
 
 class Store:
@@ -103,6 +114,11 @@ class Store:
     def runs(self) -> list[RunInfo]:
         """All runs, the newest last, with those that were cut off or are damaged. Changes nothing."""
         return [self._information(name) for name in self.names()]
+
+    def running(self, name: str) -> bool:
+        """Whether somebody measures the run of this name (as for `load`) now. Raises `StoreError`."""
+        folder = self._named(name)
+        return folder is not None and holding.held(folder)
 
     def load(self, name: str) -> Results:
         """The results of a run.
@@ -207,6 +223,7 @@ class Store:
             title=results.name,
             created=results.created,
             complete=results.complete,
+            running=not results.complete and holding.held(folder),
             measurements=sum(m.status == "ok" for m in results.measurements),
             of=len(results.measurements),
             rounds=count,

@@ -1,0 +1,101 @@
+"""A ``g++`` for the tests, which has the headers of Theano's, Aesara's and PyTensor's modules compiled once.
+
+The frameworks compile a module for every op and dtype, some three thousand in a run of all tests, and half of the time
+of each is the reading of Python's and NumPy's headers. This script passes everything on to the real compiler, with the
+same options; for a module it puts in front a header that was compiled with just those options (GCC's own manual: Using
+Precompiled Headers). GCC takes it only where that makes no difference, and reads the header itself otherwise.
+
+Only the tests have it: it comes first in their ``PATH``. What the benchmarks time is the frameworks' own compiling.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from pathlib import Path
+
+# What the modules include first, in their order; the second is called by the framework's name.
+HEADER = """#include <Python.h>
+#include <iostream>
+#if __has_include("theano_mod_helper.h")
+#include "theano_mod_helper.h"
+#elif __has_include("aesara_mod_helper.h")
+#include "aesara_mod_helper.h"
+#elif __has_include("pytensor_mod_helper.h")
+#include "pytensor_mod_helper.h"
+#endif
+#include <math.h>
+#include <numpy/arrayobject.h>
+#include <numpy/arrayscalars.h>
+#include <algorithm>
+#include <vector>
+"""
+NAME, REAL = "module.h", "compiler"
+
+
+def install(folder: Path) -> None:
+    """Put a ``g++`` into a folder, which passes on to the one that is in the ``PATH``; nothing where there is none."""
+    import shutil
+
+    real = shutil.which("g++")
+    if real is None:
+        return
+    (folder / REAL).write_text(real)
+    script = folder / "g++"
+    # -I -S: it starts in a hundredth of a second, and imports nothing from where it is called.
+    script.write_text(f"#!{sys.executable} -IS\n{Path(__file__).read_text()}")
+    script.chmod(0o755)
+
+
+def options(arguments: list[str]) -> list[str]:
+    """Those that a precompiled header depends on: all but the sources, the output and what is for the linker."""
+    kept, previous = [], ""
+    for argument in arguments:
+        linked = argument == "-shared" or argument.startswith(("-l", "-L", "-Wl,"))
+        if not linked and not argument.endswith(".cpp") and "-o" not in (argument, previous):
+            kept.append(argument)
+        previous = argument
+    return kept
+
+
+def header(compiler: str, folder: Path, arguments: list[str]) -> Path | None:
+    """The header for these arguments, compiled at its second use; `None` before, and where it cannot be compiled."""
+    wanted = options(arguments)
+    own = folder / hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:16]
+    try:
+        own.mkdir()
+        return None  # most options are used again, and compiling the header takes as long as two modules
+    except FileExistsError:
+        pass
+    import subprocess
+    import tempfile
+
+    found, failed = own / NAME, own / "failed"
+    if failed.exists():
+        return None
+    if not found.exists():
+        with tempfile.TemporaryDirectory(dir=own) as made:
+            source = Path(made) / NAME
+            source.write_text(HEADER)
+            command = [compiler, *wanted, "-x", "c++-header", str(source), "-o", f"{source}.gch"]
+            if subprocess.run(command, capture_output=True, check=False).returncode:
+                failed.touch()
+                return None
+            os.replace(f"{source}.gch", f"{found}.gch")  # before the header, whose presence says that it is there
+            os.replace(source, found)
+    return found
+
+
+def main(folder: Path, arguments: list[str]) -> None:
+    """Become the compiler."""
+    compiler = (folder / REAL).read_text()
+    if any(os.path.basename(argument) == "mod.cpp" for argument in arguments):
+        found = header(compiler, folder, arguments)
+        if found is not None:
+            arguments = ["-include", str(found), *arguments]
+    os.execv(compiler, [compiler, *arguments])
+
+
+if __name__ == "__main__":
+    main(Path(__file__).resolve().parent, sys.argv[1:])
