@@ -41,6 +41,8 @@ def install(folder: Path) -> None:
     real = shutil.which("g++")
     if real is None:
         return
+    if (Path(real).parent / REAL).exists():
+        real = (Path(real).parent / REAL).read_text()  # it is one of these itself
     (folder / REAL).write_text(real)
     script = folder / "g++"
     # -I -S: it starts in a hundredth of a second, and imports nothing from where it is called.
