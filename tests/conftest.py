@@ -23,15 +23,17 @@ settings.load_profile("xbackend")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Ctrl-C means something in the tests: a job in the background is started with it ignored, and so would be all that
-    it starts. And the C++ compiler has its headers compiled, for all processes of ``pytest -n``."""
+    """Signals mean something in the tests: a job in the background is started with Ctrl-C ignored, one of ``nohup`` with
+    the end of its terminal, and so would be all that they start. And the C++ compiler has its headers compiled, for all
+    processes of ``pytest -n``."""
     if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="xbackend-tests-")
         config.add_cleanup(folder.cleanup)
         precompiled.install(Path(folder.name))
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
-    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, usual)
 
 
 def group(nodeid: str) -> str:
