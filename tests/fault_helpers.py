@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -88,10 +89,15 @@ def left_over(commands: list[Command], patience: float = PATIENCE) -> list[str]:
     end = time.monotonic() + patience
     while (rest := [line for mark, line in marked() if mark in marks]) and time.monotonic() < end:
         time.sleep(0.05)
-    for line in rest:
+    end_all(rest)
+    return rest
+
+
+def end_all(lines: Iterable[str]) -> None:
+    """End the processes of these lines of `marked`."""
+    for line in lines:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(line.partition(":")[0]), signal.SIGKILL)
-    return rest
 
 
 def planted(folder: Path) -> Path:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_helpers import Command, left_over, planted
+from fault_helpers import Command, end_all, left_over, marked, planted
 
 from xbackend import environments, report
 from xbackend.store import journal
@@ -36,6 +36,14 @@ ORDER = ("before the run", "cut off without a process", "cut off with some", "co
 def made() -> None:
     """What is measured here runs in the locked environment, which is there."""
     environments.sync("numpy")
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """What a test that fails leaves is ended all the same."""
+    before = {line for _, line in marked()}
+    yield
+    end_all(line for _, line in marked() if line not in before)
 
 
 @pytest.fixture
