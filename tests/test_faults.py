@@ -299,8 +299,8 @@ def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
 
 # --- the disk ----------------------------------------------------------------------------------------------------
 
-# Bytes that a file may have, and what is there then: nothing, some rounds, a process, a run without its report. With 2000
-# the worker fails, which is a result: whether that takes more than 2000 depends on how much there is to warn of.
+# Bytes that a file may have, and what is there then: nothing, some rounds, a process, a run without its report. With
+# 2000 the worker fails, which is a result: whether that takes more than 2000 depends on how much there is to warn of.
 FULL = {1_000: ORDER[:1], 2_000: ORDER[1::2], 4_000: ORDER[1:2], 20_000: ORDER[2:3], 30_000: ORDER[3:]}
 
 
