@@ -15,35 +15,37 @@ if sys.platform != "win32":
 
 
 def hold(folder: Path) -> int | None:
-    """Lock a folder; the file descriptor that releases it when it is closed, `None` where that cannot be."""
-    if sys.platform == "win32":
-        return None
-    try:
-        descriptor = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)  # waits for nobody but `held`, which has it for a moment
-    except OSError:
-        os.close(descriptor)
-        return None
-    return descriptor
+    """Lock a folder; the file descriptor that releases it when it is closed, `None` where that cannot be.
+
+    It waits for nobody but `held`, which has the lock for a moment.
+    """
+    return _locked(folder, wait=True)
 
 
 def held(folder: Path) -> bool:
     """Whether a process, this one or another, holds the folder."""
+    try:
+        descriptor = _locked(folder, wait=False)
+    except BlockingIOError:
+        return True
+    if descriptor is not None:
+        os.close(descriptor)
+    return False
+
+
+def _locked(folder: Path, wait: bool) -> int | None:
+    """A descriptor with the lock: alone, or without waiting with others who only look. Raises `BlockingIOError`."""
     if sys.platform == "win32":
-        return False
+        return None
     try:
         descriptor = os.open(folder, os.O_RDONLY)
     except OSError:
-        return False
+        return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
         os.close(descriptor)
-    return False
+        if isinstance(error, BlockingIOError):
+            raise
+        return None
+    return descriptor

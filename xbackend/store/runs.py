@@ -85,7 +85,6 @@ class Run:
         """Write the results, whole; their path. Raises `StoreError`."""
         path = self.folder / RESULTS
         schema.save(msgspec.structs.replace(results, run=self.name), path)
-        self.close()
         return path
 
     def close(self) -> None:
