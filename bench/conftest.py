@@ -230,35 +230,37 @@ def collected(
 
 
 @pytest.fixture
-def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], None]:
-    """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end.
+def note(request: pytest.FixtureRequest, benchmark: Any) -> Callable[[Figure], float]:
+    """Puts a figure beside the benchmark, so that saved runs hold it, and on the list at the end; its value.
 
     One that was not measured, or is no number, fails its test; one that is not reached does not.
     """
     figures: list[dict[str, Any]] = []
 
-    def noted(figure: Figure) -> None:
+    def noted(figure: Figure) -> float:
         if figure.value is None:
             pytest.fail(f"{figure.name} of {figure.subject} was not measured: {figure.reason}", pytrace=False)
         assert math.isfinite(figure.value), figure
         figures.append({**msgspec.to_builtins(figure), "reached": figure.reached})
         benchmark.extra_info["figures"] = figures
         request.config.stash[FIGURES].append(figure)
+        return figure.value
 
     return noted
 
 
 @pytest.fixture
-def replay_part(collected: dict[str, targets.Collected], replay: Any, note: Any) -> Callable[[str, str], None]:
-    """Our seconds of a part as the benchmark, its figure beside them."""
+def replay_part(collected: dict[str, targets.Collected], replay: Any, note: Any) -> Callable[[str, str], float]:
+    """Our seconds of a part as the benchmark, its figure beside them; the value of that."""
 
-    def feed(part: str, backend: str) -> None:
+    def feed(part: str, backend: str) -> float:
         one = collected[backend]
         if part in one.reasons:
             pytest.fail(f"{part} on {backend} was not measured: {one.reasons[part]}", pytrace=False)
-        note(targets.figure(part, one))
+        value: float = note(targets.figure(part, one))
         rounds = [seconds for found in one.found[part] for seconds in found["ours"]]
         replay(rounds, one.found[part][0].get("iterations", [1])[0])
+        return value
 
     return feed
 

@@ -28,5 +28,5 @@ def seconds(request: pytest.FixtureRequest, choices: Any, say: Any) -> float:
 
 def test_compare_quick(seconds: float, note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "quick comparison of all backends"
-    note(targets.quick_comparison(seconds, MODES["quick"].processes, 1))
+    assert note(targets.quick_comparison(seconds, MODES["quick"].processes, 1)) > 0
     replay([seconds])

@@ -14,4 +14,5 @@ def test_import(note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "import"
     ours, bare = targets.import_seconds()
     note(targets.import_figure(ours, bare))
+    assert min(ours) > 0 and min(bare) > 0
     replay(ours)

@@ -37,7 +37,7 @@ def test_two_devices_against_one(backend: str, ask: Any, note: Any, replay: Any,
     benchmark.group = "placement: 128x128, n=100 on two devices"
     limit = next(targets.TWO_LIMITS[p] for p in registry.get(backend).packages if p in targets.TWO_LIMITS)
     found = ask(backend, "two devices")
-    note(targets.speedup(backend, found, limit))
+    assert note(targets.speedup(backend, found, limit)) > 0
     replay(found["two"], found["iterations"][0])
 
 
@@ -45,7 +45,7 @@ def test_two_devices_against_one(backend: str, ask: Any, note: Any, replay: Any,
 def test_two_devices_against_the_same_by_hand(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
     benchmark.group = "placement: A^10 + B^10 at 1024x1024 on two devices"
     found = ask(backend, "by hand")
-    note(targets.hand(backend, found))
+    assert note(targets.hand(backend, found)) > 0
     replay(found["ours"], found["iterations"][0])
 
 
@@ -55,6 +55,7 @@ def test_stages(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) 
     few, many = ask(backend, "stage"), ask(backend, "many stages")
     for figure in targets.stage(backend, few), targets.stage(backend, many), targets.growth(backend, few, many):
         note(figure)
+    assert (few["transfers"], many["transfers"]) == (few["stages"] - 1, many["stages"] - 1)
     replay(many["ours"], many["iterations"][0])
 
 

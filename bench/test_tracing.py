@@ -22,5 +22,5 @@ def test_tracing(nodes: int, seconds: Any, note: Any, benchmark: Any, replay: An
     """With 20 000 nodes the figure is how much longer that takes than 10 000."""
     benchmark.group = "tracing"
     which = [10_000, 20_000].index(nodes)
-    note(targets.tracing_figures(*seconds)[which])
+    assert note(targets.tracing_figures(*seconds)[which]) > 0
     replay(seconds[which])
