@@ -131,7 +131,7 @@ def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
 def test_the_time_given_ends_a_session_after_a_whole_block() -> None:
     done = measured(Here(), ("numpy", "pytensor"), Extent(5, seconds=1e-9))
     assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [1, 1, 1]
-    assert "was used up after 1 processes" in done.stopped
+    assert "was used up after 1 process each" in done.stopped
     assert any("too few for a verdict: give more --minutes" in warning for warning in done.warnings)
 
 

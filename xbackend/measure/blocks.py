@@ -20,6 +20,7 @@ from xbackend.measure import machine, statistics
 from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, bind, pair, process
 from xbackend.measure.extent import Extent
 from xbackend.measure.loop import Effort
+from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.store.results import Figure, Pair, Process, Results
 from xbackend.store.runs import Run
@@ -168,7 +169,8 @@ class Session:
         self.stopped = self.extent.reached(self.blocks, self.seconds, self._estimate(order) or 0.0, width)
         if self.stopped and self.blocks < statistics.FEWEST <= self.extent.processes:
             self.warnings.append(
-                f"the time given was used up after {self.blocks} processes each, too few for a verdict: give more "
+                f"the time given was used up after {counted(self.blocks, 'process', 'processes')} each, too few for a "
+                "verdict: give more "
                 "--minutes, or measure fewer backends or sizes"
             )
 

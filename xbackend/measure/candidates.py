@@ -13,6 +13,7 @@ from xbackend.backends.base import Backend
 from xbackend.devices import DeviceMap
 from xbackend.errors import DeviceUnavailable
 from xbackend.measure import matrix
+from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker
 from xbackend.program.program import Program
 from xbackend.program.tracing import trace
@@ -65,7 +66,7 @@ class Group:
     def label(self) -> str:
         """As in ``pytensor (pytensor==2.38.3) with 2 devices, again``."""
         name = matrix.label(self.backend, self.environment)
-        return f"{name} with {matrix.counted(self.devices)}{', again' if self.again else ''}"
+        return f"{name} with {counted(self.devices, 'device')}{', again' if self.again else ''}"
 
 
 @dataclass(eq=False)
@@ -98,7 +99,7 @@ class Candidate:
     @property
     def label(self) -> str:
         name = matrix.label(self.backend, self.environment)
-        return f"{self.task.label} | {name} | {matrix.counted(self.devices)}{' | again' if self.again else ''}"
+        return f"{self.task.label} | {name} | {counted(self.devices, 'device')}{' | again' if self.again else ''}"
 
     def is_called(self, name: str | None) -> bool:
         """Whether this is the name of its backend, of its environment, or of both as in its label."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from xbackend.errors import ArgumentError
 from xbackend.measure.loop import Effort
+from xbackend.measure.wording import counted
 
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 60.0  # minutes, where --thorough is given no other time
@@ -31,13 +32,14 @@ class Extent:
 
         ``seconds`` have passed, the next block is expected to take ``next_block``; ``width`` is the widest so far.
         """
+        each = f"{counted(blocks, 'process', 'processes')} each"
         if blocks >= self.processes:
             if self.width is None or width is None:
-                return f"{blocks} processes each, as planned"
+                return f"{each}, as planned"
             if width <= self.width:
-                return f"every time is known to {self.width:.0%} after {blocks} processes each"
+                return f"every time is known to {self.width:.0%} after {each}"
         if self.seconds is not None and seconds + next_block > self.seconds:
-            return f"the time given, {self.seconds / 60:g} minutes, was used up after {blocks} processes each"
+            return f"the time given, {self.seconds / 60:g} minutes, was used up after {each}"
         return ""
 
 

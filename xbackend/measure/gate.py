@@ -18,6 +18,7 @@ from statistics import median
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, statistics
 from xbackend.measure.statistics import Ratio, Verdict
+from xbackend.measure.wording import counted
 from xbackend.store.recovery import Key, key
 from xbackend.store.results import Measurement, Results
 
@@ -114,7 +115,7 @@ def judge(base: Results, head: Results, limits: Sequence[Limit]) -> Judgement:
 def label(row: Measurement) -> str:
     """As in ``matpow size=512 n=10 | numpy | 1 device``."""
     name = matrix.label(row.backend, row.environment)
-    return f"{matrix.described(row.workload, row.parameters)} | {name} | {matrix.counted(row.devices)}"
+    return f"{matrix.described(row.workload, row.parameters)} | {name} | {counted(row.devices, 'device')}"
 
 
 def _timed(row: Measurement) -> bool:

@@ -55,11 +55,6 @@ def described(workload: str, parameters: Mapping[str, Any]) -> str:
     return " ".join([workload, *(f"{name}={value}" for name, value in parameters.items())])
 
 
-def counted(devices: int) -> str:
-    """As in ``2 devices``."""
-    return f"{devices} device{'' if devices == 1 else 's'}"
-
-
 def names(backend: str, environment: str) -> list[str]:
     """What a reader may call it by: the backend, the environment, or both as in its label."""
     return [backend, *([environment, label(backend, environment)] if environment else [])]

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from xbackend.errors import UsageError
 from xbackend.measure.statistics import Ratio, Verdict, noise_floor, ratio
-from xbackend.report.text import as_float, counted, join, pairs, plain, value
+from xbackend.measure.wording import counted
+from xbackend.report.text import as_float, join, pairs, plain, value
 from xbackend.store.results import Measurement, Process, Results, key_of
 
 # The baseline where the reader names none: the oracle's backend, if it was measured.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from xbackend.errors import UsageError
 from xbackend.measure.statistics import Ratio, Verdict, noise_floor
+from xbackend.measure.wording import counted
 from xbackend.report import history_plots, text, versions
 from xbackend.report.blocks import (
     Block,
@@ -92,7 +93,7 @@ def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]
     there = list(dict.fromkeys(m.workload for run in runs for m in run.measurements))
     if workload is not None and workload not in there:
         words = f"there is {text.join(map(text.plain, there))}" if there else "nothing was measured"
-        raise UsageError(f"there is no workload {text.plain(workload)!r} in {text.counted(len(runs), 'run')}; {words}")
+        raise UsageError(f"there is no workload {text.plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
     for run in runs:
         place = run.machine.fingerprint, text.value(run.settings.get("threads"))
@@ -111,7 +112,7 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
         lines.setdefault((candidate.label, measurement.devices), []).append((each, candidate))
     parameters = text.pairs(first.parameters)
     threads = run.settings.get("threads")
-    place = f"{text.plain(run.machine.processor)}, {text.counted(run.machine.cores, 'core')}"
+    place = f"{text.plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
     return Series(
         title=text.plain(first.workload) + (f": {parameters}" if parameters else ""),
         workload=first.workload,
@@ -165,7 +166,7 @@ def build(
             last = each.title
         blocks.append(Heading(3, f"On {each.place}"))
         if history_plots.drawn(each):
-            words = f"{each.title} over {text.counted(len(each.runs), 'run')}, on {each.place}"
+            words = f"{each.title} over {counted(len(each.runs), 'run')}, on {each.place}"
             file = pictures.add("history", each.workload, history_plots.picture(each, words), number)
             blocks.append(Image(file, words))
         rows = [_row(line, point) for line in each.lines for point in line.points]
@@ -178,11 +179,11 @@ def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> lis
     blocks: list[Block] = []
     if damaged:
         names = text.join(text.plain(name) for name, _ in damaged)
-        words = f" {text.counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
+        words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
         blocks.append(Notice((Bold("Damaged."), f"{words}The reasons stand with the list of runs.")))
     cut_off = [_name(run) for run in runs if not run.complete]
     if cut_off:
-        words = f" {text.counted(len(cut_off), 'run')} did not finish: {text.join(cut_off)}."
+        words = f" {counted(len(cut_off), 'run')} did not finish: {text.join(cut_off)}."
         blocks.append(Notice((Bold("Incomplete."), words)))
     return blocks
 
@@ -206,14 +207,14 @@ def _summary(runs: Sequence[Results], found: Sequence[Series]) -> list[Block]:
     if not found:
         return [paragraph("No run holds a measurement.")]
     dates = [text.moment(run.created) for run in runs]
-    words = f"{text.counted(len(runs), 'run')}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
+    words = f"{counted(len(runs), 'run')}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
     newest = [line.points[-1].change for each in found for line in each.lines]
     compared_ones = [change for change in newest if change is not None]
     shown = changes(found)
     verdicts = [point.change.verdict for _, _, point in shown if point.change is not None]
     faster, slower = verdicts.count(Verdict.FASTER), verdicts.count(Verdict.SLOWER)
     outcome = (
-        f" Of {text.counted(len(compared_ones), 'candidate')} that can be compared with a run before, {slower} "
+        f" Of {counted(len(compared_ones), 'candidate')} that can be compared with a run before, {slower} "
         f"{'is' if slower == 1 else 'are'} shown to be slower in the newest run and {faster} to be faster."
         if compared_ones
         else " Nothing can be compared with a run before on the same machine."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.canvas import COLOURS, GREY, canvas
 from xbackend.report.plots import bar, drawable, tick_time
@@ -39,7 +40,7 @@ def picture(series: Series, title: str) -> bytes:
             lines = [line for line in series.lines if line.label == label]
             for line in lines:
                 colour = COLOURS[counts.index(line.devices) % len(COLOURS)]
-                handles[text.counted(line.devices, "device")] = _line(axes, line, places, colour)
+                handles[counted(line.devices, "device")] = _line(axes, line, places, colour)
             _marks(axes, lines, places)
             _time_axis(axes, [p for line in lines for p in line.points if _shown(p)])
             axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
 from xbackend.measure.statistics import FEWEST
+from xbackend.measure.wording import counted
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
 from xbackend.report.candidates import Group, label
@@ -74,7 +75,7 @@ def verdict(s: Scaling, cores: int) -> str:
 
 
 def _few(s: Scaling) -> str:
-    return f"only {text.counted(s.processes, 'process', 'processes')} there is no interval"
+    return f"only {counted(s.processes, 'process', 'processes')} there is no interval"
 
 
 def _why(s: Scaling, cores: int, result: str) -> str:
@@ -176,7 +177,7 @@ def sections(results: Results, groups: Sequence[Group], pictures: Pictures) -> l
 
 
 def _name(s: Scaling) -> str:
-    return f"{label(s.many)} on {text.counted(s.devices, 'device')}"
+    return f"{label(s.many)} on {counted(s.devices, 'device')}"
 
 
 def _table(found: Sequence[Scaling]) -> Table:
@@ -218,7 +219,7 @@ def _timelines(group: Group, own: Sequence[Scaling], pictures: Pictures) -> list
     for devices in sorted({s.devices for s in own}):
         drawn = timelines.timelines(group, devices)
         if drawn:
-            title = f"Timelines on {text.counted(devices, 'device')}: {group.label}"
+            title = f"Timelines on {counted(devices, 'device')}: {group.label}"
             file = pictures.add("timeline", group.workload, timelines.picture(drawn, title))
             blocks.append(Image(file, title))
     return blocks

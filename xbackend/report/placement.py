@@ -10,6 +10,7 @@ from dataclasses import replace
 import msgspec
 
 from xbackend.backends.placement import OpRecord, TransferRecord
+from xbackend.measure.wording import counted
 from xbackend.program.drawing import mermaid
 from xbackend.program.graph import Graph
 from xbackend.program.layered import svg
@@ -132,7 +133,7 @@ def _executed(
     for candidate, evidence in found:
         if evidence.graph is not None and evidence.graph.sound:
             m = candidate.measurement
-            titled = replace(evidence.graph, title=text.counted(m.devices, "device"))
+            titled = replace(evidence.graph, title=counted(m.devices, "device"))
             backends.setdefault(candidate.label, {})[m.devices] = titled
         elif evidence.graph is not None:
             return [paragraph(f"The drawing of {candidate.name} is damaged.")]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from xbackend.measure.statistics import FEWEST, Ratio, Verdict, drift
+from xbackend.measure.wording import counted
 from xbackend.report import text, versions
 from xbackend.report.blocks import Block, Bold, Inline, Link, Notice, Table, bullets, paragraph, table, terms
 from xbackend.report.candidates import LEVEL, Candidate, Group
@@ -113,7 +114,7 @@ def _reason(group: Group) -> str:
         return "nothing else gave a time"
     if any(found is None or found.verdict is Verdict.UNKNOWN for _, found in group.against_first):
         fewest = min(len(c.medians) for c in group.ranked)
-        return f"there are candidates with only {text.counted(fewest, 'process', 'processes')}: {MORE_PROCESSES}"
+        return f"there are candidates with only {counted(fewest, 'process', 'processes')}: {MORE_PROCESSES}"
     return "the fastest are not told apart"
 
 
@@ -184,11 +185,11 @@ def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
     doubts = sum(len(notes(g)) for g in groups)
     if doubts:
         they = "stands below its table" if doubts == 1 else "stand below the tables"
-        said.append([Bold("Doubts"), f": {text.counted(doubts, 'warning')} {they}."])
+        said.append([Bold("Doubts"), f": {counted(doubts, 'warning')} {they}."])
     said += [[Bold("Warning"), f": {text.plain(warning)}."] for warning in _warnings(results)]
     bad = Counter(f"{Candidate(m).name} ({text.plain(m.status)})" for m in results.measurements if m.status != "ok")
     if bad:
-        part = f": {bad.total()} of {text.counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
+        part = f": {bad.total()} of {counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
         said.append([Bold("Not measured"), part, Link("why", f"#{anchor(NOT_MEASURED)}"), "."])
     return said
 
@@ -211,7 +212,7 @@ def _floor(results: Results, groups: Sequence[Group]) -> str:
     of = "" if len(percents) == 1 else " in the same workload with the same parameters"
     return (
         f"noise {floor}, the most by which a candidate differed from itself{of} "
-        f"({text.counted(len(results.pairs), 'A/A pair')}): what is closer reads \N{LEFT DOUBLE QUOTATION MARK}"
+        f"({counted(len(results.pairs), 'A/A pair')}): what is closer reads \N{LEFT DOUBLE QUOTATION MARK}"
         f"{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
     )
 
@@ -226,7 +227,7 @@ def _on_what(results: Results) -> list[list[Inline]]:
     return [
         [
             Bold("On"),
-            f": {text.plain(machine.processor)}, {text.counted(machine.cores, 'core')}, "
+            f": {text.plain(machine.processor)}, {counted(machine.cores, 'core')}, "
             f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {text.plain(machine.system)}{with_threads}.",
         ],
         [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {text.plain(results.xbackend)}."],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.blocks import Table, table
 from xbackend.report.candidates import LEVEL, PHASES, Candidate, Group, label
@@ -137,4 +138,4 @@ def not_ok(measurements: Sequence[Measurement]) -> Table | None:
 
 def _finished(measurement: Measurement) -> str:
     count = len(Candidate(measurement).processes)
-    return f" ({text.counted(count, 'finished process', 'finished processes')} not counted)" if count else ""
+    return f" ({counted(count, 'finished process', 'finished processes')} not counted)" if count else ""

@@ -102,11 +102,6 @@ def size(value: int) -> str:
     return f"{number(length / 1024**power)} {units[power]}" if power else f"{value} B"
 
 
-def counted(count: int, singular: str, plural: str = "") -> str:
-    """A count with its noun: ``1 process``, ``3 processes``."""
-    return f"{count} {singular if count == 1 else plural or singular + 's'}"
-
-
 def threads(found: Any) -> str:
     """A setting of threads with its noun."""
     return f"{value(found)} {'thread' if found == 1 else 'threads'}"
