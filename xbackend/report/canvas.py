@@ -62,6 +62,12 @@ def canvas(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], b
 
 
 def _tidy(svg: str) -> bytes:
-    """Without the type declaration and the metadata, which name addresses that a viewer might fetch."""
+    """Without the type declaration and the metadata, which name addresses that a viewer might fetch, and with names
+    that depend on nothing but what is drawn."""
     svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
+    # Matplotlib names a clip path by a hash of its place, to the last bit, which the layout does not always give alike.
+    for number, name in enumerate(re.findall(r'<clipPath id="(p[0-9a-f]+)">', svg)):
+        svg = svg.replace(f'<clipPath id="{name}">', f'<clipPath id="clip{number}">').replace(
+            f"url(#{name})", f"url(#clip{number})"
+        )
     return re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL).encode()
