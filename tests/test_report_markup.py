@@ -189,6 +189,6 @@ def test_units_of_time_and_size() -> None:
 def test_names_in_a_picture_do_not_depend_on_the_last_bit_of_a_place() -> None:
     from xbackend.report.canvas import _tidy
 
-    drawn = '<g clip-path="url(#p{0})"/><g clip-path="url(#p{1})"/><clipPath id="p{0}"></clipPath><clipPath id="p{1}"></clipPath>'
+    drawn = "".join(f'<g clip-path="url(#p{{{n}}})"/><clipPath id="p{{{n}}}"></clipPath>' for n in range(2))
     assert _tidy(drawn.format("73e2c7a211", "dcfd873e38")) == _tidy(drawn.format("b2cd10e1b1", "b83188d9a7"))
     assert _tidy(drawn.format("73e2c7a211", "dcfd873e38")).count(b"url(#clip1)") == 1
