@@ -343,6 +343,7 @@ def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
 
 
 def test_a_run_is_listed_as_being_measured_until_its_process_ends(store: Store, tmp_path: Path) -> None:
+    base = finished(store)
     script = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
         "from pathlib import Path; from store_helpers import begin; from xbackend.store.runs import Store\n"
@@ -354,7 +355,11 @@ def test_a_run_is_listed_as_being_measured_until_its_process_ends(store: Store, 
         name = other.stdout.readline().strip()
         assert "being measured" in gate(tmp_path, "runs")[1]
         assert "This run is being measured" in gate(tmp_path, "runs", name)[1]
+        code, output = gate(tmp_path, "gate", base.name, name)
+        assert code == 11 and f"HEAD ({name}) is being measured" in output and "cut off" not in output, output
         other.kill()
+    code, output = gate(tmp_path, "gate", base.name, name)
+    assert code == 11 and f"HEAD ({name}) was cut off" in output, output
     assert "cut off" in gate(tmp_path, "runs")[1]
     assert "This run was cut off" in gate(tmp_path, "runs", name)[1]
 

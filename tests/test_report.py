@@ -294,11 +294,11 @@ def test_the_headline_counts_the_wins() -> None:
 
 
 def test_an_incomplete_run_says_so_first() -> None:
-    reason = "not measured: the run was cut off before"
+    reason = "not measured: the run did not come to it"
     cut = [measured("a", [1.0, 1.1]), measured("b", [], status="missing", reason=reason)]
     source = markdown_of(of(*cut, complete=False, settings={"processes": 5}))
     assert source.split("\n\n")[1].startswith(
-        "> **This run is incomplete.** It was cut off before all that was planned"
+        "> **This run is incomplete.** It was cut off, or was still being measured, before all that was planned"
     )
     assert "Candidates have 2 processes; 5 each were planned." in source.split("\n\n")[1]
     assert [r for r in rows_of(source) if r[0] == "b" and r[-1] == "missing"]

@@ -17,7 +17,7 @@ from store_helpers import begin, cut_off, finished, process, results, rounds, ro
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.store import journal
 from xbackend.store import results as schema
-from xbackend.store.recovery import CUT_OFF
+from xbackend.store.recovery import NOT_COME_TO
 from xbackend.store.results import Pair, Results
 from xbackend.store.runs import Store
 
@@ -330,7 +330,7 @@ def test_a_run_cut_off_before_its_first_process_ended_measured_nothing(store: St
     run = begin(store)
     rounds(run, 1, [0.01, 0.02])
     found = store.load(run.name)
-    assert {(m.status, m.reason, len(m.processes)) for m in found.measurements} == {("missing", CUT_OFF, 0)}
+    assert {(m.status, m.reason, len(m.processes)) for m in found.measurements} == {("missing", NOT_COME_TO, 0)}
     assert not found.complete and store.runs()[0].rounds == 2
 
 

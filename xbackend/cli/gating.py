@@ -52,10 +52,12 @@ def gate(options: argparse.Namespace) -> int:
     """Judge a run by another one; the exit code is a `gates.Outcome`."""
     limits = [Limit.parse(one) for one in options.fail or [DEFAULT]]
     store = Store(options.store)
+    # Before they are read: one that ends meanwhile is complete.
+    running = [side for side, name in (("BASE", options.base), ("HEAD", options.head)) if store.running(name)]
     base, head = store.load(options.base), store.load(options.head)
     if base.run and base.run == head.run:
         raise UsageError(f"BASE and HEAD are both the run {base.run}: a run is not judged by itself")
-    found = gates.judge(base, head, limits)
+    found = gates.judge(base, head, limits, running)
     if found.rows:
         headers = ["measurement", "BASE", "HEAD", "ratio", "interval", "verdict", "gate"]
         table(headers, [_judged(row) for row in found.rows])

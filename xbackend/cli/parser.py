@@ -191,8 +191,9 @@ def _gating(commands: Any) -> None:
         description="Judge the run HEAD by the run BASE: the ratio of the medians over their processes, with its "
         "interval and the noise floor of both.",
         epilog="exit codes: 0 passed, 10 beyond a limit, 11 incomplete (HEAD lacks a measurement of BASE, or one of "
-        "them was cut off), 12 a run cannot be read (damaged files are set aside and named), 13 no measurement is in "
-        "both, 14 no verdict (different machines, threads or inputs, too few processes); 2 wrong command line",
+        "them was cut off or is still being measured), 12 a run cannot be read (damaged files are set aside and "
+        "named), 13 no measurement is in both, 14 no verdict (different machines, threads or inputs, too few "
+        "processes); 2 wrong command line",
     )
     command.set_defaults(handler="gating:gate")
     command.add_argument("base", metavar="BASE", help=_RUN)

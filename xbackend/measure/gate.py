@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from statistics import median
@@ -27,7 +27,7 @@ class Outcome(IntEnum):
     """What a gate found, as the exit code of its command; not those that pytest or argparse use, the worst first."""
 
     REGRESSION = 10  # something changed by more than the limit
-    INCOMPLETE = 11  # something that the baseline has was not measured, or a run was cut off
+    INCOMPLETE = 11  # something that the baseline has was not measured, or a run is not complete
     STORE = 12  # a run cannot be read: damaged, missing, of a newer version
     NOTHING = 13  # no measurement is in both
     NO_VERDICT = 14  # different machines, threads or inputs, or too few processes
@@ -84,11 +84,12 @@ class Judgement:
     notes: list[str] = field(default_factory=list)
 
 
-def judge(base: Results, head: Results, limits: Sequence[Limit]) -> Judgement:
+def judge(base: Results, head: Results, limits: Sequence[Limit], running: Collection[str] = ()) -> Judgement:
     """Judge a run by another one, the baseline.
 
     Measurements are the same by workload, parameters, backend, environment and devices. What the baseline did not
-    measure, and what only ``head`` has, is a note.
+    measure, and what only ``head`` has, is a note. ``running`` names those of ``"BASE"`` and ``"HEAD"`` that are being
+    measured: a run that is neither that nor complete was cut off.
 
     Raises:
         StoreError: a run has a measurement twice.
@@ -100,15 +101,18 @@ def judge(base: Results, head: Results, limits: Sequence[Limit]) -> Judgement:
     notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
     notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not _timed(r)]
     wanted = {at: row for at, row in theirs.items() if _timed(row)}
-    cut = [f"{name} ({run.run or run.name}) was cut off" for name, run in (("BASE", base), ("HEAD", head))
-           if not run.complete]  # fmt: skip
-    if not any(at in ours for at in wanted) and not cut:
+    partial = [
+        f"{name} ({run.run or run.name}) {'is being measured' if name in running else 'was cut off'}"
+        for name, run in (("BASE", base), ("HEAD", head))
+        if not run.complete
+    ]
+    if not any(at in ours for at in wanted) and not partial:
         return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
     rows = []
     for at, row in wanted.items():
         floor = max(statistics.noise_floor(run.pairs, row) for run in (base, head))
         rows.append(_row(row, ours.get(at), limits, floor))
-    outcome, reason = _overall(rows, cut)
+    outcome, reason = _overall(rows, partial)
     return Judgement(outcome, reason, rows, notes)
 
 
@@ -171,13 +175,13 @@ def _decision(medians: float, ratio: Ratio, limits: Sequence[Limit]) -> tuple[Ou
     return Outcome.PASSED, ""
 
 
-def _overall(rows: Sequence[Row], cut: Sequence[str]) -> tuple[Outcome, str]:
+def _overall(rows: Sequence[Row], partial: Sequence[str]) -> tuple[Outcome, str]:
     counts = Counter(row.outcome for row in rows)
     of_all = f"of {len(rows)} measurement{'' if len(rows) == 1 else 's'}"
     if counts[Outcome.REGRESSION]:
         return Outcome.REGRESSION, f"{counts[Outcome.REGRESSION]} {of_all} beyond the limit"
-    if cut:
-        return Outcome.INCOMPLETE, "; ".join(cut)
+    if partial:
+        return Outcome.INCOMPLETE, "; ".join(partial)
     if counts[Outcome.INCOMPLETE]:
         return Outcome.INCOMPLETE, f"{counts[Outcome.INCOMPLETE]} {of_all} of BASE not measured in HEAD"
     if counts[Outcome.NO_VERDICT]:

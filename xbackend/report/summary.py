@@ -63,8 +63,8 @@ def notices(results: Results) -> list[Block]:
         Notice(
             (
                 Bold("This run is incomplete."),
-                " It was cut off before all that was planned was measured. What follows is of the processes that "
-                f"finished.{had}{of} Measure again before concluding from it.",
+                " It was cut off, or was still being measured, before all that was planned was there. What follows is "
+                f"of the processes that finished.{had}{of} Measure again before concluding from it.",
             )
         )
     ]

@@ -12,7 +12,7 @@ from xbackend.errors import DamagedStore
 from xbackend.store import journal
 from xbackend.store.results import Measurement, Pair, Results, key_of
 
-CUT_OFF = "not measured: the run was cut off before"
+NOT_COME_TO = "not measured: the run did not come to it"
 
 Key = tuple[str, str, str, int, str]
 Half = Annotated[str, msgspec.Meta(pattern=r"^(|first|second)\Z")]
@@ -38,7 +38,7 @@ def key(row: Measurement | Pair) -> Key:
 def planned(plan: Results) -> Results:
     """A plan as results of nothing yet: not complete, each row missing with the reason."""
     rows = [
-        msgspec.structs.replace(row, status="missing", reason=CUT_OFF, processes=[], parity=None)
+        msgspec.structs.replace(row, status="missing", reason=NOT_COME_TO, processes=[], parity=None)
         for row in plan.measurements
     ]
     return msgspec.structs.replace(plan, measurements=rows, complete=False, order=[], pairs=[])
