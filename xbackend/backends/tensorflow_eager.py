@@ -7,7 +7,7 @@ those that TensorFlow's gradient registry put into the graph, the same that a `t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -190,22 +190,25 @@ class Replay:
     def _straight_line(self, run: Any, handle: Any) -> Callable[..., list[Value]]:
         """The steps as Python functions without a loop: for small arrays the loop would cost as much as an op.
 
-        Names and attributes are the functions' globals, ``v`` holds the slots. A function has few steps, because
-        TensorFlow asks Python at each call for the line that it is in, and that is counted from the function's start.
+        Names, attributes and constants are the functions' globals. A function has few steps, because TensorFlow asks
+        Python at each call for the line that it is in, and that is counted from the function's start. Where one is
+        enough, slots are its local variables; else ``v`` holds them.
         """
         names: dict[str, Any] = {"run": run, "handle": handle}
+        if len(self.steps) <= PART:
+            names |= {f"c{j}": self.slots[j] for j in self.constants}
+            local = [f"c{j}" if j in self.constants else f"v{j}" for j in range(len(self.slots))]
+            inputs = ", ".join(local[: len(self.lowering.program.inputs)])
+            lines = [f"def replay({inputs}):", *self._lines(range(len(self.steps)), local, names)]
+            exec("\n".join([*lines, f"    return [{', '.join(local[j] for j in self.outputs)}]"]), names)
+            whole: Callable[..., list[Value]] = names["replay"]
+            return whole
+        held = [f"v[{j}]" for j in range(len(self.slots))]
+        parts = []
         for begin in range(0, len(self.steps), PART):
-            lines = [f"def part{begin // PART}(v):"]
-            for k, step in enumerate(self.steps[begin : begin + PART], begin):
-                device, kind, inputs, attributes, count, first, last = step
-                names[f"a{k}"] = attributes
-                call = f"run(handle, {device!r}, {kind!r}, [{', '.join(f'v[{j}]' for j in inputs)}], a{k}, {count})"
-                made = ", ".join(f"v[{j}]" for j in range(first, first + count))
-                lines.append(f"    [{made}] = {call}" if made else f"    {call}")
-                if last:
-                    lines.append(f"    {' = '.join(f'v[{j}]' for j in last)} = None")
-            exec("\n".join(lines), names)
-        parts = [names[f"part{k}"] for k in range(-(-len(self.steps) // PART))]
+            end = min(begin + PART, len(self.steps))
+            exec("\n".join(["def part(v):", *self._lines(range(begin, end), held, names)]), names)
+            parts.append(names["part"])
         slots, count, outputs = self.slots, len(self.lowering.program.inputs), self.outputs
 
         def replay(*values: Value) -> list[Value]:
@@ -216,6 +219,18 @@ class Replay:
             return [v[j] for j in outputs]
 
         return replay
+
+    def _lines(self, steps: Iterable[int], slots: Sequence[str], names: dict[str, Any]) -> Iterator[str]:
+        """The source of some steps, with what each slot is called. Adds their attributes to the names."""
+        for k in steps:
+            device, kind, inputs, attributes, count, first, last = self.steps[k]
+            names[f"a{k}"] = attributes
+            given = ", ".join(slots[j] for j in inputs)
+            call = f"run(handle, {device!r}, {kind!r}, [{given}], a{k}, {count})"
+            made = ", ".join(slots[first : first + count])
+            yield f"    [{made}] = {call}" if made else f"    {call}"
+            if last:
+                yield f"    {' = '.join(slots[j] for j in last)} = None"
 
     def _with_prepared(self, observed: Observed) -> Observed:
         """What was computed here is on a device too."""
