@@ -10,6 +10,7 @@ from xbackend.cli.console import table
 from xbackend.errors import UsageError
 from xbackend.measure import gate as gates
 from xbackend.measure.gate import Limit, Row
+from xbackend.measure.wording import unfinished
 from xbackend.report import text
 from xbackend.store.runs import RunInfo, Store
 
@@ -44,7 +45,7 @@ def _show(store: Store, name: str) -> int:
     headers, rows = reports.summary_table(results)
     table(headers, rows, title=text.plain(f"{results.run or results.name}, {results.created}"))
     if not results.complete:
-        print(f"This run {'is being measured' if running else 'was cut off'}: it has its finished processes only.")
+        print(f"This run {unfinished(running)}: it has its finished processes only.")
     return DONE
 
 

@@ -11,6 +11,7 @@ from xbackend import report as reports
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import table
 from xbackend.errors import StoreError, UsageError
+from xbackend.measure.wording import unfinished
 from xbackend.report import text
 from xbackend.store import results as schema
 from xbackend.store.results import Results
@@ -39,8 +40,7 @@ def _of_run(options: argparse.Namespace) -> None:
         results, options.reports / _folder(options.name or results.run or results.name), options.baseline
     )
     if not results.complete:
-        state = "is being measured" if running else "was cut off"
-        print(f"This run {state}: the report is of its finished processes only.", file=sys.stderr)
+        print(f"This run {unfinished(running)}: the report is of its finished processes only.", file=sys.stderr)
     print(f"report: {path}")
 
 

@@ -170,8 +170,7 @@ class Session:
         if self.stopped and self.blocks < statistics.FEWEST <= self.extent.processes:
             self.warnings.append(
                 f"the time given was used up after {counted(self.blocks, 'process', 'processes')} each, too few for a "
-                "verdict: give more "
-                "--minutes, or measure fewer backends or sizes"
+                "verdict: give more --minutes, or measure fewer backends or sizes"
             )
 
     def _process(self, group: Group, waiting: list[Candidate]) -> None:

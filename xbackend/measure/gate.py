@@ -18,7 +18,7 @@ from statistics import median
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, statistics
 from xbackend.measure.statistics import Ratio, Verdict
-from xbackend.measure.wording import counted
+from xbackend.measure.wording import counted, unfinished
 from xbackend.store.recovery import Key, key
 from xbackend.store.results import Measurement, Results
 
@@ -102,7 +102,7 @@ def judge(base: Results, head: Results, limits: Sequence[Limit], running: Collec
     notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not _timed(r)]
     wanted = {at: row for at, row in theirs.items() if _timed(row)}
     partial = [
-        f"{name} ({run.run or run.name}) {'is being measured' if name in running else 'was cut off'}"
+        f"{name} ({run.run or run.name}) {unfinished(name in running)}"
         for name, run in (("BASE", base), ("HEAD", head))
         if not run.complete
     ]
@@ -177,7 +177,7 @@ def _decision(medians: float, ratio: Ratio, limits: Sequence[Limit]) -> tuple[Ou
 
 def _overall(rows: Sequence[Row], partial: Sequence[str]) -> tuple[Outcome, str]:
     counts = Counter(row.outcome for row in rows)
-    of_all = f"of {len(rows)} measurement{'' if len(rows) == 1 else 's'}"
+    of_all = f"of {counted(len(rows), 'measurement')}"
     if counts[Outcome.REGRESSION]:
         return Outcome.REGRESSION, f"{counts[Outcome.REGRESSION]} {of_all} beyond the limit"
     if partial:
