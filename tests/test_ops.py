@@ -349,8 +349,14 @@ def test_nan_infinities_and_arrays_of_nothing_give_no_warning(numpy_backend: Bac
     def function(x: Any) -> Any:
         return x / 0.0, xb.log(x - 1.0), xb.mean(x[:0]), xb.astype(x, xb.int64), x * 1e300 * 1e300, xb.full(2, 1e300)
 
-    numpy_backend.compile(function, x)(x)
-    numpy_backend.compile(lambda x: x * 1e300, x.astype(np.float32))(x.astype(np.float32))
+    quotient, logarithm, mean, _, product, _ = numpy_backend.compile(function, x)(x)
+    np.testing.assert_array_equal(quotient, [np.nan, np.inf, np.nan])
+    np.testing.assert_array_equal(logarithm, [np.nan, np.inf, np.nan])
+    np.testing.assert_array_equal(product, [np.nan, np.inf, 0.0])
+    assert np.isnan(mean)
+    single = x.astype(np.float32)
+    wide = numpy_backend.compile(lambda x: x * 1e300, single)(single)
+    assert wide.shape == x.shape and np.isnan(wide[0]) and np.isinf(wide[1])
 
 
 def test_functions_made_of_others_are_numpys(numpy_backend: Backend) -> None:
