@@ -11,6 +11,8 @@ from typing import Any
 
 import precompiled
 import pytest
+import system_needs
+import tiers
 from hypothesis import HealthCheck, settings
 
 from xbackend.backends import registry
@@ -20,6 +22,14 @@ settings.register_profile(
     "xbackend", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 settings.load_profile("xbackend")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--tier", choices=tiers.TIERS, default="standard", help="which tests: see tests/tiers.py")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    return f"tier: {config.getoption('--tier')} (of {', '.join(tiers.TIERS)})"
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -34,6 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)
+    for mark in (
+        "tier(name): the lowest tier that runs it",
+        "parent_decides: refused before a backend is asked",
+        "one_each(number, count): one of so many tests that each backend runs one of",
+        "needs(name, ...): a backend that it runs, or 'browser', where its parameters do not say so",
+    ):
+        config.addinivalue_line("markers", mark)
 
 
 def group(nodeid: str) -> str:
@@ -48,8 +65,10 @@ def group(nodeid: str) -> str:
     return f"{file} {max(found, key=len)}" if file.endswith("test_examples.py") and found else file
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The later backends of the registry first: they compile for longest, and nothing should wait for them."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The tests of the tier, the later backends of the registry first: they compile for longest."""
+    tiers.select(config, items)
+    system_needs.leave_out(items)
     names = list(registry.names())
 
     def rank(item: pytest.Item) -> int:
@@ -69,3 +88,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False  # our own order, not by the number of tests
     return ByGroup(config, log)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """The last line says what was not tested."""
+    if not hasattr(config, "workerinput"):
+        said = system_needs.not_tested(config)
+        if said:
+            print(f"\n{said}")

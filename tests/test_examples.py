@@ -36,6 +36,7 @@ def name(request: pytest.FixtureRequest) -> str:
     return chosen
 
 
+@pytest.mark.one_each(0, 7)
 def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
     output = run_example("p1_name_devices.py", name)
     assert f"{name}: pinned [[22.0, 28.0], [49.0, 64.0]]" in output
@@ -46,6 +47,7 @@ def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
     assert "return a @ b" in (EXAMPLES / "p1_name_devices.py").read_text().splitlines()[int(refused[1]) - 1]
 
 
+@pytest.mark.one_each(1, 7)
 def test_p2_two_products_on_two_devices(name: str) -> None:
     output = run_example("p2_two_devices.py", name)
     assert f"{name}: total [[44.0, 56.0], [98.0, 128.0]]" in output
@@ -54,11 +56,13 @@ def test_p2_two_products_on_two_devices(name: str) -> None:
     assert re.search(r"^transfer cpu:1 -> cpu:0: 16 bytes \(crossing\)$", output, re.MULTILINE), output
 
 
+@pytest.mark.one_each(2, 7)
 def test_p3_one_device_against_two(name: str) -> None:
     output = run_example("p3_one_against_two.py", "--size", "64", name)
     assert re.search(rf"^{name}: one device \d+\.\d ms, two \d+\.\d ms, speed-up \d+\.\d\d$", output, re.MULTILINE)
 
 
+@pytest.mark.one_each(3, 7)
 def test_p4_shared_variable_on_one_device_function_on_another(name: str) -> None:
     output = run_example("p4_shared_variable.py", name)
     assert f"{name}: doubled [2.0, 4.0, 6.0]" in output
@@ -82,6 +86,7 @@ def two_layer_losses(steps: int = 20, rate: float = 0.1) -> tuple[float, ...]:
     return tuple(losses)
 
 
+@pytest.mark.one_each(5, 7)
 def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
     output = run_example("p5_model_parallel.py", name)
     printed = re.search(rf"^{name}: losses (.*)$", output, re.MULTILINE)
@@ -90,6 +95,7 @@ def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
     assert f"{name}: one device and two agree" in output
 
 
+@pytest.mark.one_each(4, 7)
 def test_p6_rows_spread_over_three_devices(name: str) -> None:
     output = run_example("p6_in_graph_replication.py", name)
     assert f"{name}: rows [[9.0], [21.0], [33.0], [45.0]]" in output
@@ -97,6 +103,7 @@ def test_p6_rows_spread_over_three_devices(name: str) -> None:
     assert records(output, "concat") == [("cpu:0", "cpu:0")]
 
 
+@pytest.mark.one_each(6, 7)
 def test_p11_data_and_model_parallel_give_the_same_weights(name: str) -> None:
     output = run_example("p11_data_and_model_parallel.py", name)
     used = {

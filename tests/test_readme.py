@@ -47,10 +47,10 @@ def test_every_command_of_the_readme_exists() -> None:
 
 
 def test_ci_runs_the_test_command_of_the_readme() -> None:
-    command = next(line for block in blocks("sh") for line in block.splitlines() if "python3 -m pytest" in line)
-    first = next(line for line in README.splitlines() if "python3 -m pytest" in line)
+    command = next(line for block in blocks("sh") for line in block.splitlines() if "python -m pytest" in line)
+    first = next(line for line in README.splitlines() if "python -m pytest" in line)
     assert command == first, "the first line that .ci/run finds is not the command of the code block"
-    assert "grep -m1 -F 'python3 -m pytest' README.md" in (ROOT / ".ci" / "run").read_text()
+    assert "grep -m1 -F 'python -m pytest' README.md" in (ROOT / ".ci" / "run").read_text()
 
 
 def test_options_of_the_readme_exist() -> None:

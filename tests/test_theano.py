@@ -29,7 +29,16 @@ def test_a_package_is_known_by_a_command_or_a_file(tmp_path: Path) -> None:
         SystemPackage("libold-dev", f"{tmp_path}/old/lib*.so"),
     )
     assert system.missing(packages) == ("no-such-command", "libold-dev")
-    assert system.remedy(system.missing(packages)) == "apt-get install no-such-command libold-dev"
+    said = "xbackend doctor --install (apt-get install no-such-command libold-dev)"
+    assert system.remedy(system.missing(packages)) == said
+
+
+def test_headers_are_those_of_the_python_that_needs_them(tmp_path: Path) -> None:
+    assert system.missing([system.HEADERS], "3.12", str(tmp_path)) == ("python3.12-dev",)
+    (tmp_path / "Python.h").write_text("")
+    assert system.missing([system.HEADERS], "3.12", str(tmp_path)) == ()
+    wanted = {entry.name for entry in registry.entries() if system.COMPILER in entry.system}
+    assert wanted == {entry.name for entry in registry.entries() if system.HEADERS in entry.system}
 
 
 def test_doctor_says_which_packages_of_the_system_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,6 +58,9 @@ def test_doctor_says_which_packages_of_the_system_are_missing(monkeypatch: pytes
 ABSENT = (SystemPackage("python3-nothing", "/nowhere/at/all"),)
 
 
+CONTEXTS_NEEDED = pytest.mark.needs(CONTEXTS)
+
+
 @pytest.fixture(scope="module")
 def two() -> Iterator[Any]:
     with xb.open(CONTEXTS, virtual_devices=2, isolated=True) as backend:
@@ -64,6 +76,7 @@ def sum_of_powers(a: Any, b: Any) -> Any:
         return an + bn
 
 
+@CONTEXTS_NEEDED
 def test_products_stay_on_their_contexts_though_one_is_fused_with_the_sum(two: Any) -> None:
     a, b = xb.workloads.matpow.inputs(size=8, seed=0)
     run = two.compile(sum_of_powers, a, b, devices="dev0=cpu:0,dev1=cpu:1")
@@ -77,6 +90,7 @@ def test_products_stay_on_their_contexts_though_one_is_fused_with_the_sum(two: A
     assert moved.framework_op == "GpuToGpu<cpu:0>"
 
 
+@CONTEXTS_NEEDED
 def test_an_op_that_theano_runs_on_the_host_is_shown_as_moved(two: Any) -> None:
     x = np.arange(300 * 300).reshape(300, 300)  # a product of integers too large for the way round
 
@@ -90,6 +104,7 @@ def test_an_op_that_theano_runs_on_the_host_is_shown_as_moved(two: Any) -> None:
     assert ("cpu:0", "/job:host/cpu:0") in {(t.source, t.target) for t in run.placement.transfers}
 
 
+@CONTEXTS_NEEDED
 def test_state_is_theanos_shared_variable_on_its_context(two: Any) -> None:
     w = xb.shared(np.array([1.0, 2.0]), name="w", device="dev1")
 
@@ -109,6 +124,7 @@ def test_state_is_theanos_shared_variable_on_its_context(two: Any) -> None:
 PLANTED = {"planted_contexts": str(Path(__file__).parent / "planted_contexts.py")}
 
 
+@CONTEXTS_NEEDED
 def test_products_do_not_depend_on_what_was_in_memory() -> None:
     """CLBlast multiplies what is there by 0 in its product of a matrix and a vector."""
 
@@ -122,6 +138,7 @@ def test_products_do_not_depend_on_what_was_in_memory() -> None:
                 assert np.isfinite(run(*pair)).all()
 
 
+@CONTEXTS_NEEDED
 def test_a_wrong_placement_is_caught() -> None:
     def products(a: Any, b: Any) -> Any:
         with xb.device("dev0"):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import tiers
 from tolerances import LIMIT, Rule, check_equal
 
 import xbackend as xb
@@ -21,13 +22,17 @@ LIMIT_SECONDS = 400.0
 
 @dataclass(frozen=True)
 class Check:
-    """One result of a program: what is computed, of what, and how equal it must be to the oracle's."""
+    """One result of a program: what is computed, of what, and how equal it must be to the oracle's.
+
+    One that is not ``core`` is a variant, which most backends run in the exhaustive tier only.
+    """
 
     label: str
     function: Callable[..., Any]
     arguments: tuple[np.ndarray, ...]
     rule: Rule = "element"
     limits: dict[str, float] = field(default_factory=lambda: LIMIT)
+    core: bool = True
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,8 @@ class Batch:
 class Host:
     """One backend in its worker, opened when it is needed and again when it died."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, tier: str) -> None:
+        self.name, self.tier = name, tier
         self._backend: Backend | None = None
         self._results: dict[str, dict[str, np.ndarray | Exception]] = {}
         self._whole: dict[str, Exception | None] = {}
@@ -79,7 +84,8 @@ class Host:
         """The results of the batch, by label."""
         if batch.name not in self._results:
             self._results[batch.name] = {}
-            self._whole[batch.name] = self._run(batch.checks, self._results[batch.name])
+            checks = [check for check in batch.checks if tiers.compiled(self.tier, self.name, check.core)]
+            self._whole[batch.name] = self._run(checks, self._results[batch.name]) if checks else None
         return self._results[batch.name]
 
     def _run(self, checks: Sequence[Check], results: dict[str, np.ndarray | Exception]) -> Exception | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from batches import Host
+from batches import LIMIT_SECONDS, Host
 from expected_failures import EXPECTED_FAILURES
 
+import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.base import Backend
 
@@ -20,10 +21,17 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def host(name: str) -> Iterator[Host]:
-    host = Host(name)
+def host(name: str, request: pytest.FixtureRequest) -> Iterator[Host]:
+    host = Host(name, request.config.getoption("--tier"))
     yield host
     host.close()
+
+
+@pytest.fixture(scope="session")
+def three(name: str) -> Iterator[Backend]:
+    """The backend with three virtual devices."""
+    with xb.open(name, virtual_devices=3, isolated=True, limit=LIMIT_SECONDS) as backend:
+        yield backend
 
 
 @pytest.fixture

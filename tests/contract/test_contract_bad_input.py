@@ -34,6 +34,7 @@ def executable(host: Host) -> Iterator[Executable]:
     yield host.backend.compile(lambda a, b: a + b, A, A)
 
 
+@pytest.mark.parent_decides
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -93,6 +94,7 @@ BAD: dict[str, tuple[Callable[..., Any], type[XBackendError], str]] = {
 }
 
 
+@pytest.mark.parent_decides
 @pytest.mark.parametrize("label", BAD)
 def test_a_wrong_function_is_named_with_its_line(backend: Backend, label: str) -> None:
     function, kind, said = BAD[label]
@@ -103,6 +105,7 @@ def test_a_wrong_function_is_named_with_its_line(backend: Backend, label: str) -
     assert f"{code.co_filename}:{line}" in str(caught.value)
 
 
+@pytest.mark.parent_decides
 @pytest.mark.parametrize(
     ("arguments", "keywords", "kind", "said"),
     [
@@ -131,6 +134,7 @@ def test_wrong_examples_and_bindings_are_named(
         backend.compile(function, *arguments, **{"devices": "dev0=cpu:0", **keywords})
 
 
+@pytest.mark.parent_decides
 def test_what_is_no_function_is_refused(backend: Backend) -> None:
     with pytest.raises(ArgumentError, match="is not a function"):
         backend.compile(3)  # type: ignore[arg-type]
@@ -146,6 +150,7 @@ def test_arrays_without_elements_are_no_error(backend: Backend, shape: tuple[int
     assert out.shape == shape and total == 0.0
 
 
+@pytest.mark.parent_decides
 def test_what_is_used_after_the_end_says_so(name: str) -> None:
     backend = xb.open(name, isolated=True)
     w = xb.shared(A, name="w")
@@ -169,6 +174,7 @@ def test_an_unknown_backend_is_named_with_those_that_there_are() -> None:
             xb.open(wrong)
 
 
+@pytest.mark.parent_decides
 @pytest.mark.parametrize(
     "keywords", [{"virtual_devices": 0}, {"virtual_devices": True}, {"virtual_devices": "2"}, {"threads": -1}]
 )

@@ -2,48 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-from batches import LIMIT_SECONDS
 from tolerances import CHAIN, check_equal
 
 import xbackend as xb
 from xbackend.backends.base import Backend
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable, DeviceUnavailable
+from xbackend.errors import DeviceUnavailable
 
 THREE = tuple(Device("cpu", i) for i in range(3))
 SPREAD = "dev0=cpu:0,dev1=cpu:1,dev2=cpu:2"
 ONE = "dev0=cpu:0,dev1=cpu:0,dev2=cpu:0"
 
 
-@pytest.fixture(scope="module")
-def three(name: str) -> Iterator[Backend | DeviceUnavailable]:
-    """The backend with three virtual devices, or what it says if it cannot."""
-    try:
-        backend = xb.open(name, virtual_devices=3, isolated=True, limit=LIMIT_SECONDS)
-    except (DeviceUnavailable, BackendUnavailable) as error:
-        yield error
-        return
-    yield backend
-    backend.close()
-
-
-def refused(three: Backend | DeviceUnavailable) -> bool:
-    """Whether the backend cannot make several devices; it must say how many were asked for and what there is."""
-    if isinstance(three, Backend):
-        return False
-    assert isinstance(three, DeviceUnavailable)
-    assert "virtual_devices=3" in str(three) and "cpu:0" in str(three)
-    return True
-
-
-def test_there_are_as_many_devices_as_asked_for(three: Any) -> None:
-    if refused(three):
-        return
+def test_there_are_as_many_devices_as_asked_for(three: Backend) -> None:
     assert three.devices == THREE
     assert three.default_device == THREE[0]
     for device in THREE:
@@ -64,9 +39,7 @@ def products(a: Any, b: Any) -> Any:
     return total, loss, xb.to_device(total, "dev2"), *xb.grad(loss, [a, b, an])
 
 
-def test_a_program_on_three_devices_equals_the_same_on_one(three: Any) -> None:
-    if refused(three):
-        return
+def test_a_program_on_three_devices_equals_the_same_on_one(three: Backend) -> None:
     rng = np.random.default_rng(0)
     a, b = rng.random((4, 4)), rng.random((4, 4))
     spread = three.compile(products, a, b, devices=SPREAD)
@@ -90,9 +63,7 @@ def test_a_program_on_three_devices_equals_the_same_on_one(three: Any) -> None:
     assert alone.placement.transfers == ()
 
 
-def test_state_lives_on_its_device_and_is_updated_there(three: Any) -> None:
-    if refused(three):
-        return
+def test_state_lives_on_its_device_and_is_updated_there(three: Backend) -> None:
     start = np.array([1.0, 2.0])
     w = xb.shared(start, name="w", device="dev2")
 
@@ -112,9 +83,7 @@ def test_state_lives_on_its_device_and_is_updated_there(three: Any) -> None:
         three.compile(lambda: w * 1.0, devices={"dev2": "cpu:0"})
 
 
-def test_gradients_tell_copies_from_what_they_were_copied_from(three: Any) -> None:
-    if refused(three):
-        return
+def test_gradients_tell_copies_from_what_they_were_copied_from(three: Backend) -> None:
 
     def function(x: Any) -> Any:
         c = xb.asarray(np.array([1.0, 2.0]))
@@ -137,8 +106,6 @@ def test_gradients_tell_copies_from_what_they_were_copied_from(three: Any) -> No
         np.testing.assert_allclose(by_c, (100 + 2 * c) + 2 * (3 * x + c) + 1)
 
 
-def test_a_fourth_device_is_not_there(three: Any) -> None:
-    if refused(three):
-        return
+def test_a_fourth_device_is_not_there(three: Backend) -> None:
     with pytest.raises(DeviceUnavailable, match=r"cpu:3.*there is cpu:0, cpu:1, cpu:2.*virtual_devices=4"):
         three.compile(lambda x: xb.to_device(x, "cpu:3"), 1.0)

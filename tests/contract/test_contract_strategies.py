@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from batches import LIMIT_SECONDS
 
 import xbackend as xb
 from xbackend.backends.base import Backend
@@ -17,13 +16,6 @@ DEVICES = ("dev0", "dev1", "dev2")
 SPREAD = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}
 RATE = 0.2
 STEPS = 3
-
-
-@pytest.fixture(scope="module")
-def three(name: str) -> Iterator[Backend]:
-    """The backend with three virtual devices."""
-    with xb.open(name, virtual_devices=3, isolated=True, limit=LIMIT_SECONDS) as backend:
-        yield backend
 
 
 def batch(rows: int = 7) -> tuple[np.ndarray, np.ndarray]:

@@ -47,7 +47,7 @@ def _entry(name: str, adapter: str, environment: str, packages: str, summary: st
     return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, **more)
 
 
-_C = (system.COMPILER,)
+_C = system.C_LINKER
 
 
 _ENTRIES = (

@@ -4,41 +4,69 @@ from __future__ import annotations
 
 import glob
 import shutil
+import sys
+import sysconfig
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class SystemPackage:
-    """A package of Debian and Ubuntu. ``sign`` shows that it, or the same from elsewhere, is there: a command on the
-    PATH, or a pattern of files.
+    """A package of Debian and Ubuntu.
+
+    Attributes:
+        name: what apt calls it; ``{python}`` stands for the version of the Python that needs it, as in '3.11'.
+        sign: what shows that it, or the same from elsewhere, is there: commands on the PATH or patterns of files, any
+            of them; ``{include}`` stands for the folder of that Python's C headers.
+        gives: what it is for, in a few words.
     """
 
     name: str
     sign: str
+    gives: str = ""
 
-    @property
-    def is_there(self) -> bool:
+    def is_there(self, include: str) -> bool:
         """Whether it is installed, by its sign."""
-        return bool(glob.glob(self.sign) if "/" in self.sign else shutil.which(self.sign))
+        signs = (sign.format(include=include) for sign in self.sign.split())
+        return any(glob.glob(sign) if "/" in sign else shutil.which(sign) for sign in signs)
 
 
-COMPILER = SystemPackage("g++", "g++")
-PYGPU = SystemPackage("python3-pygpu", "/usr/lib/python3/dist-packages/pygpu/gpuarray.cpython-*.so")
+COMPILER = SystemPackage("g++", "g++", "a C++ compiler")
+HEADERS = SystemPackage("python{python}-dev", "{include}/Python.h", "C headers of Python")
+PYGPU = SystemPackage("python3-pygpu", "/usr/lib/python3/dist-packages/pygpu/gpuarray.cpython-*.so", "pygpu")
+C_LINKER = (COMPILER, HEADERS)
 GPUARRAY = (
-    COMPILER,
+    *C_LINKER,
     PYGPU,
-    SystemPackage("libgpuarray-dev", "/usr/include/gpuarray/config.h"),
-    SystemPackage("pocl-opencl-icd", "/etc/OpenCL/vendors/pocl.icd"),
-    SystemPackage("libclblast-dev", "/usr/lib/*/libclblast.so"),
+    SystemPackage("libgpuarray-dev", "/usr/include/gpuarray/config.h", "libgpuarray, which pygpu drives devices with"),
+    SystemPackage("pocl-opencl-icd", "/etc/OpenCL/vendors/pocl.icd", "PoCL: the CPU as a device of OpenCL"),
+    SystemPackage("libclblast-dev", "/usr/lib/*/libclblast.so", "products of matrices for OpenCL"),
+)
+BROWSER = SystemPackage(
+    "chromium-headless-shell",
+    "chromium-headless-shell chromium chromium-browser google-chrome",
+    "a browser, for the tests that look at pages",
 )
 
 
-def missing(packages: Iterable[SystemPackage]) -> tuple[str, ...]:
-    """The names of those that are not there."""
-    return tuple(package.name for package in packages if not package.is_there)
+def missing(packages: Iterable[SystemPackage], python: str = "", include: str = "") -> tuple[str, ...]:
+    """The names of those that are not there.
+
+    Args:
+        packages: what is needed.
+        python: the version of the Python that needs them; the running one if not given.
+        include: the folder of its C headers; the running one's if not given.
+    """
+    python = python or f"{sys.version_info[0]}.{sys.version_info[1]}"
+    include = include or sysconfig.get_path("include", vars={"installed_base": sys.base_prefix})
+    return tuple(package.name.format(python=python) for package in packages if not package.is_there(include))
 
 
 def remedy(names: Iterable[str]) -> str:
-    """What to type to have them (Debian, Ubuntu)."""
-    return f"apt-get install {' '.join(names)}"
+    """What to type to have them: the command that knows how, with Debian's and Ubuntu's own."""
+    return f"xbackend doctor --install (apt-get install {' '.join(names)})"
+
+
+def is_known() -> bool:
+    """Whether this system has packages of these names: Debian, Ubuntu and what is made of them."""
+    return shutil.which("apt-get") is not None

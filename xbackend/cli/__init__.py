@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from xbackend.environments.interpreters import VARIABLE
 from xbackend.errors import StoreError, XBackendError
 
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
@@ -24,6 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     options.rest = rest
     if options.rest and not options.passes_on:
         reader.error(f"{options.command} does not take {' '.join(options.rest)}")
+    if getattr(options, "python", None):
+        os.environ[VARIABLE] = options.python
     module, _, name = options.handler.partition(":")
     try:
         return int(getattr(import_module(f"xbackend.cli.{module}"), name)(options))

@@ -10,8 +10,9 @@ import numpy as np
 import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry, system
-from xbackend.cli import DONE, INCOMPLETE
+from xbackend.cli import DONE, INCOMPLETE, installing
 from xbackend.cli.console import Progress, progress, table
+from xbackend.environments import recipes
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure.matrix import Run
 
@@ -68,8 +69,9 @@ def _diagnose(name: str) -> list[str]:
     """State, versions or reason, and what to type."""
     entry = registry.get(name)
     environment = environments.get(entry.environment)
-    again = f"xbackend env sync {environment.name}"
-    lacking = system.missing(entry.system)
+    recipe = recipes.recipe(entry.environment)
+    again = recipe.command
+    lacking = installing.missing_of(name)
     absent = [f"packages of the system: {', '.join(lacking)}"] if lacking else []
     install = [system.remedy(lacking)] if lacking else []
     if environment.state != "ready":
@@ -89,12 +91,17 @@ def _diagnose(name: str) -> list[str]:
     if squared.tolist() != (matrix @ matrix).tolist():
         return ["broken", f"a 2x2 product gave {squared.tolist()}", f"xbackend env remove {environment.name}; {again}"]
     found = ", ".join(f"{package} {version}" for package, version in versions.items())
-    return ["available", found, f"xbackend compare --quick --backends {name}"]
+    newer = f"; {recipe.shortfall}" if recipe.shortfall else ""
+    return ["available", f"{found}{newer}", f"xbackend compare --quick --backends {name}"]
 
 
 def doctor(options: argparse.Namespace) -> int:
-    """For each backend: available, missing or broken, why, and what to type."""
+    """For each backend: available, missing or broken, why, and what to type; or install what is missing."""
     names = chosen(options.backends)
+    if options.install:
+        return installing.install(names, for_tests=options.tests)
+    if options.tests:
+        raise UsageError("--tests says what to --install: type both")
     rows = []
     with progress() as say:
         for name in names:

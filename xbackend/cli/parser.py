@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from xbackend import __version__, workloads
 from xbackend.backends import registry
+from xbackend.environments.interpreters import VARIABLE
 from xbackend.measure.extent import MODES, WIDTH
 from xbackend.program.drawing import FORMS
 from xbackend.store import FOLDER
@@ -67,6 +69,22 @@ def _backends(command: argparse.ArgumentParser, default: str = "all") -> None:
         type=_names,
         metavar="NAME,...",
         help=f"which backends (default: {default}); there is {', '.join(registry.names())}",
+    )
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"\d\.\d+", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a version of Python such as 3.12")
+    return text
+
+
+def _python(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--python",
+        type=_version,
+        metavar="X.Y",
+        help="make and use environments with this Python where their packages are for it (default: the newest one "
+        f"here that each is for); ${VARIABLE} says the same",
     )
 
 
@@ -133,6 +151,7 @@ def _compare(commands: Any) -> None:
         help="measure in the environment of this version of a framework, once for each: --env pytensor==2.38.3; "
         "--env pytensor is the locked one",
     )  # fmt: skip
+    _python(command)
     _measuring(command)
     command.add_argument("--size", type=_numbers, metavar="N,...", help="rows of its matrices")
     command.add_argument("--dtype", type=_names, metavar="NAME,...", help="float32, float64")
@@ -211,6 +230,7 @@ def _environments(commands: Any) -> None:
     command.set_defaults(handler="machines:env")
     command.add_argument("action", choices=("list", "sync", "remove"))
     command.add_argument("names", nargs="*", help="which environments (default for list and sync: all)")
+    _python(command)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -230,15 +250,24 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("devices", help="the devices of each backend")
     command.set_defaults(handler="machines:devices")
     _backends(command)
+    _python(command)
     command.add_argument("--virtual-devices", type=_positive, default=1, help="CPU devices to make (default: 1)")
     command = commands.add_parser("doctor", help="which backends work here, which do not, why, and what to type")
     command.set_defaults(handler="machines:doctor")
     _backends(command)
+    _python(command)
+    command.add_argument(
+        "--install",
+        action="store_true",
+        help="install what is missing of the system (with apt-get, as root or by sudo), and make the environments",
+    )
+    command.add_argument("--tests", action="store_true", help="with --install: what xbackend's own tests need too")
     _gating(commands)
     _environments(commands)
     command = commands.add_parser("draw", help="draw a program by device")
     command.set_defaults(handler="functions:draw")
     _function(command, "a function in a file, or a workload, or a program's JSON file")
+    _python(command)
     command.add_argument("--form", choices=FORMS, default="mermaid", help="default: mermaid")
     command.add_argument(
         "--backend", metavar="NAME", help="run it once there and draw what was executed, where, with its transfers"
@@ -247,6 +276,7 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(handler="functions:run")
     _function(command, "a function in a file")
     _backends(command)
+    _python(command)
     command.add_argument("--virtual-devices", type=_positive, help="CPU devices to make (default: as needed)")
     command.add_argument("--tolerance", type=float, help="largest relative difference that passes (default: by dtype)")
     command.add_argument("--drawings", type=Path, metavar="FOLDER", help="save what each backend executed, as SVG")

@@ -30,6 +30,9 @@ _DIE_WITH_PARENT = (
     "os.getppid() == int(sys.argv[1]) or sys.exit('the process that started uv is gone')\n"
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
+_NO_FILES = ("no wheels with a matching", "no usable wheels", "no matching platform")
+_NO_VERSION = ("there is no version of",)
+_NO_SOLUTION = ("no solution found",)
 # (what uv says, in lower case; what that means; what to do)
 _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
@@ -65,18 +68,18 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Check the network (behind a mirror set UV_DEFAULT_INDEX, behind a proxy HTTPS_PROXY), then try again.",
     ),
     (
-        ("no wheels with a matching", "no usable wheels", "no matching platform"),
+        _NO_FILES,
         "a version that was asked for has no files for this Python and machine",
         "Choose a version whose authors made such files (PyPI's page of it lists them), or run xbackend with a Python "
         "that they are for.",
     ),
     (
-        ("there is no version of",),
+        _NO_VERSION,
         "a version that was asked for does not exist, or is not in the package index",
         "Choose one that PyPI lists.",
     ),
     (
-        ("no solution found",),
+        _NO_SOLUTION,
         "what was asked for excludes other requirements of this environment",
         "Choose another version: uv's words above name what excludes what.",
     ),
@@ -86,6 +89,10 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "Make it writable, or set XBACKEND_HOME (the environments) and UV_CACHE_DIR (the downloads) to one that is.",
     ),
 )
+
+
+class Unresolvable(EnvironmentFailed):
+    """The requirements cannot be met together on this Python; they may be on another one."""
 
 
 def silent(message: str) -> None:
@@ -129,7 +136,10 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
             _kill(process)
         process.wait()
     if process.returncode:
-        raise EnvironmentFailed(_explain(what, process.returncode, arguments, list(lines)))
+        words = "\n".join(lines).lower()
+        unmet = any(needle in words for needle in (*_NO_FILES, *_NO_SOLUTION))
+        kind = Unresolvable if unmet and not any(needle in words for needle in _NO_VERSION) else EnvironmentFailed
+        raise kind(_explain(what, process.returncode, arguments, list(lines)))
     return list(lines)
 
 

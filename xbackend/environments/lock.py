@@ -12,7 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from xbackend.environments.installer import resolve
-from xbackend.environments.recipes import LOWEST_PYTHON, RECIPES, Recipe, recipe
+from xbackend.environments.interpreters import LOWEST
+from xbackend.environments.recipes import RECIPES, Recipe, recipe
 from xbackend.errors import EnvironmentFailed
 
 COMMAND = "python -m xbackend.environments.lock"
@@ -25,7 +26,7 @@ def lock(wanted: Recipe) -> None:
         EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
     """
     fresh = wanted.lock.with_suffix(".new")
-    options = ["--universal", *wanted.building, "--python-version", f"{LOWEST_PYTHON[0]}.{LOWEST_PYTHON[1]}"]
+    options = ["--universal", *wanted.building, "--python-version", f"{LOWEST[0]}.{LOWEST[1]}"]
     try:
         resolve(wanted.source, fresh, [*options, "--custom-compile-command", COMMAND], f"lock {wanted.name}", print)
         os.replace(fresh, wanted.lock)

@@ -54,9 +54,11 @@ def sync(name: str, on_progress: Progress | None = None) -> Environment:
             if damage:
                 say(f"environment {name}: damaged ({damage[0]}), making it again")
                 _discard(found.path)
-            wanted.prepare(say)
-            _make(wanted, found.path, say)
-    return places.inspect(wanted)
+            prepared = wanted.prepare(say)
+            if prepared == wanted:
+                _make(wanted, found.path, say)
+                return places.inspect(wanted)
+    return sync(name, on_progress)  # it was resolved for another Python, under whose name it is found from now on
 
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
@@ -87,7 +89,8 @@ def _make(wanted: Recipe, path: Path, say: Progress) -> None:
     what = f"environment {wanted.name}"
     root = path.parent
     staging = root / f"{_STAGING}{path.name}-{secrets.token_hex(4)}"
-    say(f"{what}: making it with Python {wanted.python_version} in {path}")
+    where = f" of {wanted.python.path}" if wanted.python.path else ", which uv looks for"
+    say(f"{what}: making it with Python {wanted.python_version}{where} in {path}")
     try:
         # Relocatable: it is moved once it is complete. The working directory keeps a user's project file out of it.
         run_uv(

@@ -79,7 +79,7 @@ def inspect(recipe: Recipe) -> Environment:
     """The environment of a recipe as it is now, by a quick look."""
     path = directory() / recipe.directory_name()
     python = python_in(path)
-    remedy = f"type `xbackend env sync {recipe.name}`"
+    remedy = f"type `{recipe.command}`"
     if path.is_dir():
         problem = _broken(path, python)
         if problem:
@@ -96,7 +96,7 @@ def others(recipe: Recipe) -> Iterator[Environment]:
     current = recipe.directory_name()
     for path in _directories():
         if path.name != current and _stem(path) == recipe.stem:
-            reason = f"it was made for other requirements or another Python; type `xbackend env sync {recipe.name}`"
+            reason = f"it was made for other requirements or another Python; type `{recipe.command}`"
             yield Environment(recipe.name, path, python_in(path), "stale", reason, recipe.framework)
 
 

@@ -1,4 +1,4 @@
-"""What each environment is made of: its locked requirements and the Pythons that they were resolved for.
+"""What each environment is made of: its locked requirements, and which Python it is made with.
 
 `requirements/<name>.in` says what is wanted and why; `requirements/<name>.txt` is the same resolved, with a hash for
 every file, by `python -m xbackend.environments.lock`.
@@ -7,16 +7,18 @@ every file, by `python -m xbackend.environments.lock`.
 from __future__ import annotations
 
 import hashlib
-import sys
 import sysconfig
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
+from xbackend.environments import interpreters
+from xbackend.environments.interpreters import Interpreter, Version
 from xbackend.errors import EnvironmentFailed
 
 REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
-LOWEST_PYTHON = (3, 11)
 
 
 @dataclass(frozen=True)
@@ -54,18 +56,48 @@ class Recipe:
         return REQUIREMENTS / f"{self.name}.txt"
 
     @property
+    def python(self) -> Interpreter:
+        """What the environment is made with: the newest Python of this machine that the lock covers, whatever runs
+        xbackend, or the one that `XBACKEND_PYTHON` says."""
+        return interpreters.choices(self.newest_python)[0]
+
+    @property
     def python_version(self) -> str:
-        """The version that the environment is made with: the running one where the lock covers it."""
-        version = min(max(sys.version_info[:2], LOWEST_PYTHON), self.newest_python)
-        return f"{version[0]}.{version[1]}"
+        """Its version, as in '3.13'."""
+        return str(self.python)
 
     @property
     def python_request(self) -> str:
-        """What to ask uv for: the running interpreter itself where its version fits, else a version to find."""
-        running = f"{sys.version_info[0]}.{sys.version_info[1]}"
-        # In a virtual environment sys.executable belongs to that environment, which may be deleted before ours is.
-        base = getattr(sys, "_base_executable", None)
-        return base if base and self.python_version == running else self.python_version
+        """What to ask uv for: an interpreter, or a version that is not on this machine."""
+        return self.python.path or self.python_version
+
+    def locked_version(self, python: Version) -> str:
+        """The version of the framework that the lock has for a Python; empty where it has none."""
+        for line in self.read(self.lock).splitlines():
+            if line.startswith(f"{self.framework}=="):
+                requirement = Requirement(line.rstrip(" \\"))
+                number = f"{python[0]}.{python[1]}"
+                facts = {"python_version": number, "python_full_version": f"{number}.0"}
+                if requirement.marker is None or requirement.marker.evaluate(facts):
+                    return next(iter(requirement.specifier)).version
+        return ""
+
+    @property
+    def shortfall(self) -> str:
+        """The newer version of the framework that a newer Python would bring, and what to do; empty without one."""
+        ours, newest = self.python.version, self.locked_version(self.newest_python)
+        if interpreters.asked() is not None or newest in ("", self.locked_version(ours)):
+            return ""
+        minors = range(ours[1], self.newest_python[1] + 1)
+        first = next(minor for minor in minors if self.locked_version((ours[0], minor)) == newest)
+        return f"{self.framework} {newest} needs Python {ours[0]}.{first} or later: install one, then {self.command}"
+
+    @property
+    def command(self) -> str:
+        """What to type to have it."""
+        asked = interpreters.asked()
+        python = f" --python {asked[0]}.{asked[1]}" if asked is not None else ""
+        return f"xbackend env sync {self.name}{python}"
 
     @property
     def building(self) -> list[str]:
@@ -81,8 +113,12 @@ class Recipe:
         """Name of the environment's directory, different for every content."""
         return f"{self.stem}-{self.python_version}-{self.digest()}"
 
-    def prepare(self, say: Callable[[str], None]) -> None:
-        """See to it that ``lock`` is there; called while the lock of the environment's directory is held."""
+    def prepare(self, say: Callable[[str], None]) -> Recipe:
+        """See to it that ``lock`` is there, and return the recipe to go on with: itself, or one with another Python.
+
+        Called while the lock of the environment's directory is held.
+        """
+        return self
 
     def forget(self) -> None:
         """Delete what ``prepare`` left."""

@@ -3,7 +3,8 @@
 The requirement takes the place of the recipe's own lines about the framework. All other packages keep their locked
 versions, as far as that version of the framework allows, so that two versions differ in no more than they must. What
 was resolved is kept, with hashes, in `$XBACKEND_HOME/requirements`: it is resolved once, and made again from the same
-files. It holds for the Python that it was resolved with, not for all.
+files. It holds for the Python that it was resolved with, not for all: that is the newest of this machine for which
+there is a solution.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import hashlib
 import os
 import shutil
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from xbackend.environments import folders, recipes
-from xbackend.environments.installer import Progress, resolve
+from xbackend.environments import folders, interpreters, recipes
+from xbackend.environments.installer import Progress, Unresolvable, resolve
+from xbackend.environments.interpreters import Interpreter
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
 
@@ -29,9 +31,14 @@ EXAMPLE = "pytensor==2.38.3"
 
 @dataclass(frozen=True, kw_only=True)
 class VersionRecipe(Recipe):
-    """The recipe ``base`` with the version of its framework that ``name`` says: ``pytensor==2.38.3``."""
+    """The recipe ``base`` with the version of its framework that ``name`` says, ``pytensor==2.38.3``, and a Python."""
 
     base: Recipe
+    chosen: Interpreter
+
+    @property
+    def python(self) -> Interpreter:
+        return self.chosen
 
     @property
     def framework(self) -> str:
@@ -60,11 +67,26 @@ class VersionRecipe(Recipe):
         asked = self.text(), self.base.read(self.base.lock), self.python_version, sysconfig.get_platform()
         return hashlib.sha256("\0".join(asked).encode()).hexdigest()[:12]
 
-    def prepare(self, say: Progress) -> None:
-        """Resolve the requirements, unless that was done before. The lock of the environment is held."""
+    def prepare(self, say: Progress) -> Recipe:
+        """Resolve the requirements, unless that was done before: for this Python, else for an older one.
+
+        A release of a framework covers the Pythons of its time.
+        """
+        older = [p for p in interpreters.choices(self.newest_python) if p.version < self.chosen.version]
+        first: Unresolvable | None = None
+        for recipe in [self, *(replace(self, chosen=python) for python in older)]:
+            try:
+                recipe._resolve(say)
+                return recipe
+            except Unresolvable as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def _resolve(self, say: Progress) -> None:
         if self.lock.exists():
             return
-        say(f"environment {self.name}: looking for the versions that go with it")
+        say(f"environment {self.name}: looking for the versions that go with it on Python {self.python_version}")
         self.lock.parent.mkdir(parents=True, exist_ok=True)
         self.source.write_text(self.text(), encoding="utf-8")
         fresh = self.lock.with_suffix(".new")
@@ -109,7 +131,11 @@ def find(name: str) -> Recipe:
             f"{name!r} does not name one version of {base.name}, and nothing else: write {base.name}==VERSION, as in "
             f"{EXAMPLE}"
         )
-    return VersionRecipe(f"{base.name}=={version}", base.newest_python, base.sources, base=base)
+    named = [
+        VersionRecipe(f"{base.name}=={version}", base.newest_python, base.sources, base=base, chosen=python)
+        for python in interpreters.choices(base.newest_python)
+    ]
+    return next((recipe for recipe in named if recipe.lock.exists()), named[0])
 
 
 def of_stem(stem: str) -> Recipe | None:

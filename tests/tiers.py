@@ -1,0 +1,76 @@
+"""Which tests run: ``pytest --tier quick``, without the option what runs before a change lands, ``--tier exhaustive``.
+
+Compiling is what tests cost, so the tiers differ in how often the same is compiled:
+
+- *quick* is the answer to wait for: what needs no minutes, and the core of the contract on the oracle and the first
+  backends of two other environments.
+- *standard*: the core of the contract on every backend, all of it on those of the quick tier.
+- *exhaustive*: everything on every backend.
+
+A test is in every tier unless something of this says otherwise:
+
+- ``@pytest.mark.tier("standard")``: the lowest tier that it is in.
+- ``@pytest.mark.parent_decides``: xbackend refuses before a backend is asked. Below the exhaustive tier it runs on the
+  first backend of the registry only.
+- ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
+  every test is run by some backend.
+- a parameter ``check`` whose ``core`` is false is a variant of another check.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from xbackend.backends import registry
+
+TIERS = ("quick", "standard", "exhaustive")
+
+
+def firsts() -> tuple[str, ...]:
+    """The oracle, and the first backends of two other environments."""
+    first = {entry.environment: entry.name for entry in reversed(list(registry.entries()))}
+    names = [name for name in registry.names() if name in first.values()]
+    return tuple(names[:3])
+
+
+def backend_of(item: pytest.Item) -> str | None:
+    """The backend that a test is run on, where it is made for each of them."""
+    parameters = getattr(item, "callspec", None)
+    values = () if parameters is None else parameters.params.values()
+    return next((v for v in values if isinstance(v, str) and v in registry.REGISTRY), None)
+
+
+def compiled(tier: str, backend: str, core: bool) -> bool:
+    """Whether a check of the contract is made on a backend."""
+    return tier == "exhaustive" or core or (tier == "standard" and backend in firsts())
+
+
+def wanted(item: pytest.Item, tier: str) -> bool:
+    """Whether a test is in a tier."""
+    lowest = item.get_closest_marker("tier")
+    if lowest is not None and TIERS.index(lowest.args[0]) > TIERS.index(tier):
+        return False
+    if tier == "exhaustive":
+        return True
+    backend = backend_of(item)
+    if backend is None:
+        return True
+    if tier == "quick" and backend not in firsts():
+        return False
+    if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
+        return False
+    turn = item.get_closest_marker("one_each")
+    if turn is not None and (registry.names().index(backend) - turn.args[0]) % turn.args[1]:
+        return False
+    check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
+    return check is None or compiled(tier, backend, check.core)
+
+
+def select(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of the tier; the others are counted as deselected."""
+    tier = config.getoption("--tier")
+    out = [item for item in items if not wanted(item, tier)]
+    if out:
+        left = set(map(id, out))
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if id(item) not in left]

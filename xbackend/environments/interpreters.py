@@ -1,0 +1,129 @@
+"""The Pythons of this machine, which environments are made with.
+
+Looked for, in this order: the interpreter that runs this, the `PATH`, the folder of pyenv's versions (its own commands
+refuse those that are not switched on), and the folder of those that uv manages.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from xbackend.errors import EnvironmentFailed
+
+Version = tuple[int, int]
+
+LOWEST: Version = (3, 11)
+VARIABLE = "XBACKEND_PYTHON"
+_WHO = (
+    "import json, sys, sysconfig\n"
+    "print(json.dumps([sys.version_info[:2], getattr(sys, '_base_executable', sys.executable) or sys.executable, "
+    "sysconfig.get_path('include', vars={'installed_base': sys.base_prefix})]))\n"
+)
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A Python.
+
+    Attributes:
+        version: (major, minor).
+        path: where it is; empty where it is not on this machine, so that uv has to get it.
+        include: the folder of its C headers, whether they are there or not; empty where there is no path.
+    """
+
+    version: Version
+    path: str = ""
+    include: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.version[0]}.{self.version[1]}"
+
+    @property
+    def has_headers(self) -> bool:
+        """Whether C code can be compiled for it."""
+        return not self.include or os.path.exists(os.path.join(self.include, "Python.h"))
+
+
+def choices(newest: Version) -> list[Interpreter]:
+    """The Pythons to make an environment with whose packages are for those up to ``newest``: the first one first.
+
+    They are those of this machine, the newest first. `XBACKEND_PYTHON` (the option ``--python``) says otherwise: it is
+    the only one, whether it is here or not, where ``newest`` is not older. There is always one.
+
+    Raises:
+        EnvironmentFailed: `XBACKEND_PYTHON` is no version of Python that xbackend knows.
+    """
+    wanted = asked()
+    if wanted is not None and wanted <= newest:
+        return [find(wanted) or Interpreter(wanted)]
+    versions = [(3, minor) for minor in range(newest[1], LOWEST[1] - 1, -1)]
+    return list(filter(None, map(find, versions))) or [Interpreter(newest)]
+
+
+@functools.cache
+def find(version: Version) -> Interpreter | None:
+    """A Python of this machine of that version which runs; `None` where there is none."""
+    for candidate in dict.fromkeys(_candidates(version)):
+        found = _look(candidate)
+        if found is not None and found.version == version:
+            return found
+    return None
+
+
+def asked() -> Version | None:
+    """The version that `XBACKEND_PYTHON` says, `None` where it says nothing. Raises `EnvironmentFailed`."""
+    text = os.environ.get(VARIABLE, "").strip()
+    if not text:
+        return None
+    match = re.fullmatch(r"(\d)\.(\d+)", text)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
+    if version < LOWEST or version[0] != LOWEST[0]:
+        raise EnvironmentFailed(
+            f"{VARIABLE} (option --python) is {text!r}: write a version such as {LOWEST[0]}.{LOWEST[1]}, which is the "
+            "oldest"
+        )
+    return version
+
+
+def _candidates(version: Version) -> Iterator[str]:
+    name = f"python{version[0]}.{version[1]}"
+    # In a virtual environment sys.executable belongs to that environment, which may be deleted before ours is.
+    base = getattr(sys, "_base_executable", None)
+    if sys.version_info[:2] == version and base:
+        yield base
+    for folder in os.get_exec_path():
+        if Path(folder).name != "shims":  # pyenv's: they refuse what is not switched on
+            yield os.path.join(folder, name)
+    pyenv = Path(os.environ.get("PYENV_ROOT") or "~/.pyenv").expanduser() / "versions"
+    data = Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser()
+    managed = Path(os.environ.get("UV_PYTHON_INSTALL_DIR") or data / "uv" / "python")
+    pattern = f"*{version[0]}.{version[1]}.*/bin/{name}"
+    for versions in (pyenv, managed):
+        yield from sorted(map(str, versions.glob(pattern)), key=_patch, reverse=True)
+
+
+def _patch(path: str) -> tuple[int, ...]:
+    """The numbers in the name of the folder of a Python, so that 3.12.10 comes after 3.12.9."""
+    return tuple(map(int, re.findall(r"\d+", Path(path).parent.parent.name)))
+
+
+def _look(path: str) -> Interpreter | None:
+    """What is at a path, by running it; `None` for what is not there, does not run or is no Python."""
+    if not os.access(path, os.X_OK):
+        return None
+    try:
+        done = subprocess.run(
+            [path, "-I", "-S", "-c", _WHO], capture_output=True, text=True, timeout=20, check=True, cwd="/"
+        )
+        (major, minor), executable, include = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError):  # a broken one is no choice
+        return None
+    return Interpreter((major, minor), executable, include)
