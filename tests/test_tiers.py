@@ -1,0 +1,139 @@
+"""Which tests are in which tier, and that none is lost."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import system_needs
+import tiers
+
+from xbackend.backends import registry
+
+ROOT = Path(__file__).parent.parent
+sys.path.append(str(ROOT / "tests" / "contract"))
+import gradients  # noqa: E402
+import operations  # noqa: E402
+
+CHECKS = [check for batch in (*operations.BATCHES, *gradients.BATCHES) for check in batch.checks]
+OTHERS = [name for name in registry.names() if name not in tiers.firsts()]
+
+
+class Item:
+    """What is looked at of a test: its parameters and marks."""
+
+    def __init__(self, backend: str = "", check: Any = None, **marks: tuple[Any, ...]) -> None:
+        parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {})}
+        self.callspec = type("Spec", (), {"params": parameters})
+        self.marks = marks
+
+    def get_closest_marker(self, name: str) -> Any:
+        return type("Mark", (), {"args": self.marks[name]}) if name in self.marks else None
+
+
+def found(item: Item) -> list[str]:
+    return [tier for tier in tiers.TIERS if tiers.wanted(item, tier)]  # type: ignore[arg-type]
+
+
+def test_the_quick_ones_are_the_oracle_and_two_compiled_backends() -> None:
+    assert tiers.firsts()[0] == "numpy"
+    assert len({registry.get(name).environment for name in tiers.firsts()}) == 3
+
+
+def test_a_test_is_in_every_tier_from_its_lowest_on() -> None:
+    assert found(Item()) == list(tiers.TIERS)
+    assert found(Item(tier=("standard",))) == ["standard", "exhaustive"]
+    assert found(Item(tier=("exhaustive",))) == ["exhaustive"]
+    assert found(Item(tiers.firsts()[1])) == list(tiers.TIERS)
+    assert found(Item(OTHERS[0])) == ["standard", "exhaustive"]
+    assert found(Item(tiers.firsts()[1], tier=("standard",))) == ["standard", "exhaustive"]
+
+
+def test_what_the_parent_refuses_is_tried_once_below_the_exhaustive_tier() -> None:
+    assert found(Item("numpy", parent_decides=())) == list(tiers.TIERS)
+    assert {tuple(found(Item(name, parent_decides=()))) for name in registry.names()[1:]} == {("exhaustive",)}
+
+
+def test_variants_are_left_to_the_exhaustive_tier_and_the_first_backends() -> None:
+    core, variant = (next(c for c in CHECKS if c.core is wanted) for wanted in (True, False))
+    for name in tiers.firsts():
+        assert found(Item(name, core)) == list(tiers.TIERS)
+        assert found(Item(name, variant)) == ["standard", "exhaustive"]
+    for name in OTHERS:
+        assert found(Item(name, core)) == ["standard", "exhaustive"]
+        assert found(Item(name, variant)) == ["exhaustive"]
+
+
+def test_every_op_is_in_the_core() -> None:
+    import xbackend as xb
+
+    def ops(checks: Any) -> set[str]:
+        return {node.op for check in checks for node in xb.trace(check.function, *check.arguments).nodes}
+
+    assert ops(c for c in CHECKS if c.core) == ops(CHECKS)
+    kept = [check.label for check in CHECKS if check.core]
+    for label in operations.CORE_OF_OTHERS:
+        assert any(name.startswith(f"{label}-") for name in kept), f"{label} names no check"
+    for label in gradients.CORE | gradients.CORE_OF_SECOND | gradients.CORE_IN_FLOAT32:
+        assert any(f"grad-{label}" in name for name in kept), f"{label} names no check"
+
+
+def test_every_example_runs_somewhere_and_every_backend_runs_one() -> None:
+    runs = {
+        (name, number)
+        for number in range(7)
+        for name in registry.names()
+        if "standard" in found(Item(name, one_each=(number, 7)))
+    }
+    assert sorted(name for name, _ in runs) == sorted(registry.names())
+    assert {number for _, number in runs} == set(range(7))
+
+
+def collected(*arguments: str) -> tuple[int, int]:
+    """How many tests pytest itself collects, and how many it deselects."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, check=False)
+    said = re.search(r"^(\d+)(?:/\d+)? tests collected(?: \((\d+) deselected\))?", done.stdout, re.MULTILINE)
+    assert said, done.stdout + done.stderr
+    return int(said[1]), int(said[2] or 0)
+
+
+def test_pytest_leaves_nothing_out_of_the_exhaustive_tier() -> None:
+    files = ("tests/contract", "tests/test_examples.py", "tests/workers")
+    kept, left = collected(*files, "--tier", "exhaustive")
+    assert left == 0
+    standard, quick = (collected(*files, "--tier", tier) for tier in ("standard", "quick"))
+    assert quick[0] < standard[0] < kept
+    assert sum(quick) == sum(standard) == kept
+
+
+def test_without_packages_that_are_known_tests_are_skipped_and_the_last_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "env").symlink_to("/usr/bin/env")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/test_report_pages.py"]
+    bare = {**os.environ, "PATH": str(tmp_path)}
+    for extra in ((), ("-n", "2")):
+        done = subprocess.run(
+            [*command, *extra], capture_output=True, text=True, timeout=300, cwd=ROOT, env=bare, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        lines = done.stdout.strip().splitlines()
+        assert lines[-1].startswith("not tested, because xbackend knows no packages of this system: "), done.stdout
+        assert lines[-1].endswith("tests without chromium-headless-shell")
+        assert " skipped" in done.stdout and " passed" not in done.stdout
+
+
+def test_here_what_is_missing_fails() -> None:
+    assert "skip" not in {mark.name for mark in getattr(test_here_what_is_missing_fails, "pytestmark", [])}
+    assert system_needs.missing_for("numpy") == ()
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_backend_lacks_what_its_registry_entry_says(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    lacking = system_needs.missing_for.__wrapped__(name)
+    assert ("g++" in lacking) == any(package.name == "g++" for package in registry.get(name).system)
