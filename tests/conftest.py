@@ -26,6 +26,12 @@ settings.load_profile("xbackend")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=tiers.TIERS, default="standard", help="which tests: see tests/tiers.py")
+    parser.addoption(
+        "--backends",
+        type=lambda text: text.replace(",", " ").split(),
+        default=[],
+        help="of the tests made for each backend only those of these: --backends numpy,pytensor-c",
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str:

@@ -15,7 +15,7 @@ import pytest
 import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry
-from xbackend.environments import installer, recipes, versions
+from xbackend.environments import installer, interpreters, recipes, versions
 from xbackend.errors import ArgumentError, EnvironmentFailed
 from xbackend.measure import matrix
 
@@ -152,6 +152,21 @@ def test_one_made_with_an_older_lock_is_stale(own_home: Path, tmp_path: Path, mo
     assert environments.get(OLD).state == "stale"
     assert (OLD, "stale", made.path) in {(e.name, e.state, e.path) for e in environments.list()}
     assert environments.remove(OLD) == [made.path]
+
+
+@pytest.mark.tier("standard")
+def test_a_version_that_is_not_for_the_newest_python_takes_an_older_one(own_home: Path) -> None:
+    early = "numpy==1.26.4"  # it has files for 3.12 and before
+    older = [str(python) for python in interpreters.choices((3, 12))]
+    said: list[str] = []
+    made = environments.sync(early, said.append)
+    assert made.state == "ready" and made == environments.get(early)
+    assert versions.find(early).python_version == older[0]
+    tried = [line for line in said if "looking for the versions" in line]
+    assert len(tried) == 1 + len([p for p in interpreters.choices((3, 14)) if p.version > (3, 12)])
+    assert [path.suffix for path in (own_home / "requirements").iterdir() if path.suffix == ".txt"] == [".txt"]
+    assert environments.sync(early, pytest.fail) == made
+    assert environments.remove(early) == [made.path]
 
 
 def test_interrupted_while_it_is_resolved_it_leaves_nothing(own_home: Path) -> None:

@@ -54,6 +54,13 @@ def test_a_test_is_in_every_tier_from_its_lowest_on() -> None:
     assert found(Item(tiers.firsts()[1], tier=("standard",))) == ["standard", "exhaustive"]
 
 
+def test_only_the_backends_that_are_chosen() -> None:
+    chosen = (OTHERS[0],)
+    assert tiers.wanted(Item(OTHERS[0]), "quick", chosen)  # type: ignore[arg-type]
+    assert not tiers.wanted(Item(OTHERS[1]), "exhaustive", chosen)  # type: ignore[arg-type]
+    assert tiers.wanted(Item(), "quick", chosen)  # type: ignore[arg-type]
+
+
 def test_what_the_parent_refuses_is_tried_once_below_the_exhaustive_tier() -> None:
     assert found(Item("numpy", parent_decides=())) == list(tiers.TIERS)
     assert {tuple(found(Item(name, parent_decides=()))) for name in registry.names()[1:]} == {("exhaustive",)}

@@ -15,6 +15,8 @@ A test is in every tier unless something of this says otherwise:
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   every test is run by some backend.
 - a parameter ``check`` whose ``core`` is false is a variant of another check.
+
+``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier.
 """
 
 from __future__ import annotations
@@ -45,17 +47,19 @@ def compiled(tier: str, backend: str, core: bool) -> bool:
     return tier == "exhaustive" or core or (tier == "standard" and backend in firsts())
 
 
-def wanted(item: pytest.Item, tier: str) -> bool:
-    """Whether a test is in a tier."""
+def wanted(item: pytest.Item, tier: str, chosen: tuple[str, ...] = ()) -> bool:
+    """Whether a test is in a tier, and for one of the backends that were chosen, if some were."""
     lowest = item.get_closest_marker("tier")
     if lowest is not None and TIERS.index(lowest.args[0]) > TIERS.index(tier):
         return False
-    if tier == "exhaustive":
-        return True
     backend = backend_of(item)
     if backend is None:
         return True
-    if tier == "quick" and backend not in firsts():
+    if chosen and backend not in chosen:
+        return False
+    if tier == "exhaustive":
+        return True
+    if tier == "quick" and backend not in (chosen or firsts()):
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
         return False
@@ -68,8 +72,10 @@ def wanted(item: pytest.Item, tier: str) -> bool:
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the tier; the others are counted as deselected."""
-    tier = config.getoption("--tier")
-    out = [item for item in items if not wanted(item, tier)]
+    tier, chosen = config.getoption("--tier"), tuple(config.getoption("--backends"))
+    for name in chosen:
+        registry.get(name)  # an unknown name is an error that lists those that there are
+    out = [item for item in items if not wanted(item, tier, chosen)]
     if out:
         left = set(map(id, out))
         config.hook.pytest_deselected(items=out)
