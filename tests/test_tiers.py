@@ -17,6 +17,7 @@ from xbackend.backends import registry
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests" / "contract"))
+import core  # noqa: E402
 import gradients  # noqa: E402
 import operations  # noqa: E402
 
@@ -67,27 +68,32 @@ def test_what_the_parent_refuses_is_tried_once_below_the_exhaustive_tier() -> No
 
 
 def test_variants_are_left_to_the_exhaustive_tier_and_the_first_backends() -> None:
-    core, variant = (next(c for c in CHECKS if c.core is wanted) for wanted in (True, False))
+    usual, variant = (next(c for c in CHECKS if c.core is wanted) for wanted in (True, False))
     for name in tiers.firsts():
-        assert found(Item(name, core)) == list(tiers.TIERS)
+        assert found(Item(name, usual)) == list(tiers.TIERS)
         assert found(Item(name, variant)) == ["standard", "exhaustive"]
     for name in OTHERS:
-        assert found(Item(name, core)) == ["standard", "exhaustive"]
+        assert found(Item(name, usual)) == ["standard", "exhaustive"]
         assert found(Item(name, variant)) == ["exhaustive"]
 
 
-def test_every_op_is_in_the_core() -> None:
+def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:
     import xbackend as xb
 
     def ops(checks: Any) -> set[str]:
         return {node.op for check in checks for node in xb.trace(check.function, *check.arguments).nodes}
 
     assert ops(c for c in CHECKS if c.core) == ops(CHECKS)
-    kept = [check.label for check in CHECKS if check.core]
-    for label in operations.CORE_OF_OTHERS:
-        assert any(name.startswith(f"{label}-") for name in kept), f"{label} names no check"
+    kept = {check.label for check in CHECKS if check.core}
+    for labels in core.ELSEWHERE.values():
+        assert {f"{label}-{dtype}" for dtype, some in labels.items() for label in some} <= kept
+    for label in (label for labels in core.ACROSS.values() for label in labels):
+        assert any(name.startswith(label) for name in kept), f"{label} names no check"
     for label in gradients.CORE | gradients.CORE_OF_SECOND | gradients.CORE_IN_FLOAT32:
         assert any(f"grad-{label}" in name for name in kept), f"{label} names no check"
+    for family, labels in core.IN_FLOAT64.items():
+        of_family = {c.label for b in operations.BATCHES if b.name == f"{family}-float64" for c in b.checks} - kept
+        assert all(any(label in name for name in of_family) for label in labels)
 
 
 def test_every_example_runs_somewhere_and_every_backend_runs_one() -> None:

@@ -14,7 +14,8 @@ A test is in every tier unless something of this says otherwise:
   first backend of the registry only.
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   every test is run by some backend.
-- a parameter ``check`` whose ``core`` is false is a variant of another check.
+- ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
+  none of them, the standard one those on the backends of the quick tier.
 
 ``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier.
 """
@@ -67,7 +68,8 @@ def wanted(item: pytest.Item, tier: str, chosen: tuple[str, ...] = ()) -> bool:
     if turn is not None and (registry.names().index(backend) - turn.args[0]) % turn.args[1]:
         return False
     check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
-    return check is None or compiled(tier, backend, check.core)
+    core = item.get_closest_marker("variant") is None if check is None else check.core
+    return compiled(tier, backend, core)
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:

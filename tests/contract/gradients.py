@@ -114,13 +114,12 @@ IN_FLOAT32 = ("exp", "sum_keepdims", "mean", "slice_negative_step", "concat", "w
 
 # One for each way in which a gradient is lowered: the others of the way are variants.
 CORE = frozenset(
-    {"exp", "abs", "pow_number", "remainder", "where_nan_elsewhere", "sum_keepdims", "prod_with_zeros", "max", "std"}
-    | {"cumulative_sum", "slice_negative_step", "slice_twice", "integer_index", "concat", "stack", "permute_dims"}
-    | {"broadcast_to", "astype_through_float32", "matrix_power", "used_in_three_places"}
-    | {"multiply_broadcast", "divide_broadcast", "pow", "maximum", "matmul_stack", "tensordot"}
+    {"exp", "pow_number", "where_nan_elsewhere", "sum_keepdims", "prod_with_zeros", "max", "cumulative_sum"}
+    | {"slice_negative_step", "integer_index", "concat", "stack", "reshape", "permute_dims", "broadcast_to"}
+    | {"astype_through_float32", "matrix_power", "multiply_broadcast", "divide", "matmul_stack"}
 )
-CORE_IN_FLOAT32 = frozenset({"mean", "matmul"})
-CORE_OF_SECOND = frozenset({"tanh", "slice_negative_step", "matmul_with_itself"})
+CORE_IN_FLOAT32 = frozenset({"mean"})
+CORE_OF_SECOND = frozenset({"tanh", "matmul_with_itself"})
 
 
 def first_order(dtype: DType) -> Batch:

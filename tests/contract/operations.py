@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from batches import Batch, Check
+from core import is_core
 from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES
 from tolerances import Rule
 
@@ -400,33 +401,6 @@ def algebra() -> list[Batch]:
     }
     x = array((nan, inf, -inf, 1.0, 0.0), DType.float64)
     return [Batch("algebra", tuple(Check(f"algebra-{label}", f, (x,)) for label, f in functions.items()))]
-
-
-# A variant is what a backend compiles much like another check: the same op in another dtype. These are no variants.
-CORE_DTYPES = frozenset({"bool", "int64", "float64"})
-CORE_OF_OTHERS = frozenset(
-    {"multiply", "divide", "pow", "floor_divide", "remainder", "exp", "floor_divide_of_the_smallest"}
-    | {
-        "sum-axes_0_and_-1_kept",
-        "mean-axes_0_and_-1_kept",
-        "argmax-flat",
-        "cumulative_sum-axis_0",
-        "prod-beyond_32_bits",
-    }
-    | {"identity", "concat", "where", "slice_step_-2", "matmul", "matmul_beyond_24_bits"}
-)
-CORE_OF_PROMOTION = ("arithmetic-", "tenth-", "remainder_", "and_true-", "invert-")
-
-
-def is_core(batch: str, label: str) -> bool:
-    """Whether a check is no variant of another one."""
-    what, _, dtype = label.rpartition("-")
-    family = batch.partition("-")[0]
-    if family == "promotion":
-        return label.startswith(CORE_OF_PROMOTION)
-    if family in ("elementwise", "reductions", "moving", "products"):
-        return dtype in CORE_DTYPES or what in CORE_OF_OTHERS
-    return True
 
 
 def with_core(batch: Batch) -> Batch:

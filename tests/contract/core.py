@@ -1,0 +1,60 @@
+"""Which checks of ops are the core: every op in float64, and in other dtypes what is lowered in another way there.
+
+The others are variants: a backend compiles them much like a check of the core (another dtype, axis or slice of the same
+op). `tests/tiers.py` says who runs them.
+"""
+
+from __future__ import annotations
+
+# Family of batches -> dtype -> what is core of it, by the label's beginning up to the dtype.
+ELSEWHERE: dict[str, dict[str, set[str]]] = {
+    "elementwise": {
+        "bool": {"logical_not", "logical_and", "logical_or", "equal"},
+        "int32": {"floor_divide", "remainder_of_the_smallest"},
+        "int64": {"add", "multiply", "less", "floor_divide", "remainder", "pow", "pow_beyond_53_bits", "min_and_1"},
+        "float32": {"exp", "divide", "pow"},
+    },
+    "reductions": {
+        "bool": {"any-axes_0_and_-1_kept", "all-nothing"},
+        "int32": {"sum-beyond_32_bits"},
+        "int64": {"prod-axes_0_and_-1_kept", "max-axes_0_and_-1_kept"},
+        "float32": {"sum-axes_0_and_-1_kept", "mean-axes_0_and_-1_kept"},
+    },
+    "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
+    "products": {
+        "int32": {"matmul_beyond_24_bits"},
+        "int64": {"matmul_beyond_53_bits"},
+        "float32": {"matmul", "matrix_power_5"},
+    },
+}
+# Parts of labels in float64 that make a variant.
+IN_FLOAT64: dict[str, set[str]] = {
+    "reductions": {"no_axes", "scalar", "axis_1", "axis_0", "ties", "axis_-1_kept", "empty"},
+    "moving": {
+        *("scalar", "empty", "concat_one", "concat_flat", "slice_last", "slice_all", "slice_range", "slice_step_2"),
+        *("slice_step_-1_to_the_front", "slice_beyond", "slice_everything", "matrix_transpose", "permute_dims_then"),
+    },
+    "products": {
+        *("matmul_transposed", "matmul_column", "matmul_rows", "matmul_row_with", "tensordot_1", "outer"),
+        *("matrix_power_0", "matrix_power_1", "matrix_power_6", "matrix_power_3"),
+    },
+}
+# Beginnings of labels, in batches of many dtypes.
+ACROSS: dict[str, tuple[str, ...]] = {
+    "promotion": (
+        *("arithmetic-bool-bool", "arithmetic-int32-int64", "arithmetic-float32-float64", "concat-int32-int64"),
+        *("tenth-", "remainder_-3-int64", "and_true-", "invert-"),
+    ),
+    "conversions": ("astype-special-", "astype-float64-int32", "astype-int64-float32", "astype-bool-float64"),
+}
+
+
+def is_core(batch: str, label: str) -> bool:
+    """Whether a check is no variant of another one."""
+    family, _, dtype = batch.partition("-")
+    if family in ACROSS:
+        return label.startswith(ACROSS[family])
+    what = label.removesuffix(f"-{dtype}")
+    if dtype == "float64":
+        return not any(variant in what for variant in IN_FLOAT64.get(family, ()))
+    return family not in ELSEWHERE or what in ELSEWHERE[family].get(dtype, ())
