@@ -42,6 +42,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Signals mean something in the tests: a job in the background is started with Ctrl-C ignored, that of ``nohup``
     with the end of its terminal, and so would be all that it starts. And the C++ compiler has its headers compiled, for
     all processes of ``pytest -n``."""
+    tiers.chosen = config.getoption("--tier")
     if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="xbackend-tests-")
         config.add_cleanup(folder.cleanup)

@@ -20,6 +20,7 @@ from unittest import mock
 
 import msgspec
 import pytest
+import tiers
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from page_helpers import check_page
@@ -35,7 +36,9 @@ from xbackend.store import results as schema
 from xbackend.store.results import Measurement, Pair, Profile, Results
 from xbackend.store.runs import Store
 
-DAMAGED = int(os.environ.get("XBACKEND_DAMAGED_STORES", "10000"))
+pytestmark = pytest.mark.tier("standard")
+
+DAMAGED = int(os.environ.get("XBACKEND_DAMAGED_STORES", tiers.share(10000)))
 LIMIT = "slower:900000%"  # that no good run is beyond
 # Every example is a store of its own; nothing is gained by keeping or by shrinking them before they have failed.
 MANY = {"database": None, "print_blob": True, "phases": (Phase.generate, Phase.shrink)}

@@ -21,6 +21,8 @@ from xbackend import environments
 from xbackend.environments import installer, places, recipes
 from xbackend.errors import EnvironmentFailed
 
+pytestmark = pytest.mark.tier("standard")
+
 REPOSITORY = Path(environments.__file__).resolve().parents[2]
 BIG = b"x" * 300_000
 

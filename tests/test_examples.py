@@ -14,6 +14,8 @@ import pytest
 
 from xbackend.backends import registry
 
+pytestmark = pytest.mark.tier("standard")
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

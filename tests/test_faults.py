@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiers
 from fault_helpers import Command, end_all, left_over, marked, planted
 
 from xbackend import environments, report
@@ -25,7 +26,9 @@ from xbackend.store import journal
 from xbackend.store.results import Measurement, Results
 from xbackend.store.runs import Store
 
-POINTS = int(os.environ.get("XBACKEND_FAULTS", "12"))
+pytestmark = pytest.mark.tier("standard")
+
+POINTS = int(os.environ.get("XBACKEND_FAULTS", tiers.share(20)))
 SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
 SMALL = ("compare", "--quick", "--backends", "numpy", "--threads", 1, "--size", 16)
 PROCESSES = 1  # of the candidate; and one more, of its A/A pair

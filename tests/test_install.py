@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import tiers
 from uv import find_uv_bin
 
 from xbackend.backends import registry
@@ -18,6 +19,8 @@ SCRIPT = """
 import os, sys
 import numpy as np
 import xbackend as xb
+
+pytestmark = pytest.mark.tier("standard")
 
 w = xb.shared(np.ones((2, 2), np.float32), name="w")
 
@@ -67,7 +70,13 @@ def fresh(folder: Path, wheel: Path, extra: str = "") -> Path:
 FIRST = {entry.environment: entry for entry in reversed(list(registry.entries()))}
 
 
-@pytest.mark.parametrize("environment", FIRST)
+QUICK = {registry.get(name).environment for name in tiers.firsts()}
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [name if name in QUICK else pytest.param(name, marks=pytest.mark.tier("exhaustive")) for name in FIRST],
+)
 def test_in_the_users_own_interpreter(environment: str, wheel: Path, tmp_path: Path) -> None:
     """``pip install 'xbackend[framework]'`` and a script: it runs here, not in a worker."""
     entry = FIRST[environment]

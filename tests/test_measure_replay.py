@@ -20,6 +20,8 @@ from xbackend.errors import DamagedStore, StoreError
 from xbackend.measure import replay, saved
 from xbackend.measure.gate import Outcome
 
+pytestmark = pytest.mark.tier("standard")
+
 
 @pytest.fixture(autouse=True)
 def no_xdist(monkeypatch: pytest.MonkeyPatch) -> None:

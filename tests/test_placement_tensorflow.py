@@ -17,6 +17,8 @@ from xbackend.backends.base import Settings
 from xbackend.errors import PlacementError
 from xbackend.workers.remote import RemoteBackend
 
+pytestmark = pytest.mark.tier("standard")
+
 TENSORFLOW = [n for n in registry.names() if registry.get(n).environment == "tensorflow"]
 XLA = [n for n in TENSORFLOW if n.endswith("xla")]
 

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 
 import pytest
+import tiers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from page_helpers import HTML_TAGS, SVG_TAGS, Page, check_page
@@ -32,7 +33,7 @@ from xbackend.store.results import Results
 
 @given(NASTY)
 @example("`|`\\")
-@settings(max_examples=400)
+@settings(max_examples=tiers.share(400))
 def test_text_is_shown_as_it_is(foreign: str) -> None:
     table = blocks.table(("a", "b"), [[foreign, "x"], ["y", foreign]])
     source = markdown.write(
@@ -74,7 +75,7 @@ def test_any_text_and_number_in_any_field_gives_sound_plots_and_a_sound_page(fou
 @example("javascript:alert(1)")
 @example("data:text/html,<script>alert(1)</script>")
 @example("VBScript:x")
-@settings(max_examples=400)
+@settings(max_examples=tiers.share(400))
 def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
     table = blocks.table(("a", foreign), [[foreign, blocks.Bold(foreign)]], right=("a",))
     written: list[blocks.Block] = [

@@ -20,7 +20,7 @@ from xbackend import report
 from xbackend.report import blocks, html, text
 from xbackend.store.results import Results, load
 
-pytestmark = pytest.mark.needs("browser")
+pytestmark = [pytest.mark.needs("browser"), pytest.mark.tier("standard")]
 
 DATA = Path(__file__).parent / "data"
 MINIMUM = 4.5  # contrast of text: https://www.w3.org/TR/WCAG22/#contrast-minimum

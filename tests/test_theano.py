@@ -17,6 +17,8 @@ from xbackend.cli import machines
 from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.workers.remote import RemoteBackend
 
+pytestmark = pytest.mark.tier("standard")
+
 CONTEXTS = "theano-gpuarray"
 
 

@@ -27,6 +27,12 @@ import pytest
 from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
+chosen = TIERS[-1]  # set before the modules of the tests are imported
+
+
+def share(whole: int) -> int:
+    """How many of so many random examples to take: all in the exhaustive tier, else a fifth."""
+    return whole if chosen == TIERS[-1] else max(1, whole // 5)
 
 
 def firsts() -> tuple[str, ...]:
@@ -48,19 +54,19 @@ def compiled(tier: str, backend: str, core: bool) -> bool:
     return tier == "exhaustive" or core or (tier == "standard" and backend in firsts())
 
 
-def wanted(item: pytest.Item, tier: str, chosen: tuple[str, ...] = ()) -> bool:
-    """Whether a test is in a tier, and for one of the backends that were chosen, if some were."""
+def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
+    """Whether a test is in a tier, and for one of these backends, if some were chosen."""
     lowest = item.get_closest_marker("tier")
     if lowest is not None and TIERS.index(lowest.args[0]) > TIERS.index(tier):
         return False
     backend = backend_of(item)
     if backend is None:
         return True
-    if chosen and backend not in chosen:
+    if backends and backend not in backends:
         return False
     if tier == "exhaustive":
         return True
-    if tier == "quick" and backend not in (chosen or firsts()):
+    if tier == "quick" and backend not in (backends or firsts()):
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
         return False
@@ -74,10 +80,10 @@ def wanted(item: pytest.Item, tier: str, chosen: tuple[str, ...] = ()) -> bool:
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of the tier; the others are counted as deselected."""
-    tier, chosen = config.getoption("--tier"), tuple(config.getoption("--backends"))
-    for name in chosen:
+    tier, backends = config.getoption("--tier"), tuple(config.getoption("--backends"))
+    for name in backends:
         registry.get(name)  # an unknown name is an error that lists those that there are
-    out = [item for item in items if not wanted(item, tier, chosen)]
+    out = [item for item in items if not wanted(item, tier, backends)]
     if out:
         left = set(map(id, out))
         config.hook.pytest_deselected(items=out)

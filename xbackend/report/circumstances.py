@@ -61,7 +61,7 @@ def machine(results: Results) -> Table:
         "memory": text.size(found.memory_bytes),
         "accelerators": ", ".join(found.accelerators) or "none",
         "system": found.system,
-        "Python of xbackend itself": found.python,
+        "Python": found.python,
         "fingerprint": found.fingerprint,
     }
     return _facts("machine", facts)
