@@ -47,6 +47,7 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.TemporaryDirectory(prefix="xbackend-tests-")
         config.add_cleanup(folder.cleanup)
         precompiled.install(Path(folder.name))
+        precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:

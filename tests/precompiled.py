@@ -5,6 +5,11 @@ of each is the reading of Python's and NumPy's headers. This script passes every
 same options; for a module it puts in front a header that was compiled with just those options (GCC's own manual: Using
 Precompiled Headers). GCC takes it only where that makes no difference, and reads the header itself otherwise.
 
+What it compiled it keeps, in a folder of the machine outside of every home (``XBACKEND_TEST_MODULES``, by default
+``/var/tmp/xbackend-modules-<user>``), by the content of the source and all that it was compiled with: a run in a fresh
+home then copies what an earlier one compiled. A module that is linked to a library of an environment holds the path of
+that library, and is found again in the same home only.
+
 Only the tests have it: it comes first in their ``PATH``. What the benchmarks time is the frameworks' own compiling.
 """
 
@@ -32,6 +37,8 @@ HEADER = """#include <Python.h>
 #include <vector>
 """
 NAME, REAL = "module.h", "compiler"
+KEPT = "XBACKEND_TEST_MODULES"
+MOST = 2 << 30  # bytes that are kept
 
 
 def install(folder: Path) -> None:
@@ -48,6 +55,69 @@ def install(folder: Path) -> None:
     # -I -S: it starts in a hundredth of a second, and imports nothing from where it is called.
     script.write_text(f"#!{sys.executable} -IS\n{Path(__file__).read_text()}")
     script.chmod(0o755)
+
+
+def kept() -> Path | None:
+    """The folder of what was compiled before; `None` where it is another user's, or others may write to it."""
+    folder = Path(os.environ.get(KEPT) or f"/var/tmp/xbackend-modules-{os.getuid()}")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.stat()
+    return folder if found.st_uid == os.getuid() and not found.st_mode & 0o022 else None
+
+
+def make_room(most: int = MOST) -> None:
+    """Delete what was not used for longest where more is kept than that."""
+    folder = kept()
+    files = sorted(folder.glob("*.so"), key=lambda file: file.stat().st_mtime, reverse=True) if folder else []
+    together = 0
+    for file in files:
+        together += file.stat().st_size
+        if together > most:
+            file.unlink(missing_ok=True)
+
+
+def identity(compiler: str, arguments: list[str], source: str) -> str:
+    """What a module depends on, in 64 hexadecimal digits.
+
+    The headers are those of the folders that are named: of Python and of an environment, whose name changes with its
+    content, wherever it lies.
+    """
+    import re
+
+    binary = os.stat(compiler)
+    said = [compiler, str(binary.st_size), str(binary.st_mtime_ns)]
+    for argument in options(arguments):
+        said.append(re.sub(r"^-I.*/environments/", "-I/environments/", argument))
+    said += [
+        argument for argument in arguments if argument not in options(arguments) and argument[:2] in ("-l", "-L", "-W")
+    ]
+    with open("/proc/cpuinfo") as file:
+        said += sorted({line for line in file if line.startswith("flags")})  # of -march=native
+    with open(source, "rb") as code:
+        return hashlib.sha256("\0".join(said).encode() + b"\0" + code.read()).hexdigest()
+
+
+def module(compiler: str, folder: Path, arguments: list[str]) -> int:
+    """Compile a module, or copy it from what was compiled before; the exit code."""
+    import shutil
+    import subprocess
+
+    source = next(argument for argument in arguments if os.path.basename(argument) == "mod.cpp")
+    output = arguments[arguments.index("-o") + 1] if "-o" in arguments[:-1] else ""
+    place = kept() if output else None
+    known = place / f"{identity(compiler, arguments, source)}.so" if place else None
+    if known is not None and known.exists():
+        shutil.copyfile(known, output)
+        os.utime(known)
+        return 0
+    found = header(compiler, folder, arguments)
+    command = [compiler, *(["-include", str(found)] if found else []), *arguments]
+    status = subprocess.run(command, check=False).returncode
+    if known is not None and not status:
+        fresh = known.with_suffix(f".{os.getpid()}")
+        shutil.copyfile(output, fresh)
+        os.replace(fresh, known)
+    return status
 
 
 def options(arguments: list[str]) -> list[str]:
@@ -93,9 +163,7 @@ def main(folder: Path, arguments: list[str]) -> None:
     """Become the compiler."""
     compiler = (folder / REAL).read_text()
     if any(os.path.basename(argument) == "mod.cpp" for argument in arguments):
-        found = header(compiler, folder, arguments)
-        if found is not None:
-            arguments = ["-include", str(found), *arguments]
+        sys.exit(module(compiler, folder, arguments))
     os.execv(compiler, [compiler, *arguments])
 
 
