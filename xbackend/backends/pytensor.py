@@ -22,6 +22,8 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 class _PyTensor(LineageBackend):
     package = "pytensor"
     flags = "PYTENSOR_FLAGS"
+    # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
+    left_out = ("useless_Arccosh_of_Cosh",)
     rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
 
 
