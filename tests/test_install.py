@@ -13,14 +13,14 @@ from uv import find_uv_bin
 
 from xbackend.backends import registry
 
+pytestmark = pytest.mark.tier("standard")
+
 ROOT = Path(__file__).parent.parent
 
 SCRIPT = """
 import os, sys
 import numpy as np
 import xbackend as xb
-
-pytestmark = pytest.mark.tier("standard")
 
 w = xb.shared(np.ones((2, 2), np.float32), name="w")
 
