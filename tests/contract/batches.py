@@ -17,7 +17,7 @@ from xbackend.errors import WorkerDied, WorkerTimeout
 from xbackend.workers.remote import RemoteBackend
 
 # Seconds that a worker may take for one request: a large program on a backend that compiles C is the longest.
-LIMIT_SECONDS = 400.0
+LIMIT_SECONDS = 1200.0
 
 
 @dataclass(frozen=True)
