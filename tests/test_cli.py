@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from xbackend import environments
 from xbackend.backends import registry
-from xbackend.cli import INCOMPLETE
+from xbackend.cli import INCOMPLETE, main
 from xbackend.cli.parser import parser
 
 FUNCTIONS = """
@@ -194,3 +195,16 @@ def test_a_function_without_its_arrays_says_how_to_give_them(folder: Path) -> No
     (folder / "bare.py").write_text("def double(x):\n    return x + x\n")
     said = xbackend("run", "bare.py:double", cwd=folder, code=2).stderr
     assert "double(x) was given 0 arrays" in said and "give each array with --input: float32[2,3]" in said
+
+
+def test_doctor_verify_names_the_environments_whose_files_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def problems(name: str, say: object) -> list[str]:
+        return ["numpy: numpy/version.py has other contents than were installed"] if name == "numpy" else []
+
+    monkeypatch.setattr(environments, "problems", problems)
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["doctor", "--verify", "--backends", "numpy"]) == INCOMPLETE
+    printed = capsys.readouterr().out
+    assert "damaged" in printed and "numpy/version.py has other contents" in printed and "env sync numpy" in printed

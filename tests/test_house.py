@@ -30,6 +30,7 @@ WORKER_SIDE = (
         "measure.compilers",
         "measure.profiles",
         "workloads",
+        "store.files",
         "store.journal",
     ),
 )

@@ -89,7 +89,7 @@ def _environments(backends: Sequence[str]) -> bool:
     with progress() as say:
         for name in dict.fromkeys(registry.get(backend).environment for backend in backends):
             try:
-                environments.sync(name, on_progress=say)
+                environments.sync(name, on_progress=say, hashes=True)
                 rows.append([name, environments.get(name).state, _python(name)])
             except XBackendError as error:
                 rows.append([name, "failed", str(error)])

@@ -262,6 +262,11 @@ def parser() -> argparse.ArgumentParser:
         help="install what is missing of the system (with apt-get, as root or by sudo), and make the environments",
     )
     command.add_argument("--tests", action="store_true", help="with --install: what xbackend's own tests need too")
+    command.add_argument(
+        "--verify",
+        action="store_true",
+        help="read every file of the environments and compare it with what was installed",
+    )
     _gating(commands)
     _environments(commands)
     command = commands.add_parser("draw", help="draw a program by device")

@@ -51,7 +51,7 @@ def _folder(name: str) -> str:
 
 def _again(options: argparse.Namespace) -> None:
     folder: Path = options.reports
-    found = sorted(p.parent for p in folder.glob("*/results.json"))
+    found = sorted(p.parent for p in folder.glob("[!.]*/results.json"))
     names = {p.name for p in found}
     unknown = sorted(set(options.names) - names)
     if unknown or not found:
