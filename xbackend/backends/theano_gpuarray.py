@@ -146,7 +146,8 @@ class GpuArrayMode(CMode):
         database, local = backend.module("gpuarray.opt").gpu_optimizer, backend.module("gof").local_optimizer
 
         def lift(node: Any) -> list[Variable]:
-            here = ops.as_gpuarray_variable(node.inputs[0], str(node.op.source))
+            # Theano's own takes strided memory for that of a transposed matrix (GpuToGpu.c_code: GA_F_ORDER).
+            here = ops.gpu_contiguous(ops.as_gpuarray_variable(node.inputs[0], str(node.op.source)))
             return [ops.GpuToGpu(str(node.op.target))(here).transfer("cpu")]
 
         lift.__name__ = "xbackend_transfer"
