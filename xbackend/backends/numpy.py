@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import platform
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -169,6 +170,7 @@ class _Interpreter:
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program = program
+        self.alone = threading.Lock()  # the records are those of one call
         self.xp = xp
         self.storages = storages
         self.devices = [Device.parse(n.device or "") for n in program.nodes]
@@ -231,12 +233,13 @@ class _Interpreter:
         return Built(self.execute, lambda: Execution(dict(self.ran), tuple(self.transfers)), self.profile)
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        env = self._begin(values)
-        for _, step, last in self.steps:
-            step(env)
-            for i in last:
-                del env[i]
-        return self._end(env)
+        with self.alone:
+            env = self._begin(values)
+            for _, step, last in self.steps:
+                step(env)
+                for i in last:
+                    del env[i]
+            return self._end(env)
 
     def profile(self, *values: Value) -> Sequence[Span]:
         """A span for each node; a backward pass is one, on the device of its loss."""
