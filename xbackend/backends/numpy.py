@@ -10,6 +10,7 @@ import math
 import platform
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -186,14 +187,16 @@ class _Interpreter:
         """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
         from autograd.extend import defvjp, primitive
 
+        mine = weakref.proxy(self)  # autograd keeps every function that it knows a gradient of
+
         @primitive  # type: ignore[untyped-decorator]
         def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
-            if self.going_back:
-                ends = (self.devices[self.program.nodes[i].inputs[0]], self.devices[i])
+            if mine.going_back:
+                ends = (mine.devices[mine.program.nodes[i].inputs[0]], mine.devices[i])
                 source, target = ends[::-1] if back else ends
                 evidence = f"autograd went through node {i}"
                 made = Transferred(source, target, x.nbytes, None, True, "autograd.make_vjp", evidence)
-                self.transfers.append(made)
+                mine.transfers.append(made)
             return x
 
         defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
