@@ -250,6 +250,7 @@ def moving() -> list[Batch]:
             **{f"slice_{k}": (lambda x, key=key: x[key], (x,)) for k, key in SLICES.items()},
             "slice_empty": (lambda x: x[::-1, :1], (empty,)),
             "slice_of_slice": (lambda x: x[:, ::-1][1:, 1:][..., ::-2], (x,)),
+            "slice_of_steps": (lambda x: x[..., 1:][..., ::2][:, 0], (x,)),
         }
         if dtype not in THOROUGH:
             functions = {label: row for label, row in functions.items() if label in MOVING_OF_ALL}

@@ -86,13 +86,13 @@ class Host:
         # Under the same uid as on the other side: the programs that come name their variables by it.
         variable = SharedVariable(array, name, uid=uid)
         self.backend.ensure_storage(variable, Device.parse(device))
-        return Held(self.backend.storage(variable))
+        return Held(variable)  # the backend keeps the storage for as long as the variable is held
 
-    def read_storage(self, storage: Any) -> np.ndarray:
-        return self.backend.read_storage(storage)
+    def read_storage(self, variable: SharedVariable) -> np.ndarray:
+        return self.backend.get_value(variable)
 
-    def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        self.backend.write_storage(storage, array)
+    def write_storage(self, variable: SharedVariable, array: np.ndarray) -> None:
+        self.backend.set_value(variable, array)
 
     def describe(self) -> dict[str, Any]:
         return self.backend.describe()
