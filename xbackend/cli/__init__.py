@@ -34,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except XBackendError as error:
         print(f"xbackend {options.command}: {error}", file=sys.stderr)
         return STORE if isinstance(error, StoreError) else WRONG
+    except MemoryError as error:  # where a limit of this process is below what the machine has
+        print(f"xbackend {options.command}: there is not enough memory: {error}; ask for less", file=sys.stderr)
+        return WRONG
     except KeyboardInterrupt:
         print(f"xbackend {options.command}: interrupted", file=sys.stderr)
         return _INTERRUPTED

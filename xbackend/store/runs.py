@@ -242,7 +242,7 @@ def _time(name: str) -> datetime | None:
 
 def _is_path(name: str) -> bool:
     try:
-        return Path(name).exists()
+        return name != "" and Path(name).exists()
     except (OSError, ValueError):  # too long, or with a null character
         return False
 
