@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from xbackend import workloads
-from xbackend.cli import DONE, WRONG, main
+from xbackend.cli import DONE, WRONG, console, main
 from xbackend.errors import ArgumentError, WorkloadError
 from xbackend.measure import matrix
 from xbackend.program import host
@@ -74,7 +75,14 @@ def ended(*arguments: str) -> int:
         (("compare", "--dtype", ","), "--dtype: ',' names nothing"),
         (("compare", "--size", ","), "--size: ',' names nothing"),
         (("compare", "--env", ","), "',' names no environment"),
-        (("compare", "--name", ""), "--name: it is empty"),
+        (("compare", "--name", ""), "--name: '' is no name for a folder"),
+        (("compare", "--name", "../evil"), "--name: '../evil' is no name for a folder of reports: write letters"),
+        (("compare", "--name", "a/b"), "--name: 'a/b' is no name for a folder"),
+        (("compare", "--name", ".."), "--name: '..' is no name for a folder"),
+        (("compare", "--name", "latest"), "'latest' is the newest run"),
+        (("compare", "--name", "x" * 101), "is no name for a folder"),
+        (("compare", "--name", "red\x1b[31m"), "--name: 'red\\x1b[31m' is no name for a folder"),
+        (("report", "--run", "latest", "--name", "../evil"), "--name: '../evil' is no name for a folder"),
         (("compare", "--store", ""), "--store: it is empty"),
         (("compare", "--reports", " "), "--reports: it is empty"),
         (("run", "mine.py:double", "--drawings", ""), "--drawings: it is empty"),
@@ -124,6 +132,53 @@ def test_what_is_not_meant_is_refused_with_words(
     assert [path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"] == []
 
 
+RED = "red\x1b[31m\u202e\x07"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs", RED),
+        ("runs", "--store", RED),
+        ("runs", "--" + RED),
+        (RED,),
+        ("history", "--store", RED),
+        ("env", "sync", RED),
+        ("compare", "--backends", RED),
+        ("compare", "--store", f"file/{RED}"),
+        ("compare", "--set", RED),
+        ("report", RED),
+        ("gate", RED, RED),
+        ("draw", f"{RED}.py:f"),
+        ("draw", f"mine.py:{RED}"),
+        ("draw", "mine.py:red", "--input", "1.0"),
+        ("draw", "mine.py:red_name", "--form", "dot"),
+        ("draw", "mine.py:red_name"),
+        ("draw", "mine.py:red_name", "--form", "svg"),
+        ("run", "mine.py:double", "--input", f"{RED}.npy"),
+        ("run", "mine.py:double", "--devices", RED),
+    ],
+)
+def test_nothing_from_outside_steers_the_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    with (folder / "mine.py").open("a") as file:
+        file.write(f"def red(x): raise ValueError({RED!r})\n")
+        file.write(f"def red_name(x): return x + xb.shared(1.0, name={RED!r})\n")
+    ended(*arguments)
+    found = capsys.readouterr()
+    said = found.out + found.err
+    assert said and not {c for c in said if c != "\n" and (unicodedata.category(c) == "Cc" or c == "\u202e")}
+
+
+def test_tables_and_progress_show_text_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    console.table([RED], [[f"{RED}\nsecond line"]], title=RED)
+    console.Progress()(RED)
+    found = capsys.readouterr()
+    assert found.out.count("red\N{REPLACEMENT CHARACTER}[31m") == 3 and "second line" in found.out
+    assert "red\N{REPLACEMENT CHARACTER}[31m" in found.err and "\x1b" not in found.out + found.err
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
@@ -148,7 +203,10 @@ def test_what_the_users_function_raises_is_shown_as_its_lines(
         ("1 / 0\ndef f(x): return x\n", "own.py raised ZeroDivisionError:\n  File"),
         ("def f(:\n", "own.py raised SyntaxError:"),
         ("import sys\nsys.exit(3)\n", "own.py raised SystemExit:"),
-        ("def inputs(): raise RuntimeError('no data')\ndef f(x): return x\n", "inputs() of own.py raised RuntimeError:"),
+        (
+            "def inputs(): raise RuntimeError('no data')\ndef f(x): return x\n",
+            "inputs() of own.py raised RuntimeError:",
+        ),
         ("def inputs(): return 3\ndef f(x): return x\n", "inputs() of own.py returns int: return a list or tuple"),
         ("def inputs(): return [[1], [2, 3]], 1\ndef f(x, y): return x\n", "argument 0 from inputs() of own.py is"),
         ("def f(x, n=0): return f(x, n)\n", "[Previous line repeated"),

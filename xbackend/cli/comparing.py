@@ -64,8 +64,8 @@ def compare(options: argparse.Namespace) -> int:
     headers, rows = reports.summary_table(results, options.baseline)
     table(headers, rows)
     for warning in results.settings["warnings"]:
-        print(f"warning: {warning}")
-    print(f"{results.settings['stopped']}; run {results.run}, {said}")
+        say(f"warning: {warning}")
+    say(f"{results.settings['stopped']}; run {results.run}, {said}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = options.backends or options.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")

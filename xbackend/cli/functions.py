@@ -18,7 +18,7 @@ from xbackend import workloads
 from xbackend.backends.base import Settings
 from xbackend.backends.placement import Placement
 from xbackend.cli import DONE, INCOMPLETE
-from xbackend.cli.console import progress, table
+from xbackend.cli.console import progress, say, table
 from xbackend.cli.machines import chosen, ready
 from xbackend.cli.parser import MOST
 from xbackend.cli.users import calling
@@ -154,7 +154,7 @@ def draw(options: argparse.Namespace) -> int:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
     program, arrays = _drawn_program(options)
     if options.backend is not None:
-        print(_executed(program, arrays, options), end="")
+        say(_executed(program, arrays, options).rstrip("\n"))
         return DONE
     if options.devices:
         from xbackend.program.binding import bind
@@ -162,7 +162,7 @@ def draw(options: argparse.Namespace) -> int:
         bindings = options.devices
         devices = sorted({*bindings.values(), xb.Device("cpu", 0)}, key=str)
         program = bind(program, bindings, devices, xb.Device("cpu", 0)).program
-    print(program.draw(options.form), end="")
+    say(program.draw(options.form).rstrip("\n"))
     return DONE
 
 
@@ -250,8 +250,8 @@ def run(options: argparse.Namespace) -> int:
             rows.append([name, said, f"{seconds * 1e6:.1f} us", where])
     if first is not None:
         for number, leaf in enumerate(first[1]):
-            print(f"result {number} on {first[0]}: {leaf.dtype}{list(leaf.shape)}")
-            print(np.array2string(leaf, threshold=20, edgeitems=3))
+            say(f"result {number} on {first[0]}: {leaf.dtype}{list(leaf.shape)}")
+            say(np.array2string(leaf, threshold=20, edgeitems=3))
     table(["backend", f"result against {first[0] if first else 'none'}", "median call", "placement"], rows)
     return DONE if well else INCOMPLETE
 

@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from xbackend import __version__, workloads
 from xbackend.backends import registry
@@ -15,6 +15,7 @@ from xbackend.environments.interpreters import VARIABLE
 from xbackend.errors import DeviceSpellingError
 from xbackend.measure.extent import MODES, WIDTH
 from xbackend.program.drawing import FORMS
+from xbackend.report.text import visible
 from xbackend.store import FOLDER
 
 MOST = 1024  # devices, threads, processes: beyond, a command line is a slip of the keyboard
@@ -37,6 +38,9 @@ class _Reader(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.register("action", None, _Once)
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))  # it holds what was typed, or pasted
 
 
 class _Settings(argparse.Action):
@@ -87,6 +91,16 @@ def _numbers(most: int) -> Callable[[str], list[int]]:
 def _text(text: str) -> str:
     if not text.strip():
         raise argparse.ArgumentTypeError("it is empty: give a name, or leave the option out")
+    return text
+
+
+def _name(text: str) -> str:
+    """The name of a report, which is that of its folder, and of its run."""
+    if not re.fullmatch(r"[\w+][\w.+ -]{0,98}[\w.+-]|\w", text) or text == "latest":
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name for a folder of reports: write letters, digits, '_', '-', '+', '.' and blanks, at "
+            "most 100, a letter or digit first; 'latest' is the newest run"
+        )
     return text
 
 
@@ -244,7 +258,7 @@ def _compare(commands: Any) -> None:
         help="what the ratios are taken to (default: numpy); it is measured against itself too, for the noise floor",
     )
     command.add_argument("--figures", action="store_true", help="measure the project's own figures too")
-    command.add_argument("--name", type=_text, help="name of the report (default: the workload's)")
+    command.add_argument("--name", type=_name, help="name of the report (default: the workload's)")
     _reports(command)
     _store(command)
 
@@ -254,7 +268,7 @@ def _report(commands: Any) -> None:
     command.set_defaults(handler="reporting:report")
     command.add_argument("names", nargs="*", help="which of the reports that are there (default: all)")
     command.add_argument("--run", metavar="RUN", help=f"write the report of {_RUN}")
-    command.add_argument("--name", type=_text, help="name of the report of a --run (default: the run's)")
+    command.add_argument("--name", type=_name, help="name of the report of a --run (default: the run's)")
     command.add_argument("--baseline", metavar="BACKEND", help="what the ratios are taken to")
     _store(command)
     _reports(command)
@@ -281,7 +295,10 @@ def _store(command: argparse.ArgumentParser) -> None:
     )
 
 
-_RUN = "a run: its name or the beginning of it, latest, latest~1, or the path of a results.json or of its folder"
+_RUN = (
+    "a run: its name or the beginning of it, latest, latest~1, what compare --name called it (before~1: the one before "
+    "the newest of that name), or the path of a results.json or of its folder"
+)
 
 
 def _gating(commands: Any) -> None:
