@@ -15,6 +15,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import workloads
+from xbackend.backends import registry
 from xbackend.backends.base import Settings
 from xbackend.backends.placement import Placement
 from xbackend.cli import DONE, INCOMPLETE
@@ -23,7 +24,7 @@ from xbackend.cli.machines import chosen, ready
 from xbackend.cli.parser import MOST
 from xbackend.cli.users import calling
 from xbackend.devices import DeviceMap, is_device
-from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
 from xbackend.program.dtypes import as_dtype
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
@@ -173,7 +174,8 @@ def _executed(program: Program, arrays: Sequence[np.ndarray], options: argparse.
         raise UsageError(f"{options.target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
     bindings, count = _bindings(program, options)
     with progress() as say:
-        ready([name], say)
+        for reason in ready([name], say).values():
+            raise BackendUnavailable(reason)
         say(f"running on {name}")
         with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
             executable = backend.compile(program, devices=_only(bindings, program), placement="soft")
@@ -226,9 +228,14 @@ def run(options: argparse.Namespace) -> int:
     bindings, count = _bindings(program, options)
     rows, first, well = [], None, True
     with progress() as say:
-        ready(names, say)
+        failures = ready(names, say)
         for name in names:
             say(f"running on {name}")
+            reason = failures.get(registry.get(name).environment)
+            if reason is not None:
+                rows.append([name, "failed", "-", reason])
+                well = False
+                continue
             try:
                 with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
                     executable = backend.compile(program, devices=_only(bindings, program))

@@ -19,11 +19,16 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
     """
     try:
         with np.errstate(over="ignore"):
-            return np.asarray(value, dtype.value if dtype is not None else None)
+            return native(np.asarray(value, dtype.value if dtype is not None else None))
     except OverflowError:
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{what} is {value!r:.60}, which is no array: {error}") from None
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """The array in the byte order of this machine: that of files from other machines is no property of its numbers."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def memory() -> int | None:
