@@ -23,6 +23,9 @@ from xbackend.store.runs import Store
 def _parameters(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Every combination of the sizes and dtypes that were asked for, with the other parameters."""
     given = dict(options.static)
+    for name in ("size", "dtype"):
+        if name in given and getattr(options, name):
+            raise UsageError(f"--{name} and --set {name}={given[name]} say the same parameter: give one of them")
     sizes = [{"size": n} for n in options.size or []] or [{}]
     dtypes = [{"dtype": d} for d in options.dtype or []] or [{}]
     return [{**given, **size, **dtype} for size in sizes for dtype in dtypes]
@@ -61,8 +64,8 @@ def compare(options: argparse.Namespace) -> int:
     headers, rows = reports.summary_table(results, options.baseline)
     table(headers, rows)
     for warning in results.settings["warnings"]:
-        print(f"warning: {warning}")
-    print(f"{results.settings['stopped']}; run {results.run}, {said}")
+        say(f"warning: {warning}")
+    say(f"{results.settings['stopped']}; run {results.run}, {said}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = options.backends or options.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")

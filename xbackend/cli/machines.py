@@ -19,7 +19,7 @@ from xbackend.measure.matrix import Run
 
 def chosen(names: Sequence[str] | None) -> list[str]:
     """The backends that were asked for, all if none were. Raises `UnknownBackend`."""
-    return [registry.get(name).name for name in names] if names else list(registry.names())
+    return [registry.get(name).name for name in names] if names is not None else list(registry.names())
 
 
 def ready(runs: Sequence[str | Run], say: Progress) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
@@ -278,6 +278,11 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Pr
             inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
         result = function(*inputs, **static)
         outputs, form = _outputs(tracer, result)
+    except RecursionError as error:
+        raise TraceError(
+            "the function calls itself without end: a traced value has no elements to stop at, so let it stop at a "
+            f"Python number, such as a keyword argument (at {_raised_at(error.__traceback__, function)})"
+        ) from None
     except XBackendError as error:
         where = _raised_at(error.__traceback__, function)
         if where in str(error):
@@ -299,6 +304,11 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
     def leaf(value: Any) -> int:
         if value is None:
             raise TraceError("the function returns None in place of an array")
+        if isinstance(value, Iterator) or is_dataclass(value):
+            raise TraceError(
+                f"the function returns {type(value).__name__} in place of an array; return arrays, or tuples, lists "
+                "and dictionaries of them: tuple(...) of a generator, dataclasses.asdict(...) of a dataclass"
+            )
         return tracer.array(value).node
 
     return structure.flatten(result, leaf)

@@ -37,6 +37,7 @@ from xbackend.store.results import Measurement, Results
 PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
 _SESSION = "0.jsonl"
 _NAME = "%Y%m%d-%H%M%S"
+_BACK = re.compile(r"~\d{1,9}$")
 _LATEST = re.compile(r"latest(?:~(\d{1,9}))?")
 
 
@@ -126,8 +127,9 @@ class Store:
     def load(self, name: str) -> Results:
         """The results of a run.
 
-        ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, or the
-        path of a ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its
+        ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, what
+        its results are called (of several the newest; ``before~1`` is the one before), or the path of a
+        ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its
         finished processes only.
 
         Raises:
@@ -197,6 +199,9 @@ class Store:
             return self.folder / times[-1 - back]
         if name in names:
             return self.folder / name
+        titled = self._titled(name)
+        if titled is not None:
+            return titled
         if _is_path(name):
             path = Path(name)
             # A run of the store by its path is that run, and is treated as one.
@@ -211,6 +216,29 @@ class Store:
         raise StoreError(
             f"there is no run {name!r} in {self.folder} ({there}), and no such file; xbackend runs lists them"
         )
+
+    def _titled(self, name: str) -> Path | None:
+        """The run whose results are called that, the newest, or with ``~1`` the one before; `None` where there is none.
+
+        Raises `StoreError` where a newer one is damaged, which may have been called so, or where there are fewer.
+        """
+        title, _, back = name.rpartition("~") if _BACK.search(name) else (name, "", "0")
+        count, damaged = 0, ""
+        for run in reversed(self.runs() if title else []):
+            if run.damaged:
+                damaged = damaged or run.name
+            elif run.title == title:
+                if damaged:
+                    raise StoreError(
+                        f"{name!r} may be the run {damaged}, which is damaged and newer than {run.name}; name the run "
+                        "that you mean by its time: xbackend runs lists them"
+                    )
+                if count == int(back):
+                    return self.folder / run.name
+                count += 1
+        if count:
+            raise StoreError(f"there is no run {name} in {self.folder}, which has {count} of that name")
+        return None
 
     def _information(self, name: str) -> RunInfo:
         folder = self.folder / name
@@ -256,7 +284,7 @@ def _after(time: datetime) -> datetime:
 
 def _is_path(name: str) -> bool:
     try:
-        return Path(name).exists()
+        return name != "" and Path(name).exists()
     except (OSError, ValueError):  # too long, or with a null character
         return False
 

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+LIMIT = 600.0  # seconds that a worker may take for one request, where nothing else is said
 CHUNK = 1 << 18  # bytes; 64 KiB to 1 MiB were equally fast, 8 MiB slower
 _KINDS = "biufc"  # numpy's letters for what has plain bytes
 
