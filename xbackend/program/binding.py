@@ -15,7 +15,7 @@ The rules, in this order:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import SharedVariableError
@@ -129,6 +129,9 @@ class _Binding:
                     self.copies[i, home] = self.on(source, home, node)  # it is there already
                     continue
                 inputs = [self.on(source, self.home(source), node)]
+                if self.devices[inputs[0]] == home:
+                    # It goes nowhere, but is an array of its own, as a reshape to its own shape is.
+                    node = replace(node, op="reshape", params={"shape": node.shape})
             else:
                 inputs = [self.on(j, home, node) for j in node.inputs]
             self.copies[i, home] = self.append(node, inputs, home, i, node.device)

@@ -22,6 +22,11 @@ def cast(array: Array, dtype: DType) -> Array:
     return array if array.dtype is dtype else array._tracer.emit("astype", (array,), {"dtype": dtype})
 
 
+def copied(array: Array) -> Array:
+    """The same values as an array of its own: a gradient with respect to it is not that of the array it came from."""
+    return array._tracer.emit("reshape", (array,), {"shape": array.shape})
+
+
 def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
     """The values as arrays of their common dtype."""
     arrays = [None if is_scalar(v) else tracer.array(v) for v in values]

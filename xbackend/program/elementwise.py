@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xbackend.program.array import Array
-from xbackend.program.casting import cast, operands
+from xbackend.program.casting import cast, copied, operands
 from xbackend.program.dtypes import as_dtype
 from xbackend.program.tracing import current
 
@@ -16,7 +16,7 @@ def _unary(name: str, doc: str, integers_unchanged: bool = False) -> Callable[[A
         tracer = current(f"xb.{name}")
         array = tracer.array(x)
         if integers_unchanged and array.dtype.is_integer:
-            return array
+            return copied(array)
         return tracer.emit(name, (array,), {})
 
     function.__name__ = function.__qualname__ = name
@@ -90,8 +90,8 @@ logical_xor = _binary("logical_xor", "Either, not both")
 
 
 def positive(x: Any, /) -> Array:
-    """The array itself."""
-    return current("xb.positive").array(x)
+    """The same numbers."""
+    return copied(current("xb.positive").array(x))
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
@@ -103,6 +103,8 @@ def where(condition: Any, x1: Any, x2: Any, /) -> Array:
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
     """The values limited to the range from ``min`` to ``max``, of which one may be missing."""
     array = current("xb.clip").array(x)
+    if min is None and max is None:
+        return copied(array)
     if min is not None:
         array = maximum(array, min)
     return minimum(array, max) if max is not None else array
@@ -110,4 +112,5 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 
 def astype(x: Any, dtype: Any, /) -> Array:
     """The array in another dtype; floating point to integer cuts the fraction off."""
-    return cast(current("xb.astype").array(x), as_dtype(dtype))
+    array, kind = current("xb.astype").array(x), as_dtype(dtype)
+    return copied(array) if array.dtype is kind else cast(array, kind)

@@ -16,7 +16,7 @@ from xbackend.program.tracing import current
 
 
 def _keep(result: Array, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Array:
-    if not keepdims:
+    if not keepdims or not axes:
         return result
     return reshape(result, tuple(1 if a in axes else n for a, n in enumerate(shape)))
 
