@@ -177,7 +177,7 @@ def _of_a_constant(x: Any) -> Any:
     return xb.grad(weighted(x * c), c)
 
 
-# What gives the same numbers is an array of its own: the loss depends on it in one place, on what it was made of in two.
+# Each gives an array of its own: the loss depends on it in one place, on what it was made of in two.
 CHANGES_NOTHING: dict[str, Callable[[Any], Any]] = {
     "slice": lambda x: x[0:3],
     "reshape": lambda x: xb.reshape(x, x.shape),
