@@ -21,6 +21,7 @@ from xbackend.backends.placement import Execution, Placement, Span, merge
 from xbackend.devices import Device, DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
+from xbackend.program.host import check_plain
 from xbackend.program.program import Program
 from xbackend.program.structure import unflatten
 from xbackend.program.tracing import trace
@@ -32,6 +33,7 @@ Value = Any
 
 
 def _host(array: Any, what: str) -> np.ndarray:
+    check_plain(array, what)
     try:
         return np.asarray(array)
     except (TypeError, ValueError) as error:

@@ -37,7 +37,10 @@ def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
     for other in known[1:]:
         common = promote(dtype, other)
         if common is None:
-            raise DTypeError(f"{name} of {dtype} and {other} is undefined; convert one of them with xb.astype")
+            mask = DType.bool in (dtype, other)
+            what = "write xb.where(mask, x, 0), or convert the mask with xb.astype" if mask else ""
+            what = what or "convert one of them with xb.astype"
+            raise DTypeError(f"{name} of {dtype} and {other} is undefined; {what}")
         dtype = common
     result = []
     for value, array in zip(values, arrays, strict=True):

@@ -41,8 +41,15 @@ def matmul(x1: Any, x2: Any, /) -> Array:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The sum of products along the axis."""
-    products = multiply(x1, x2)
+    """The sum of products along the axis, whose length both have; the other axes broadcast. Raises `ShapeError`."""
+    tracer = current("xb.vecdot")
+    a, b = operands("vecdot", tracer, x1, x2)
+    lengths = [array.shape[normalize_axis(axis, array.ndim)] for array in (a, b)]
+    if lengths[0] != lengths[1]:
+        raise ShapeError(
+            f"vecdot of shapes {a.shape} and {b.shape}: lengths {lengths[0]} and {lengths[1]} along {axis}"
+        )
+    products = multiply(a, b)
     return sum(products, axis=axis, dtype=products.dtype)
 
 

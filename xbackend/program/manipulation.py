@@ -26,7 +26,7 @@ def reshape(x: Any, /, shape: Any) -> Array:
     return array._tracer.emit("reshape", (array,), {"shape": as_shape(lengths)})
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Any, /, axis: int = 0) -> Array:
     """The array with a new axis of length 1 at the position."""
     array = current("xb.expand_dims").array(x)
     number = normalize_axis(axis, array.ndim + 1)

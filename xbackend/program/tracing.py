@@ -18,7 +18,7 @@ from xbackend.errors import ArgumentError, DTypeError, ShapeError, SharedVariabl
 from xbackend.program import structure
 from xbackend.program.array import Array
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.host import host_array
+from xbackend.program.host import check_plain, host_array
 from xbackend.program.ops import OPS, Aval
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
@@ -234,6 +234,7 @@ def _spec(value: Any, name: str) -> Aval:
         return Aval(value.shape, value.dtype)
     if isinstance(value, SharedVariable):
         raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
+    check_plain(value, f"argument {name!r}")
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
         value = host_array(value, f"argument {name!r}")
     return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
