@@ -98,7 +98,8 @@ def test_other_dtypes_are_refused_with_the_kind_that_is_taken(op: str) -> None:
     arity = OPS[op].arity
     for dtype in DTYPES:
         spec = [xb.ArraySpec((2, 2), dtype)] * arity
-        rounding = op in ("floor", "ceil", "trunc", "round") and dtype.is_integer
+        known = ("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
+        known_of_integers = op in known and dtype.is_integer
         truth = op in ("any", "all")  # of numbers: whether they are zero
         call = (lambda *a: function(*a, axis=0)) if op == "cumulative_sum" else function
         if dtype in TAKES[op] or known_of_integers or truth:
