@@ -23,7 +23,7 @@ from xbackend.backends.storages import Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
-from xbackend.program.host import native
+from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
 from xbackend.program.structure import unflatten
 from xbackend.program.tracing import trace
@@ -35,6 +35,7 @@ Value = Any
 
 
 def _host(array: Any, what: str) -> np.ndarray:
+    check_plain(array, what)
     try:
         return native(np.asarray(array))
     except (TypeError, ValueError) as error:

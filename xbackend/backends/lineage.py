@@ -90,6 +90,8 @@ class LineageBackend(Backend):
         self.mode = self.make_mode()
         devices = tuple(self.mode.start())
         lineage_rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
+        of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
+        lineage_rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
         self.mode.compile_mode = self.mode.compile_mode.excluding(*self.left_out)
         if self.settings.threads is not None and self.blas is not None:
             from threadpoolctl import threadpool_limits

@@ -16,7 +16,7 @@ The rules, in this order:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import SharedVariableError
@@ -137,6 +137,9 @@ class _Binding:
                 if (value, home) in self.copies:
                     continue  # it is there already
                 inputs = [self.on(source, self.home(source), node)]
+                if self.devices[inputs[0]] == home:
+                    # It goes nowhere, but is an array of its own, as a reshape to its own shape is.
+                    node = replace(node, op="reshape", params={"shape": node.shape})
             else:
                 inputs = [self.on(j, home, node) for j in node.inputs]
             self.copies[value, home] = self.append(node, inputs, home, i, node.device)

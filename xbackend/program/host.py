@@ -12,11 +12,21 @@ from xbackend.errors import ArgumentError, DTypeError, ShapeError
 from xbackend.program.dtypes import DType
 
 
+def check_plain(value: Any, what: str) -> None:
+    """Raises `DTypeError` for arrays that mean more than their elements: masked ones and `numpy.matrix`."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DTypeError(f"{what} is a masked array, whose mask would be lost; give array.filled(number), or xb.where")
+    if isinstance(value, np.matrix):
+        raise DTypeError(f"{what} is a np.matrix, whose * is a product of matrices; give np.asarray(matrix), and use @")
+
+
 def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
     """The value as an array; ``what`` it is goes into the message.
 
-    Raises `ShapeError` for nested lists of different lengths, `DTypeError` for a number out of the dtype's range.
+    Raises `ShapeError` for nested lists of different lengths, `DTypeError` for a number out of the dtype's
+    range, a masked array and a `numpy.matrix`.
     """
+    check_plain(value, what)
     try:
         with np.errstate(over="ignore"):
             return native(np.asarray(value, dtype.value if dtype is not None else None))
