@@ -188,6 +188,8 @@ def test_a_run_at_the_end_of_time_is_an_error(tmp_path: Path) -> None:
         begin(Store(tmp_path))
 
 
+# The other user has to be able to read the interpreter.
+@pytest.mark.tier("exhaustive")
 @pytest.mark.parametrize("place", [*PLACES, "runs", "reports", "reports/one"])
 def test_what_may_not_be_read_is_an_error(good: Path, place: str) -> None:
     """As a user who is not root, whom nothing is forbidden."""

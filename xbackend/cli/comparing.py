@@ -39,8 +39,8 @@ def compare(options: argparse.Namespace) -> int:
     for combination in parameters:
         workload.resolve(**combination)  # an unknown parameter is an error before anything is measured
     matrix.check_baseline(options.baseline, runs)  # also before environments are made
-    with progress() as say:
-        ready(runs, say)
+    with progress() as shown:
+        ready(runs, shown)
         results = session.compare(
             workload.name,
             parameters=parameters,
@@ -58,7 +58,7 @@ def compare(options: argparse.Namespace) -> int:
             figures=options.figures,
             name=options.name or workload.name,
             store=Store(options.store),
-            on_progress=say,
+            on_progress=shown,
         )
         said = _report(results, options)
     headers, rows = reports.summary_table(results, options.baseline)

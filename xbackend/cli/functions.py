@@ -173,10 +173,10 @@ def _executed(program: Program, arrays: Sequence[np.ndarray], options: argparse.
     if len(arrays) != len(program.inputs):
         raise UsageError(f"{options.target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
     bindings, count = _bindings(program, options)
-    with progress() as say:
-        for reason in ready([name], say).values():
+    with progress() as shown:
+        for reason in ready([name], shown).values():
             raise BackendUnavailable(reason)
-        say(f"running on {name}")
+        shown(f"running on {name}")
         with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
             executable = backend.compile(program, devices=_only(bindings, program), placement="soft")
             executable(*arrays)
@@ -227,10 +227,10 @@ def run(options: argparse.Namespace) -> int:
     program, arrays = _traced(options)
     bindings, count = _bindings(program, options)
     rows, first, well = [], None, True
-    with progress() as say:
-        failures = ready(names, say)
+    with progress() as shown:
+        failures = ready(names, shown)
         for name in names:
-            say(f"running on {name}")
+            shown(f"running on {name}")
             reason = failures.get(registry.get(name).environment)
             if reason is not None:
                 rows.append([name, "failed", "-", reason])
