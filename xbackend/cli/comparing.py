@@ -11,7 +11,7 @@ from typing import Any
 from xbackend import report as reports
 from xbackend import workloads
 from xbackend.cli import DONE, INCOMPLETE
-from xbackend.cli.console import progress, table
+from xbackend.cli.console import progress, say, table
 from xbackend.cli.machines import ready
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, session
