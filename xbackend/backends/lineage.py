@@ -57,6 +57,7 @@ class LineageBackend(Backend):
     separator: ClassVar[str] = "__"  # between the parts of a configuration's name
     machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
+    folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
     mode: Mode
 
@@ -191,7 +192,8 @@ class LineageBackend(Backend):
             graph = self._lower(program)
             order = [*program.outputs, *program.updates.values()]
             outputs = [(graph.variables[i], graph.device(i)) for i in order]
-            fold_lengths([variable for variable, _ in outputs], self._lengths())
+            if self.folds_lengths:
+                fold_lengths([variable for variable, _ in outputs], self._lengths())
             plan = cut(graph.sources, outputs, self.Transfer)
             return Assembly(self, graph, plan).built()
 
