@@ -28,9 +28,8 @@ class Theano(LineageBackend):
     flags = "THEANO_FLAGS"
     separator = "."
     left_out = LEFT_OUT
-    folds_lengths = (
-        False  # its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py)
-    )
+    # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
+    folds_lengths = False
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm",
