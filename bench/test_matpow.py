@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from xbackend.measure import statistics
 from xbackend.measure.replay import MARK
 
 pytestmark = MARK
@@ -28,7 +29,7 @@ def test_matpow(candidate: Any, replay: Any, benchmark: Any) -> None:
     extra = {
         "processes": [process.median for process in row.processes],
         "order": [process.order for process in row.processes],
-        "gflops": row.rate / 1e9,
+        "gflops": row.operations / statistics.time_of([process.median for process in row.processes]) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
         "versions": row.description.get("versions", {}),

@@ -47,7 +47,7 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     blocks += _section("Versions, threads and BLAS", _maybe(circumstances.environment(results)))
     blocks += [Heading(2, "Machine"), circumstances.machine(results)]
     blocks += _section("Settings", _maybe(circumstances.settings(results)))
-    blocks += _section("Noise floor", circumstances.pairs(results))
+    blocks += _section("Noise floor", circumstances.pairs(results, found))
     blocks += [Heading(2, "Order of the processes"), *circumstances.order(results)]
     return blocks, pictures
 

@@ -13,23 +13,23 @@ from xbackend.store.results import Measurement
 
 RATIO = f"ratio ({LEVEL})"
 HEADERS = (
-    *("backend", "devices", "median", "GFLOP/s", RATIO, "verdict", "spread (processes)", "relative error", "compile"),
+    *("backend", "devices", "time", "GFLOP/s", RATIO, "verdict", "spread (processes)", "relative error", "compile"),
     "status",
 )
-_NUMBERS = ("devices", "median", "GFLOP/s", RATIO, "spread (processes)", "relative error", "compile")
+_NUMBERS = ("devices", "time", "GFLOP/s", RATIO, "spread (processes)", "relative error", "compile")
 _PARITY = ("backend", "devices", "relative error", "largest that passes", "largest error (ULP)", "passed", "inputs")
 _SHORT = 160
 
 
 def comparison_rows(group: Group) -> list[list[str]]:
     """A row of `HEADERS` for each candidate, times in one unit."""
-    unit = text.time_unit(c.median for c in group.candidates)
+    unit = text.time_unit(c.time for c in group.candidates)
     compile_unit = text.time_unit(c.compile_time for c in group.candidates)
     return [
         [
             c.label,
             str(c.measurement.devices),
-            text.time(c.median, unit),
+            text.time(c.time, unit),
             text.number(c.gflops),
             *_compared(c, group),
             _spread(c, unit),
@@ -55,7 +55,7 @@ def _compared(candidate: Candidate, group: Group) -> tuple[str, str]:
     if candidate is group.baseline:
         return "1", "baseline"
     found = group.against_baseline(candidate)
-    return (text.NOTHING, text.NOTHING) if found is None else (text.ratio(found), str(found.verdict))
+    return (text.NOTHING, text.NOTHING) if found is None else (text.ratio(found), text.verdict(found))
 
 
 def _spread(candidate: Candidate, unit: tuple[str, float]) -> str:

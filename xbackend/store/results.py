@@ -155,17 +155,6 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
             raise ValueError(f"more operations than {MOST_OPERATIONS:.0e}")
 
-    @property
-    def median(self) -> float | None:
-        """The median over the processes' medians, in seconds; `None` without a process."""
-        return median([p.median for p in self.processes]) if self.processes else None
-
-    @property
-    def rate(self) -> float | None:
-        """Operations per second at the median; `None` without one."""
-        middle = self.median
-        return self.operations / middle if middle else None
-
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate measured against itself: seconds, the medians of processes of two equal halves.
