@@ -21,7 +21,7 @@ from report_helpers import check_document, check_svg, markdown_of, measured, of,
 
 from xbackend import report
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import blocks, contents, markdown, summary, text
+from xbackend.report import blocks, contents, markdown, published, summary, text
 from xbackend.report.candidates import groups, label
 from xbackend.store.results import Pair, Parity, Results, load
 
@@ -445,3 +445,42 @@ def test_a_wrong_baseline_loses_no_results(results: Results, tmp_path: Path) -> 
     with pytest.raises(UsageError):
         report.write(results, tmp_path, "torch")
     assert load(tmp_path / "results.json") == results
+
+
+# What stood in a report and was not so.
+
+
+def test_the_processes_of_an_a_a_pair_finished() -> None:
+    one, again = measured("numpy", [1.0]), measured("numpy", [1.0])
+    (twin,) = (change(p, order=1) for p in again.processes)
+    pair = Pair(
+        workload="matpow", parameters={"size": 8}, backend="numpy", devices=1, first=[1.0], second=[1.0],
+        processes=[twin],
+    )  # fmt: skip
+    order = ["m | numpy | 1 device", "m | numpy | 1 device | again", "m | b | 1 device"]
+    rows = {r[0]: r for r in rows_of(markdown_of(of(one, pairs=[pair], order=order))) if len(r) == 9}
+    assert rows["1"][5] == "1.000 s" and rows["2"][5] == "did not finish"
+    old = of(one, pairs=[change(pair, processes=[])], order=order, version=3)
+    assert {r[0]: r[5] for r in rows_of(markdown_of(old)) if len(r) == 9}["1"] == "half of an A/A pair"
+
+
+def test_no_two_backends_are_drawn_alike() -> None:
+    from xbackend.backends import registry
+    from xbackend.report import plots
+
+    count = len(registry.names())
+    styles = {tuple(plots._line_style(i, 0)[key] for key in ("color", "marker")) for i in range(2 * count)}
+    assert len(styles) == 2 * count
+
+
+def test_what_proves_the_rules_of_timing_is_shown() -> None:
+    row = measured("a", [1.0, 1.1])
+    checks = [{"second_wait": 0.001, "twice": 2.01}, {"second_wait": 0.02, "twice": 1.9}]
+    kept = [change(p, checks=c, compiled=["xla"]) for p, c in zip(row.processes, checks, strict=True)]
+    source = markdown_of(of(change(row, processes=kept)))
+    assert ["a", "1", "2.0 %", "1.90 times as long", "xla"] in rows_of(source)
+    assert "Checks of the timing" not in markdown_of(of(row))
+
+
+def test_beside_a_workload_stands_what_is_like_it() -> None:
+    assert not [p for p in published.PUBLISHED["matpow"] if "ResNet" in p.source]

@@ -365,8 +365,19 @@ def test_a_timeline_shows_when_each_device_worked() -> None:
     data = render(found)["timeline-01-matpow.svg"]
     check_svg(data)
     words = data.decode()
-    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b on 2 devices", "time (s)"))
+    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b on 2 devices, 95 % at once", "time (s)"))
     assert render(found)["timeline-01-matpow.svg"] == data
+
+
+def test_the_timeline_drawn_is_the_typical_one_and_says_its_own_share() -> None:
+    """The first process worked 42 % at once, the two others one device after the other, which the ledger says."""
+    one, many = pair([2.0], [1.0], IN_TURN)
+    odd = profile(1.0, (0, 0.71), (0.29, 1.0))
+    many = change(many, processes=[change(many.processes[0], profile=odd), *many.processes[1:]])
+    (group,) = groups(of(one, many), None)
+    (line,) = timelines.timelines(group, 2)
+    (s,) = scaling.scalings(of(one, many))
+    assert line.at_once == ledger.percent(s.shares.together if s.shares else 1.0) == "0 %"
 
 
 def test_a_timeline_says_what_it_leaves_out() -> None:

@@ -117,7 +117,7 @@ def _floor(group: Group) -> list[str]:
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
     finished: dict[int, list[Process]] = {}
-    for process in (p for m in results.measurements for p in m.processes):
+    for process in (p for part in (results.measurements, results.pairs) for one in part for p in one.processes):
         finished.setdefault(process.order, []).append(process)
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
@@ -130,9 +130,10 @@ def order(results: Results) -> list[Block]:
         found = finished.get(position, [])
         rows += [[str(position), words, *_run(p, first)] for p in found]
         if not found:
-            rows.append(
-                [str(position), words, *[text.NOTHING] * 3, "did not finish", *[text.NOTHING] * len(_MEANWHILE)]
-            )
+            # Before version 4 results had of the second half of an A/A pair its seconds alone.
+            half = results.version < 4 and any(words.endswith(again) for again in ("| again", ", again"))
+            end = "half of an A/A pair" if half else "did not finish"
+            rows.append([str(position), words, *[text.NOTHING] * 3, end, *[text.NOTHING] * len(_MEANWHILE)])
     headers = ("position", "candidate", "process began", "rounds", "iterations", "median", *_MEANWHILE)
     return [
         paragraph(

@@ -11,7 +11,7 @@ from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import COLOURS, canvas
 
-_MARKERS = "osD^vP<>Xph"
+_MARKERS = "osD^vP<>Xphd"  # not as many as colours: both together repeat after 132 backends only
 _LINES = ("-", "--", ":", "-.")
 # Times outside of this many seconds come from a damaged file and have no place on an axis.
 _SMALLEST, _LARGEST = 1e-12, 1e12

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.blocks import Table, table
 from xbackend.report.candidates import LEVEL, PHASES, Candidate, Group, label
-from xbackend.store.results import Measurement
+from xbackend.store.results import Measurement, Process
 
 RATIO = f"ratio ({LEVEL})"
 HEADERS = (
@@ -18,6 +18,7 @@ HEADERS = (
 )
 _NUMBERS = ("devices", "time", "GFLOP/s", RATIO, "spread (processes)", "relative error", "compile")
 _PARITY = ("backend", "devices", "relative error", "largest that passes", "largest error (ULP)", "passed", "inputs")
+_CHECKS = ("backend", "devices", "a second wait adds", "twice the work takes", "compilers watched")
 _SHORT = 160
 
 
@@ -118,6 +119,30 @@ def parities(group: Group) -> Table | None:
         for c, p in found
     ]
     return table(_PARITY, rows, right=_PARITY[1:5])
+
+
+def checks(group: Group) -> Table | None:
+    """What the checks of the timing itself found, the worst over the processes; `None` where none was recorded."""
+    rows = [
+        [c.label, str(c.measurement.devices), *_worst([p.checks for p in kept if p.checks]), _watched(kept)]
+        for c in group.candidates
+        if (kept := [p for p in c.processes if p.checks])
+    ]
+    return table(_CHECKS, rows, right=_CHECKS[1:4]) if rows else None
+
+
+def _worst(found: Sequence[Mapping[str, float]]) -> list[str]:
+    waits = [check["second_wait"] for check in found if "second_wait" in check]
+    twice = [check["twice"] for check in found if "twice" in check]
+    return [
+        f"{text.number(100 * max(waits), 2)} %" if waits else text.NOTHING,
+        f"{text.number(min(twice))} times as long" if twice else text.NOTHING,
+    ]
+
+
+def _watched(processes: Sequence[Process]) -> str:
+    """The compilers that were watched in the timed rounds of all processes, in which none of them worked."""
+    return ", ".join(sorted({text.plain(name) for p in processes for name in p.compiled or []})) or text.NOTHING
 
 
 def not_ok(measurements: Sequence[Measurement]) -> Table | None:
