@@ -17,7 +17,7 @@ def candidate(backend: str, devices: int, size: int, dtype: str, recorded: Any) 
     return recorded.candidates[backend, devices, size, dtype]
 
 
-def test_matpow(candidate: Any, replay: Any, benchmark: Any) -> None:
+def test_matpow(candidate: Any, recorded: Any, replay: Any, benchmark: Any) -> None:
     """The benchmark is the rounds of all its processes, seconds per execution."""
     parameters = candidate.task.parameters
     benchmark.group = f"matpow size={parameters['size']} {parameters['dtype']}"
@@ -32,6 +32,7 @@ def test_matpow(candidate: Any, replay: Any, benchmark: Any) -> None:
         "gflops": row.operations / statistics.time_of([process.median for process in row.processes]) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
+        "floor": statistics.noise_floor(recorded.results.pairs, row).factor,
         "versions": row.description.get("versions", {}),
         "threads": row.description.get("threads", {}),
         "warnings": row.warnings,

@@ -278,6 +278,10 @@ def parser() -> argparse.ArgumentParser:
     _backends(command)
     _python(command)
     command.add_argument("--virtual-devices", type=_positive, help="CPU devices to make (default: as needed)")
-    command.add_argument("--tolerance", type=float, help="largest relative difference that passes (default: by dtype)")
+    command.add_argument(
+        "--tolerance",
+        type=float,
+        help="largest relative difference that passes (default: by dtype, ops and longest axis)",
+    )
     command.add_argument("--drawings", type=Path, metavar="FOLDER", help="save what each backend executed, as SVG")
     return result

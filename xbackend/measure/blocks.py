@@ -29,7 +29,7 @@ Progress = Callable[[str], None]
 Opener = Callable[..., Worker]
 ORACLE = "numpy"  # the baseline where the reader names none
 # A/A pairs. What a candidate differs from itself by is known from their twelve processes, with three blocks, to -29 %
-# to +70 %; of one pair it was -38 % to +145 %. The oracle, the baseline unless another is named, starts faster than all.
+# to +70 %; of one pair it was -38 % to +145 %. The oracle, the baseline unless another is named, starts fastest.
 PAIRS = 2
 
 
