@@ -161,12 +161,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
     """Around pytest-benchmark, which saves and compares in this hook, and around the summary."""
     session.config.stash[_COMPLETE] = exitstatus == pytest.ExitCode.OK and not session.shouldstop
     result = yield
-    unsure = _judge(session.config)
     if session.exitstatus == pytest.ExitCode.OK:
-        if unsure:
-            session.exitstatus = Outcome.NO_VERDICT
         if session.config.stash.get(_REGRESSED, False):
             session.exitstatus = Outcome.REGRESSION
+        elif session.config.stash.get(_UNSURE, []):
+            session.exitstatus = Outcome.NO_VERDICT
         elif _nothing_matched(session.config):
             session.exitstatus = Outcome.NOTHING
     return result
@@ -181,12 +180,13 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 @pytest.hookimpl(wrapper=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None, Any, Any]:
     """pytest-benchmark ends in a traceback where something regressed, and says nothing where nothing matched."""
+    config.stash[_UNSURE] = _judge(config)
     try:
         result = yield
     except PerformanceRegression:  # what regressed has been printed
         config.stash[_REGRESSED] = True
         result = None
-    for name, reason in config.stash.get(_UNSURE, []):
+    for name, reason in config.stash[_UNSURE]:
         terminalreporter.write_line(f"no verdict: {name}: {reason}", red=True)
     if _nothing_matched(config):
         terminalreporter.write_line(
@@ -217,7 +217,6 @@ def _judge(config: pytest.Config) -> list[tuple[str, str]]:
                 elif outcome is Outcome.NO_VERDICT:
                     unsure.append((benchmark.name, reason))
     session.performance_regressions[:] = regressed
-    config.stash[_UNSURE] = unsure
     return unsure
 
 
