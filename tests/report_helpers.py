@@ -115,7 +115,7 @@ def tables_of(source: str) -> list[list[list[str]]]:
         if before.type == "tr_open":
             tables[-1].append([])
         if before.type in ("td_open", "th_open"):
-            tables[-1][-1].append(shown(token).replace("\N{NO-BREAK SPACE}", " "))
+            tables[-1][-1].append(shown(token))
     return tables
 
 

@@ -104,6 +104,27 @@ def test_the_transfer_that_the_user_wrote_serves_all_uses_there() -> None:
     assert placed.origin[position] is not None and placed.asked[position] == "dev1"
 
 
+def test_a_value_goes_to_no_device_that_has_it_nor_twice_to_another() -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            a = xb.exp(x)
+        c = xb.to_device(a, "dev1")
+        with xb.device("dev0"):
+            back = xb.sin(c)
+        with xb.device("dev2"):
+            both = c + a
+        with xb.device("dev1"):
+            return back, both, xb.cos(c), xb.to_device(c, "dev0"), xb.to_device(xb.to_device(a, "dev2"), "dev1")
+
+    placed = place(function)
+    nodes = placed.program.nodes
+    ways = [(str(placed.devices[n.inputs[0]]), n.device) for n in nodes if n.op == "transfer"]
+    assert ways == [("cpu:0", "cpu:1"), ("cpu:1", "cpu:2")]
+    (add,) = (n for n in nodes if n.op == "add")
+    assert add.inputs[0] == add.inputs[1]
+    assert [str(placed.devices[i]) for i in placed.program.outputs] == ["cpu:0", "cpu:2", "cpu:1", "cpu:0", "cpu:1"]
+
+
 def test_an_inserted_transfer_stands_for_no_node_and_names_the_line_that_needs_it() -> None:
     def function(x: Any) -> Any:
         with xb.device("dev0"):
@@ -245,8 +266,13 @@ def test_every_input_of_an_op_is_on_the_ops_device(case: Case, bindings: dict[st
             if placed.origin[i] is None:
                 assert placed.devices[node.inputs[0]] != placed.devices[i]
                 assert nodes[node.inputs[0]].op not in GENERATORS or node.inputs[0] in targets(placed)
-                assert (node.inputs[0], placed.devices[i]) not in seen, "transferred twice"
-                seen.add((node.inputs[0], placed.devices[i]))
+            if i not in targets(placed):
+                value = node.inputs[0]
+                while nodes[value].op == "transfer" and value not in targets(placed):
+                    (value,) = nodes[value].inputs
+                assert placed.devices[value] != placed.devices[i], "transferred to where it is"
+                assert (value, placed.devices[i]) not in seen, "transferred twice"
+                seen.add((value, placed.devices[i]))
         else:
             assert {placed.devices[j] for j in node.inputs} <= {placed.devices[i]}, f"{node.op} misses a transfer"
     for target, expression in placed.program.updates.items():

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from xbackend import environments
 from xbackend.backends import registry
-from xbackend.cli import INCOMPLETE
+from xbackend.cli import INCOMPLETE, main
 from xbackend.cli.parser import parser
+from xbackend.measure.gate import Outcome
 
 FUNCTIONS = """
 import numpy as np
@@ -86,6 +88,16 @@ def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> Non
     assert "gave no time: the report that was in reports/matpow stays; xbackend report --run" in said
     assert report.read_bytes() == measured
     assert xbackend("runs", cwd=folder).stdout.count("complete") == 3  # none of the three is lost
+
+
+def test_the_gate_finds_runs_by_the_names_that_compare_gave_them(folder: Path) -> None:
+    for name in ("before", "after"):
+        arguments = ("compare", "--quick", "--size", 16, "--processes", 1, "--backends", "numpy", "--name", name)
+        assert f"report: reports/{name}/report.md" in xbackend(*arguments, cwd=folder).stdout
+    told = xbackend("gate", "before", "after", "--fail", "slower:5%", cwd=folder, code=Outcome.NO_VERDICT).stdout
+    assert "numpy" in told and "too few processes" in told
+    assert "before" in xbackend("runs", cwd=folder).stdout
+    assert "numpy" in xbackend("runs", "before", cwd=folder).stdout
 
 
 def test_run_compares_a_users_function(folder: Path) -> None:
@@ -194,3 +206,16 @@ def test_a_function_without_its_arrays_says_how_to_give_them(folder: Path) -> No
     (folder / "bare.py").write_text("def double(x):\n    return x + x\n")
     said = xbackend("run", "bare.py:double", cwd=folder, code=2).stderr
     assert "double(x) was given 0 arrays" in said and "give each array with --input: float32[2,3]" in said
+
+
+def test_doctor_verify_names_the_environments_whose_files_changed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def problems(name: str, say: object) -> list[str]:
+        return ["numpy: numpy/version.py has other contents than were installed"] if name == "numpy" else []
+
+    monkeypatch.setattr(environments, "problems", problems)
+    monkeypatch.setenv("COLUMNS", "300")
+    assert main(["doctor", "--verify", "--backends", "numpy"]) == INCOMPLETE
+    printed = capsys.readouterr().out
+    assert "damaged" in printed and "numpy/version.py has other contents" in printed and "env sync numpy" in printed

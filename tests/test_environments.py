@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import itertools
+import os
 import re
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from filelock import FileLock
 
 from xbackend import environments
-from xbackend.environments import installer, places, recipes
+from xbackend.environments import contents, folders, installer, places, recipes
 from xbackend.errors import EnvironmentFailed
 
 pytestmark = pytest.mark.tier("standard")
@@ -357,6 +361,187 @@ def test_the_index_that_pip_uses_is_used(monkeypatch):
     assert installer._environment()["UV_DEFAULT_INDEX"] == "http://mirror.invalid/simple"
     monkeypatch.setenv("UV_DEFAULT_INDEX", "http://other.invalid/simple")
     assert installer._environment()["UV_DEFAULT_INDEX"] == "http://other.invalid/simple"
+
+
+# --- what configures uv, and who can write to the home -----------------------------------------------------------
+
+
+def configure(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+@pytest.fixture
+def sdist(tiny):
+    """The same version as source, which says so when it is built, and is in the lock too."""
+    ran = tiny.directory / "ran"
+    setup = f"open({str(ran)!r}, 'w'); from setuptools import setup; setup(name='xbtiny', version='1.0', py_modules=[])"
+    source = tiny.directory / "xbtiny-1.0.tar.gz"
+    with tarfile.open(source, "w:gz") as archive:
+        for name, text in (("setup.py", setup), ("PKG-INFO", "Metadata-Version: 2.1\nName: xbtiny\nVersion: 1.0\n")):
+            member = tarfile.TarInfo(f"xbtiny-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    lock = tiny.directory / "tiny.txt"
+    lock.write_text(f"{lock.read_text().strip()} --hash=sha256:{hashlib.sha256(source.read_bytes()).hexdigest()}\n")
+    return ran
+
+
+@pytest.mark.parametrize("text", ['[pip]\nno-binary = ["xbtiny"]', '[pip]\ntarget = "elsewhere"', "this is no TOML"])
+def test_a_configuration_of_uv_above_the_home_counts_for_nothing(tiny, sdist, tmp_path, text):
+    for where in ("uv.toml", "home/uv.toml", "home/environments/uv.toml"):
+        configure(tmp_path / where, text)
+    configure(tmp_path / "pyproject.toml", text.replace("[pip]", "[tool.uv.pip]"))
+    made = environments.sync("tiny")
+    assert made.versions() == {"xbtiny": "1.0"}
+    assert run_in(made, "import xbtiny; print(xbtiny.version)") == "1.0"
+    assert not sdist.exists(), "it was built"
+
+
+@pytest.mark.parametrize("where", ["the user's", "the system's", "UV_CONFIG_FILE", "UV_FIND_LINKS"])
+def test_the_users_own_configuration_of_uv_counts(tiny, tmp_path, monkeypatch, where):
+    """A mirror that only the configuration names."""
+    text = f'no-index = true\nfind-links = ["{tiny.directory}"]\n'
+    if where != "UV_FIND_LINKS":
+        monkeypatch.delenv("UV_FIND_LINKS")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CONFIG_DIRS", str(tmp_path / "system"))
+    if where == "the user's":
+        configure(tmp_path / "config" / "uv" / "uv.toml", text)
+        configure(tmp_path / "system" / "uv" / "uv.toml", "this is no TOML")
+    elif where == "the system's":
+        configure(tmp_path / "system" / "uv" / "uv.toml", text)
+    elif where == "UV_CONFIG_FILE":
+        configure(tmp_path / "mine.toml", text)
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setenv("UV_CONFIG_FILE", "mine.toml")
+    assert environments.sync("tiny").versions() == {"xbtiny": "1.0"}
+
+
+def test_what_uv_installed_elsewhere_is_no_environment(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("UV_CONFIG_FILE", str(tmp_path / "mine.toml"))
+    configure(tmp_path / "mine.toml", f'[pip]\ntarget = "{tmp_path}/elsewhere"')
+    with pytest.raises(EnvironmentFailed, match=r"xbtiny: nothing is installed, 1\.0 is locked.*`target`.*mine\.toml"):
+        environments.sync("tiny")
+    assert leftovers() == []
+
+
+def test_what_is_installed_is_what_is_locked():
+    facts = contents.facts(Path(sys.executable))
+    lock = "# made by\na==1.0 ; python_version < '3' \\\n    --hash=sha256:0\nB_b==2.0+x \\\n    --hash=sha256:0\n"
+    assert contents.unlocked({"b-b": "2.0+x"}, lock, facts) == []
+    assert contents.unlocked({"b.b": "2.0", "c": "1"}, lock, facts) == [
+        "b-b: 2.0 is installed, 2.0+x is locked",
+        "c: 1 is installed, nothing is locked",
+    ]
+    assert contents.unlocked({}, lock, facts) == ["b-b: nothing is installed, 2.0+x is locked"]
+
+
+@pytest.mark.parametrize("which", ["home", "home/environments", "."], ids=["home", "below", "above"])
+def test_a_home_that_others_can_write_to_is_refused(tiny, tmp_path, monkeypatch, which):
+    (tmp_path / "home" / "environments").mkdir(parents=True)
+    folder = tmp_path / which
+    folder.chmod(0o777)
+    try:
+        for use in (environments.get, environments.sync, environments.remove):
+            with pytest.raises(EnvironmentFailed, match=r"everybody can write.*chmod go-w .*XBACKEND_SHARED_HOME=1"):
+                use("tiny")
+        monkeypatch.setenv("XBACKEND_SHARED_HOME", "1")
+        assert environments.sync("tiny").state == "ready"
+    finally:
+        folder.chmod(0o755)
+
+
+def test_a_sticky_folder_above_the_home_is_as_good_as_ones_own(tiny, tmp_path):
+    tmp_path.chmod(0o1777)
+    assert environments.sync("tiny").state == "ready"
+
+
+def test_who_can_write_to_a_folder(tmp_path, monkeypatch):
+    assert folders.writers(tmp_path) == ""
+    tmp_path.chmod(0o775)
+    own, foreign = SimpleNamespace(gr_name="me", gr_mem=[]), SimpleNamespace(gr_name="me", gr_mem=["other"])
+    monkeypatch.setattr(folders.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
+    for group, words in ((own, ""), (foreign, "the group me can write to it")):
+        monkeypatch.setattr(folders.grp, "getgrgid", lambda gid, group=group: group)
+        assert folders.writers(tmp_path) == words
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    if tmp_path.stat().st_uid:
+        assert folders.writers(tmp_path) == "it belongs to me"
+
+
+def test_with_any_umask_others_cannot_write_to_what_is_made(tiny):
+    before = os.umask(0)
+    try:
+        made = environments.sync("tiny")
+    finally:
+        os.umask(before)
+    open_to_others = [p for p in environments.home().rglob("*") if not p.is_symlink() and p.stat().st_mode & 0o022]
+    assert {path.suffix or path.name for path in open_to_others} <= {".lock"}, "they are empty, and never read"
+    assert environments.get("tiny").state == "ready"
+    made.path.chmod(0o777)
+    assert "everybody can write" in environments.get("tiny").reason
+    assert environments.sync("tiny").path.stat().st_mode & 0o022 == 0
+
+
+# --- contents ------------------------------------------------------------------------------------------------------
+
+
+def overwrite(file: Path) -> None:
+    """Other bytes in the same file, which uv's cache has too where it is a hard link."""
+    with file.open("r+b") as stream:
+        stream.write(b"damaged")
+
+
+def test_contents_that_changed_are_found_and_do_not_come_back_from_uvs_cache(tiny):
+    made = environments.sync("tiny")
+    (big,) = made.path.glob("lib/python*/site-packages/xbtiny/big.bin")
+    assert environments.problems("tiny") == []
+    for file in [big, *(tiny.directory / "cache").rglob("big.bin")]:  # whether it is a hard link here or a copy
+        overwrite(file)
+    assert environments.sync("tiny", pytest.fail) == made, "sizes only"
+    assert environments.problems("tiny") == ["xbtiny: xbtiny/big.bin has other contents than were installed"]
+    messages: list[str] = []
+    made = environments.sync("tiny", messages.append, hashes=True)
+    assert any("damaged in uv's cache" in message for message in messages)
+    assert big.read_bytes() == BIG
+    assert environments.problems("tiny") == []
+
+
+def test_a_damaged_cache_of_uv_is_found_at_the_first_installation(tiny):
+    environments.sync("tiny")
+    environments.remove("tiny")
+    for file in (tiny.directory / "cache").rglob("big.bin"):
+        overwrite(file)
+    made = environments.sync("tiny")
+    assert (environments.problems("tiny"), made.state) == ([], "ready")
+
+
+@pytest.mark.parametrize("record", ["", "xbtiny/__init__.py,sha256=x,many\n", "\xff", None])
+def test_a_damaged_list_of_files_is_damage(tiny, record):
+    made = environments.sync("tiny")
+    (file,) = made.path.glob("lib/python*/site-packages/xbtiny-1.0.dist-info/RECORD")
+    file.unlink()
+    if record is not None:
+        file.write_text(record, encoding="latin-1")
+    assert environments.problems("tiny") == ["xbtiny: its list of files is missing or damaged"]
+    assert environments.sync("tiny").damage() == []
+
+
+@pytest.mark.parametrize("how", ["exits", "hangs up", "is a folder"])
+def test_a_python_that_does_not_run_is_not_ready(tiny, how):
+    made = environments.sync("tiny")
+    made.python.unlink()
+    if how == "is a folder":
+        made.python.mkdir()
+    else:
+        made.python.write_text("#!/bin/sh\nexit 3\n" if how == "exits" else "#!/bin/sh\nkill -9 $$\n")
+        made.python.chmod(0o755)
+    messages: list[str] = []
+    assert environments.problems("tiny")
+    made = environments.sync("tiny", messages.append)
+    assert any("does not run" in message or "cannot be run" in message for message in messages)
+    assert run_in(made, "import xbtiny; print(xbtiny.version)") == "1.0"
 
 
 def _wait_for(condition, seconds: float = 10):

@@ -98,10 +98,11 @@ def test_other_dtypes_are_refused_with_the_kind_that_is_taken(op: str) -> None:
     arity = OPS[op].arity
     for dtype in DTYPES:
         spec = [xb.ArraySpec((2, 2), dtype)] * arity
-        rounding = op in ("floor", "ceil", "trunc", "round") and dtype.is_integer
+        known = ("floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite")
+        known_of_integers = op in known and dtype.is_integer
         truth = op in ("any", "all")  # of numbers: whether they are zero
         call = (lambda *a: function(*a, axis=0)) if op == "cumulative_sum" else function
-        if dtype in TAKES[op] or rounding or truth:
+        if dtype in TAKES[op] or known_of_integers or truth:
             xb.trace(call, *spec)
         else:
             with pytest.raises(DTypeError, match=f"{op} takes .* arrays, not {dtype}; convert with xb.astype"):
@@ -437,3 +438,53 @@ def test_an_exponent_that_is_an_array_is_refused() -> None:
 def test_matrices_that_are_not_square(shape: tuple[int, ...]) -> None:
     with pytest.raises(ShapeError, match="takes square matrices, not shape"):
         xb.trace(lambda a: xb.linalg.matrix_power(a, 2), xb.ArraySpec(shape))
+
+
+def test_special_values_are_numpys(numpy_backend: Backend) -> None:
+    """Each is a mend for some backend, and must change nothing on the oracle."""
+    x, inf, nan = np.array([-np.inf, -0.0, 0.0, np.inf, np.nan, 4.0]), np.inf, np.nan
+    given = np.array([0.0, -0.0, 1.0, -1.0, 2.5, -7.0, 1e-3, 1e300, inf, -inf, nan])
+    run = numpy_backend.compile(lambda a, b: (xb.floor_divide(a, b), xb.remainder(a, b)), given[:, None], given)
+    with np.errstate(all="ignore"):
+        wanted = np.floor_divide(given[:, None], given), np.remainder(given[:, None], given)
+    for found, want in zip(run(given[:, None], given), wanted, strict=True):
+        np.testing.assert_array_equal(found, want)
+        np.testing.assert_array_equal(np.signbit(found[~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
+    functions: list[tuple[Callable[[Any], Any], list[float]]] = [
+        (lambda x: xb.pow(x, 0.5), [inf, 0.0, 0.0, inf, nan, 2.0]),
+        (lambda x: xb.pow(x, -0.5), [0.0, inf, inf, 0.0, nan, 0.5]),
+        (lambda x: xb.var(x[:, None], axis=1), [nan, 0.0, 0.0, nan, nan, 0.0]),
+        (lambda x: xb.std(x[:, None], axis=1, correction=1), [nan] * 6),
+        (lambda x: xb.var(x[2:3] + xb.arange(3.0), correction=5), inf),  # type: ignore[list-item]
+    ]
+    for function, expected in functions:
+        np.testing.assert_array_equal(numpy_backend.compile(function, x)(x), expected)
+    gradient = numpy_backend.compile(lambda x: xb.grad(xb.sum(xb.remainder(x, 1.0) + x**0.5), x), x[2:4] + 0.0)
+    np.testing.assert_array_equal(gradient(np.array([0.0, 4.0])), [inf, 1.25])
+
+
+def test_what_the_standard_leaves_out_has_its_default(numpy_backend: Backend) -> None:
+    for make in (xb.zeros, xb.ones, lambda n, dtype: xb.linspace(0, 1, n, dtype=dtype), xb.eye):
+        assert trace_one(lambda make=make: make(2, dtype=None))[1] == "float64"
+    x = np.array([1, 2])
+    run = numpy_backend.compile(lambda x: (xb.isnan(x), xb.isinf(x), xb.isfinite(x), xb.expand_dims(x, 0)), x)
+    for found, want in zip(run(x), ([False] * 2, [False] * 2, [True] * 2, [[1, 2]]), strict=True):
+        np.testing.assert_array_equal(found, want)
+    program = xb.trace(lambda x: xb.astype(x, "int64", copy=False), x)
+    assert program.outputs == program.inputs
+
+
+def test_what_would_be_taken_for_something_else_is_refused(numpy_backend: Backend) -> None:
+    masked, matrix, x = np.ma.masked_array([1.0, 2.0], [True, False]), np.matrix([[1.0, 2.0]]), np.ones(2)
+    with pytest.raises(DTypeError, match=r"argument 'x' is a masked array.*filled"):
+        xb.trace(xb.sum, masked)
+    with pytest.raises(DTypeError, match=r"is a np.matrix.*np.asarray"):
+        xb.trace(lambda x: x * matrix, x)
+    with pytest.raises(DTypeError, match="masked"):
+        numpy_backend.compile(lambda x: x + 1.0, x)(masked)
+    with pytest.raises(DTypeError, match="masked"):
+        xb.shared(masked)
+    with pytest.raises(DTypeError, match=r"bool and float64 is undefined; write xb.where\(mask, x, 0\)"):
+        xb.trace(lambda x: (x > 0) * x, x)
+    with pytest.raises(ShapeError, match="vecdot of shapes"):
+        xb.trace(xb.vecdot, np.ones(3), np.ones(1))

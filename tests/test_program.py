@@ -116,6 +116,16 @@ def test_what_nothing_needs_is_left_out_but_arguments_stay() -> None:
     assert ops(xb.trace(function, SPEC, SPEC)) == ["input", "input", "constant", "add"]
 
 
+def test_what_changes_nothing_is_an_op_only_where_a_gradient_is_taken_with_respect_to_it() -> None:
+    def function(x: Any, with_gradient: bool) -> Any:
+        y = xb.reshape(+xb.astype(x[...], x.dtype), x.shape)
+        loss = xb.sum(y * x)
+        return xb.grad(loss, y) if with_gradient else loss
+
+    assert ops(xb.trace(function, SPEC, with_gradient=False)) == ["input", "multiply", "sum"]
+    assert ops(xb.trace(function, SPEC, with_gradient=True)) == ["input", "reshape", "multiply", "sum", "grad"]
+
+
 def test_numpy_functions_and_arrays_on_the_left_are_traced() -> None:
     a = np.array([1.0, 2.0, 3.0])
 

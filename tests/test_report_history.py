@@ -230,7 +230,7 @@ def test_the_report_of_a_stored_run(tmp_path: Path) -> None:
     names = stored(Store(tmp_path / "runs"), run(1, steady(1.0)), run(2, steady(1.0), complete=False, name="../b/<i>"))
     done = xbackend("report", "--run", names[0], "--store", "runs", cwd=tmp_path)
     assert f"report: reports/{names[0]}/report.md" in done.stdout and "index: reports/index.md" in done.stdout
-    done = xbackend("report", "--run", "latest", "--store", "runs", "--name", "../cut off", cwd=tmp_path)
+    done = xbackend("report", "--run", "latest", "--store", "runs", "--name", "cut off", cwd=tmp_path)
     assert "report: reports/cut-off/report.md" in done.stdout and "This run was cut off" in done.stderr
     assert "> **This run is incomplete.**" in (tmp_path / "reports" / "cut-off" / "report.md").read_text()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["reports", "runs"]

@@ -485,3 +485,41 @@ def test_plain_results_are_what_a_plan_is_made_from(store: Store) -> None:
     run = begin(store, planned)
     plan = schema.load(run.folder / "plan.json")
     assert not plan.complete and {(m.status, len(m.processes)) for m in plan.measurements} == {("missing", 0)}
+
+
+# A run by what its results are called.
+
+
+def test_a_run_is_found_by_what_its_results_are_called(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    runs = [finished(store, results(name=name)) for name in ("before", "after", "before", "2026")]
+    assert store.load("before").run == store.load("before~0").run == runs[2].name
+    assert store.load("before~1").run == runs[0].name
+    assert store.load("after").run == runs[1].name
+    with pytest.raises(StoreError, match=r"there is no run before~2 in .*, which has 2 of that name"):
+        store.load("before~2")
+    assert store.load(runs[1].name).run == runs[1].name  # a run's own name counts first
+    with pytest.raises(StoreError, match="there is no run 'befor'"):
+        store.load("befor")
+
+
+def test_a_name_goes_before_a_path_of_the_same_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "before").mkdir()
+    store = Store(tmp_path / "store")
+    run = finished(store, results(name="before"))
+    assert store.load("before").run == run.name
+    with pytest.raises(StoreError, match=r"results cannot be read from before/results\.json"):
+        store.load("./before")
+
+
+def test_no_older_run_of_the_same_name_stands_in_for_a_damaged_one(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    finished(store, results(name="before"))
+    damaged = finished(store, results(name="before"))
+    after = finished(store, results(name="after"))
+    path = damaged.folder / "results.json"
+    path.write_bytes(path.read_bytes().replace(b"before", b"beyond"))
+    with pytest.raises(StoreError, match=f"'before' may be the run {damaged.name}, which is damaged and newer than"):
+        store.load("before")
+    assert store.load("after").run == after.name

@@ -131,6 +131,13 @@ def test_gradients_of_the_merged_loss_and_merged_gradients_are_those_of_one_devi
     np.testing.assert_allclose(outside[1][2], by_x, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_gradient_with_respect_to_the_rows_of_a_replica_counts_those_only(backend: Backend, replicas: int) -> None:
+    w = xb.shared(np.array([3.0, 3.0]), name="w", device="dev0")
+    spread = replicate(lambda rows: xb.grad(xb.sum(rows) * xb.sum(w), rows), devices=names(replicas), split="rows")
+    np.testing.assert_array_equal(backend.compile(lambda: spread(w), devices=BINDINGS)(), [6.0, 6.0])
+
+
 def test_several_arguments_are_split_each_along_its_own_axis_and_given_by_name(backend: Backend) -> None:
     def function(x: Any, y: Any, *, power: int = 1) -> Any:
         return x @ y**power

@@ -43,6 +43,10 @@ class DTypeError(TraceError, TypeError):
     """A dtype that is not supported, or a mix of dtypes that the Array API standard leaves undefined."""
 
 
+class NoSuchMethod(TraceError, AttributeError):
+    """A method that arrays of other libraries have; the message says what to write here."""
+
+
 class GradientError(TraceError):
     """A gradient that does not exist."""
 

@@ -63,8 +63,8 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "slice_negative_step": (lambda x: x[::-1, 3:0:-2] ** 2 * X[:, :2], X),
     "slice_twice": (lambda x: x[0] * x[1, ::-1], X),
     "integer_index": (lambda x: x[1, 2] * x[:, 0], X),
-    "concat": (lambda x: xb.concat([x, x[:1] ** 2, x * 3.0], axis=0), X),
-    "stack": (lambda x: xb.stack([x[0], x[2] ** 2], axis=1), X),
+    "concat": (lambda x: xb.concat([x, x[:1] ** 2, x * 3.0], axis=0) ** 2, X),
+    "stack": (lambda x: xb.stack([x[0], x[2] ** 2], axis=1) ** 2, X),
     "reshape": (lambda x: xb.reshape(x, (2, 6)) ** 2, X),
     "permute_dims": (lambda x: xb.permute_dims(x, (2, 0, 1)) ** 2, STACK),
     "broadcast_to": (lambda x: xb.broadcast_to(x, (3, 4)) * X, ROW),
@@ -173,8 +173,35 @@ def _of_a_scalar_by_itself(x: Any) -> Any:
 
 
 def _of_a_constant(x: Any) -> Any:
-    c = xb.asarray(WEIGHTS)
+    c = xb.asarray(WEIGHTS[:, :3])
     return xb.grad(weighted(x * c), c)
+
+
+# Each gives an array of its own: the loss depends on it in one place, on what it was made of in two.
+CHANGES_NOTHING: dict[str, Callable[[Any], Any]] = {
+    "slice": lambda x: x[0:3],
+    "reshape": lambda x: xb.reshape(x, x.shape),
+    "astype": lambda x: xb.astype(x, x.dtype),
+    "broadcast_to": lambda x: xb.broadcast_to(x, x.shape),
+    "permute_dims": lambda x: xb.permute_dims(x, (0, 1)),
+    "squeeze": lambda x: xb.squeeze(x, ()),
+    "positive": lambda x: +x,
+    "clip": xb.clip,
+    "concat": lambda x: xb.concat([x]),
+    "sum": lambda x: xb.sum(x, axis=(), keepdims=True),
+    "mean": lambda x: xb.mean(x, axis=()),
+    "to_device": lambda x: xb.to_device(x, "cpu:0"),
+    "matrix_power": lambda x: xb.linalg.matrix_power(x, 1),
+    "called": lambda x: xb.trace(lambda x: x[...], x)(x),
+}
+
+
+def _of_a_copy(change: Callable[[Any], Any]) -> Loss:
+    def function(x: Any) -> Any:
+        y = change(x)
+        return xb.grad(weighted(y * x), y)
+
+    return function
 
 
 def structure() -> Batch:
@@ -189,8 +216,9 @@ def structure() -> Batch:
         "of_a_constant": _of_a_constant,
         "used_in_the_program": lambda x: x - 0.1 * xb.grad(weighted(xb.square(x)), x),
         "of_an_empty_part": lambda x: xb.grad(xb.sum(x[:0]) + xb.sum(x), x),
+        **{f"of_a_copy_by_{label}": _of_a_copy(change) for label, change in CHANGES_NOTHING.items()},
     }
-    checks = [Check(f"grad-{label}", f, (X,), "array", CHAIN) for label, f in functions.items()]
+    checks = [Check(f"grad-{label}", f, (SQUARE,), "array", CHAIN) for label, f in functions.items()]
     return Batch("gradients-structure", tuple(checks))
 
 

@@ -19,12 +19,14 @@ from xbackend.program.ops import OPS
 nan, inf = np.nan, np.inf
 
 # The standard leaves these open, so no argument asks for them: overflow of integers, division of integers by zero,
-# negative exponents of integers, NaN or infinities to integers, floor_divide and remainder with a zero or an infinity.
+# negative exponents of integers, NaN or infinities to integers.
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, -3.75, 1e-8, 100.0, -80.0, inf, -inf, nan)
 BASES = (0.0, -0.0, 0.5, 1.0, -1.0, 2.0, -2.5, inf, -inf, nan)
 EXPONENTS = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5, -0.5, inf, -inf)
 DIVIDENDS = (0.0, 1.0, -1.0, 2.5, -2.5, 7.0, -7.0, 1e-3, nan)
 DIVISORS = (1.0, -1.0, 2.0, -2.0, 0.75, -0.75, nan)
+DIVIDENDS_WITH_ALL = (*DIVIDENDS, -0.0, inf, -inf)
+DIVISORS_WITH_ALL = (*DIVISORS, 0.0, -0.0, inf, -inf)
 INTEGERS = (0, 1, -1, 2, -2, 7, -7, 100, -12345)
 WIDE = {DType.int32: (2**30, -(2**30)), DType.int64: (2**53 + 1, 2**53, -(2**40))}
 SMALL = {DType.int32: (), DType.int64: (2**31 + 1, -(2**31) - 1)}
@@ -250,6 +252,7 @@ def moving() -> list[Batch]:
             **{f"slice_{k}": (lambda x, key=key: x[key], (x,)) for k, key in SLICES.items()},
             "slice_empty": (lambda x: x[::-1, :1], (empty,)),
             "slice_of_slice": (lambda x: x[:, ::-1][1:, 1:][..., ::-2], (x,)),
+            "slice_of_steps": (lambda x: x[..., 1:][..., ::2][:, 0], (x,)),
         }
         if dtype not in THOROUGH:
             functions = {label: row for label, row in functions.items() if label in MOVING_OF_ALL}
@@ -400,7 +403,36 @@ def algebra() -> list[Batch]:
         "unequal_to_itself": lambda x: x != x,
     }
     x = array((nan, inf, -inf, 1.0, 0.0), DType.float64)
-    return [Batch("algebra", tuple(Check(f"algebra-{label}", f, (x,)) for label, f in functions.items()))]
+    checks = [Check(f"algebra-{label}", f, (x,)) for label, f in functions.items()]
+    return [Batch("algebra", (*checks, *special()))]
+
+
+def special() -> list[Check]:
+    """What ordinary functions give of zeros with a sign, infinities and NaN, to the last bit."""
+    x, y = array((-inf, -0.0, 0.0, inf, 4.0, nan), DType.float64), array((1.0, -1.0), DType.float64)
+    dividends, divisors = array(DIVIDENDS_WITH_ALL, DType.float64)[:, None], array(DIVISORS_WITH_ALL, DType.float64)
+    functions: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+        "zeros_with_a_sign": (lambda y: 1.0 / xb.where(y > 0, 0.0, -0.0), (y,)),
+        "zeros_with_a_sign_as_arrays": (lambda y: 1.0 / xb.where(y > 0, np.zeros(2), -np.zeros(2)), (y,)),
+        "atan2_of_positive_zero": (lambda y: xb.atan2(0.0, y), (y,)),
+        "atan2_of_negative_zero": (lambda y: xb.atan2(-0.0, y), (y,)),
+        "var_of_one": (lambda x: xb.var(x[:, None], axis=1), (x,)),
+        "std_of_one": (lambda x: xb.std(x[:, None], axis=1, correction=1), (x,)),
+        "power_one_half": (lambda x: xb.pow(x, 0.5), (x,)),
+        "power_minus_one_half": (lambda x: xb.pow(x, np.full(6, -0.5)), (x,)),
+        "gradient_of_power_one_half": (lambda x: xb.grad(xb.sum(xb.pow(x, 0.5)), x), (x[2:5],)),
+        "not_greater": (lambda x: ~(x > 0.0), (x,)),
+        "not_less": (lambda x: ~(x < 0.0), (x,)),
+        "not_greater_equal": (lambda x: ~(x >= 0.0), (x,)),
+        "not_less_equal": (lambda x: ~(x <= 0.0), (x,)),
+        "integer_powers": (
+            xb.pow,
+            (array((0, 0, -1, -1, 2), DType.int64), array((64, 128, 2**53 + 1, 2**53, 62), DType.int64)),
+        ),
+        "floor_divide": (xb.floor_divide, (dividends, divisors)),
+        "remainder": (xb.remainder, (dividends, divisors)),
+    }
+    return [Check(f"special-{label}", f, arrays, "bits") for label, (f, arrays) in functions.items()]
 
 
 def with_core(batch: Batch) -> Batch:

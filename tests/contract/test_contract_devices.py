@@ -106,6 +106,45 @@ def test_gradients_tell_copies_from_what_they_were_copied_from(three: Backend) -
         np.testing.assert_allclose(by_c, (100 + 2 * c) + 2 * (3 * x + c) + 1)
 
 
+def test_pieces_cross_devices_and_the_gradient_goes_back_to_each_of_them(three: Backend) -> None:
+
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            a = x * 2.0
+            column, turned = a[:, 1], a[::-1]
+        with xb.device("dev2"):
+            b = x * 3.0
+        with xb.device("dev0"):
+            loss = xb.sum(xb.concat([a, b[:1]]) ** 2) + xb.sum(xb.stack([a, b], axis=1) ** 3)
+            return column + 1.0, turned + 1.0, xb.grad(loss, x)
+
+    x = np.arange(1.0, 13.0).reshape(3, 4)
+    column, turned, gradient = three.compile(function, x, devices=SPREAD)(x)
+    np.testing.assert_array_equal(column, 2 * x[:, 1] + 1)
+    np.testing.assert_array_equal(turned, 2 * x[::-1] + 1)
+    want = 8 * x + 3 * (8 + 27) * x**2
+    want[:1] += 18 * x[:1]
+    np.testing.assert_allclose(gradient, want, rtol=1e-12)
+
+
+def test_what_one_device_has_another_one_does_not_need(three: Backend) -> None:
+    """The sum's value is not used, so the variable need not be on its device; on another one it is."""
+    w = xb.shared(np.arange(6.0).reshape(2, 3), name="w", device="dev1")
+
+    def function() -> Any:
+        with xb.device("dev2"):
+            m = w * 2.0
+        with xb.device("dev0"):
+            s = xb.sum(w)
+        return m, xb.grad(s, w)
+
+    run = three.compile(function, devices=SPREAD)
+    m, gradient = run()
+    np.testing.assert_array_equal(m, 2 * w.value)
+    np.testing.assert_array_equal(gradient, np.ones((2, 3)))
+    assert not [r for r in run.placement.ops if r.status == "moved"]
+
+
 def test_a_fourth_device_is_not_there(three: Backend) -> None:
     with pytest.raises(DeviceUnavailable, match=r"cpu:3.*there is cpu:0, cpu:1, cpu:2.*virtual_devices=4"):
         three.compile(lambda x: xb.to_device(x, "cpu:3"), 1.0)

@@ -6,7 +6,7 @@ import gradients
 import numpy as np
 import pytest
 from batches import ORACLE, Batch, Check, Host
-from gradients import BATCHES, ONE, SECOND, TWO, Loss, weighted
+from gradients import BATCHES, CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, weighted
 
 import xbackend as xb
 from xbackend.backends.base import Backend
@@ -65,6 +65,13 @@ def test_the_oracles_second_gradient_is_that_of_central_differences(label: str) 
 
     (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-grad-{label}")
     np.testing.assert_allclose(ORACLE.result(check), differences(first, [x], 0), rtol=1e-7, atol=1e-8)
+
+
+@pytest.mark.parametrize("label", CHANGES_NOTHING)
+def test_a_gradient_with_respect_to_a_copy_does_not_count_the_uses_of_the_original(label: str) -> None:
+    (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-of_a_copy_by_{label}")
+    weights = np.linspace(0.5, 1.5, SQUARE.size).reshape(SQUARE.shape)
+    np.testing.assert_allclose(ORACLE.result(check), weights * SQUARE, rtol=1e-12)
 
 
 def test_gradients_of_shared_variables_and_arguments_in_one_list(backend: Backend) -> None:

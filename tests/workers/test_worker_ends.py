@@ -22,6 +22,7 @@ from xbackend.errors import (
     WorkerError,
     WorkerTimeout,
 )
+from xbackend.workers.endings import Ending
 from xbackend.workers.remote import RemoteBackend
 
 # --- what can go wrong ----------------------------------------------------------------------------------------------
@@ -168,6 +169,55 @@ def test_garbage_printed_at_the_start_of_python_does_no_harm(tmp_path, open_work
         fault(worker, "leave", 3)
 
 
+GARBLED = {
+    "no text": b"\xff\xfe",
+    "no JSON": b"{",
+    "a list": b"[]",
+    "a number": b"3",
+    "no content": b'{"arrays": []}',
+    "a dtype of objects": b'{"arrays": [["O", [1]]], "content": 1}',
+    "a large array": b'{"arrays": [["<f8", [1000000000000000]]], "content": 1}',
+    "a wrong shape": b'{"arrays": [["<f8", [-1]]], "content": 1}',
+    "nested": b'{"arrays": [], "content": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "a reference to no array": b'{"arrays": [], "content": {"array": 5}}',
+    "two keys": b'{"arrays": [], "content": {"tuple": [], "dict": []}}',
+    "no answer": {"results": 1},
+    "an error without words": {"error": "ValueError"},
+}
+
+
+@pytest.mark.parametrize("what", GARBLED)
+def test_a_garbled_answer_ends_the_worker(worker, what):
+    pids, item = worker.worker.pids, GARBLED[what]
+    item = np.frombuffer(item, np.uint8) if isinstance(item, bytes) else item
+    with pytest.raises(WorkerDied, match=r"(?s)'numpy': its worker answered 'call' with something else.*Open the"):
+        fault(worker, "garbles", item, limit=10)
+    assert gone(*pids.values())
+    with pytest.raises(WorkerDied, match="That was earlier"):
+        fault(worker, "echo", 1)
+
+
+@pytest.mark.parametrize("number", [0, 10**6, None, "2"])
+def test_an_answer_to_another_request_ends_the_worker(worker, number):
+    fault(worker, "echo", 1)
+    with pytest.raises(WorkerDied, match=r"the answer to request .* in place of 3"):
+        fault(worker, "garbles", {"number": number, "result": 7}, False, limit=10)
+
+
+def test_something_else_in_the_place_of_an_arrays_bytes_ends_the_worker(worker):
+    with pytest.raises(WorkerDied, match="in place of the bytes of an array"):
+        fault(worker, "garbles_bytes", limit=10)
+
+
+def test_a_child_that_a_function_forked_answers_nothing(worker):
+    """It returns from the function too, and so did the next request get the last one's result."""
+    for turn in range(3):
+        word, child = fault(worker, "forks", f"forks {turn}")
+        assert word == f"forks {turn}"
+        assert fault(worker, "echo", turn) == (turn,)
+        assert gone(child)
+
+
 def test_its_children_go_with_it(worker, open_worker):
     dead = fault(worker, "children")
     closed = open_worker()
@@ -310,10 +360,38 @@ def test_a_python_that_is_none(tmp_path):
 
 def test_a_python_that_never_comes_up(tmp_path):
     script = tmp_path / "python"
-    script.write_text("#!/bin/sh\nexec sleep 60\n")
+    script.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\nexec sleep 60\n")
     script.chmod(0o755)
     with pytest.raises(WorkerTimeout, match="'start' within 1 s"):
         RemoteBackend("numpy", python=script, limit=1.0)
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_a_guard_that_is_stopped_before_it_says_who_it_is(tmp_path, numpy_environment):
+    """Its pids are not known, and it does nothing when it is asked to end."""
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\necho $$ > {tmp_path}/pid\nkill -STOP $$\nexec {numpy_environment.python} "$@"\n')
+    script.chmod(0o755)
+    with pytest.raises(WorkerTimeout, match="'start' within 1 s"):
+        RemoteBackend("numpy", python=script, limit=1.0)
+    assert gone(int((tmp_path / "pid").read_text()))
+
+
+def test_an_environment_without_numpy_says_so(tmp_path):
+    """The worker is there, cannot serve, and is ended: by xbackend, and not for want of memory."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    with pytest.raises(WorkerDied) as caught:
+        RemoteBackend("numpy", python=tmp_path / "venv" / "bin" / "python")
+    assert "No module named 'numpy'" in str(caught.value) and "xbackend env sync" in str(caught.value)
+    assert "SIGKILL" not in str(caught.value) and "memory" not in str(caught.value)
+
+
+def test_an_ending_from_here_is_not_taken_for_one_from_outside():
+    ended = Ending(True, worker=5, signal=9, why="xbackend ended it")
+    said = f"{ended.how()} {ended.meaning()} {ended.advice()}"
+    assert "was ended" in said and "SIGKILL" not in said and "memory" not in said
+    killed = Ending(True, worker=5, signal=9, why="it ended by itself")
+    assert "SIGKILL" in killed.how() and "memory" in killed.meaning()
 
 
 def test_an_environment_that_is_not_there(tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ import time
 import numpy as np
 
 from xbackend.errors import DeviceUnavailable
+from xbackend.workers import protocol
 from xbackend.workers.serving import Held, Host
 
 
@@ -123,3 +124,35 @@ def held(backend):
     """The numbers of what the worker keeps for the other side."""
     (host,) = [item for item in gc.get_objects() if isinstance(item, Host)]
     return sorted(host.held)
+
+
+def forks(backend, word):
+    """A child that returns from here too, and its process id."""
+    child = os.fork()
+    return word, child or os.getpid()
+
+
+def garbles(backend, item, numbered=True):
+    """Sends what is no answer, in the place of one: the number of the request is that of this call."""
+    (host,) = [each for each in gc.get_objects() if isinstance(each, Host)]
+    frame = sys._getframe()
+    while frame.f_code.co_name != "serve":
+        frame = frame.f_back
+    channel, number = frame.f_locals["channel"], frame.f_locals["request"]["number"]
+    if isinstance(item, np.ndarray):
+        channel.send(item.tobytes())
+    else:
+        item = {**item, "number": number} if numbered else item
+        protocol.send(channel, item, host.number)
+    time.sleep(3600)
+
+
+def garbles_bytes(backend):
+    """An answer with an array whose bytes are cut short by another message."""
+    frame = sys._getframe()
+    while frame.f_code.co_name != "serve":
+        frame = frame.f_back
+    channel = frame.f_locals["channel"]
+    channel.send(b'{"arrays": [["<f8", [2]]], "content": {"array": 0}}')
+    channel.send(b"x" * 17)
+    time.sleep(3600)

@@ -103,7 +103,11 @@ class _AesaraJAXMode(JAXMode):
 
             return both
 
-        # Its own compares the shape with traced values. The shapes of a program are known and were checked.
-        @register(self.backend.module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
-        def specify_shape(op: Any, **_: Any) -> Any:
-            return lambda x, *shape: x
+        # Aesara leaves the gradient of a concatenation, and so that of a stack, without JAX.
+        @register(self.backend.module("tensor.basic").Split)  # type: ignore[untyped-decorator]
+        def split(op: Any, node: Any, **_: Any) -> Any:
+            constant = self.backend.module("tensor.basic").get_scalar_constant_value
+            _, axis, sizes = node.inputs
+            ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
+            along = int(constant(axis))
+            return lambda x, *lengths: jnp.split(x, ends, axis=along)

@@ -10,6 +10,7 @@ A *value* is the framework's own array, resident on a device; only `put` and `ge
 from __future__ import annotations
 
 import abc
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -18,9 +19,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from xbackend.backends.placement import Execution, Placement, Span, merge
+from xbackend.backends.storages import Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
+from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
 from xbackend.program.structure import unflatten
 from xbackend.program.tracing import trace
@@ -32,8 +35,9 @@ Value = Any
 
 
 def _host(array: Any, what: str) -> np.ndarray:
+    check_plain(array, what)
     try:
-        return np.asarray(array)
+        return native(np.asarray(array))
     except (TypeError, ValueError) as error:
         raise ArgumentError(f"{what} was given {array!r:.60}, which is no array: {error}") from None
 
@@ -114,8 +118,8 @@ class Backend(abc.ABC):
         self.name = name
         self.settings = settings or Settings()
         self._closed = False
-        self._shared: dict[str, tuple[Any, Device]] = {}
-        self._pending: dict[str, np.ndarray] = {}
+        self._storages = Storages()
+        self.lock = threading.RLock()  # what may be called from several threads: docs/threads.md
         self.devices = tuple(self.start())
 
     # What an adapter provides.
@@ -198,7 +202,7 @@ class Backend(abc.ABC):
         """End the backend; its executables and values are no longer usable. May be called again."""
         if not self._closed:
             self._closed = True
-            self._shared.clear()
+            self._storages.clear()
             self.shut()
 
     def check_open(self) -> None:
@@ -236,36 +240,39 @@ class Backend(abc.ABC):
             ledger = replace(ledger, trace=time.perf_counter() - start)
         start = time.perf_counter()
         placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
-        for node, variable in placed.program.shared.items():
-            self.ensure_storage(variable, placed.devices[node])
-        built = self.build(placed.program)
+        with self.lock:
+            for node, variable in placed.program.shared.items():
+                self.ensure_storage(variable, placed.devices[node])
+            built = self.build(placed.program)
         ledger = replace(ledger, lower=time.perf_counter() - start)
         return Executable(self, placed, built, ledger, strict=placement == "strict")
 
     def ensure_storage(self, variable: SharedVariable, device: Device) -> None:
         """Make the variable's storage on the device if there is none yet. Raises `SharedVariableError`."""
-        if variable.uid in self._shared:
-            _, home = self._shared[variable.uid]
+        self._storages.keep(variable)
+        if variable.uid in self._storages.made:
+            _, home = self._storages.made[variable.uid]
             if home != device:
                 raise SharedVariableError(
                     f"{variable!r} lives on {home} of backend {self.name} and cannot also live on {device}; "
                     "bind its device in the same way in every program"
                 )
             return
-        value = self._pending.pop(variable.uid, variable.value)
-        self._shared[variable.uid] = (self.new_storage(variable, value, device), device)
+        value = self._storages.given.pop(variable.uid, variable.value)
+        self._storages.made[variable.uid] = (self.new_storage(variable, value, device), device)
 
     def storage(self, variable: SharedVariable) -> Any:
         """The framework's storage of a shared variable that a program on this backend uses."""
-        return self._shared[variable.uid][0]
+        return self._storages.made[variable.uid][0]
 
     def get_value(self, variable: SharedVariable) -> np.ndarray:
         """A copy of the variable's present value on this backend. Raises `BackendClosed`, `SharedVariableError`."""
         self.check_open()
         self._check_shared(variable)
-        if variable.uid in self._shared:
-            return self.read_storage(self.storage(variable))
-        return np.array(self._pending.get(variable.uid, variable.value))
+        with self.lock:
+            if variable.uid in self._storages.made:
+                return self.read_storage(self.storage(variable))
+            return np.array(self._storages.given.get(variable.uid, variable.value))
 
     def set_value(self, variable: SharedVariable, array: Any) -> None:
         """Give the variable a value on this backend: same shape and dtype.
@@ -277,10 +284,12 @@ class Backend(abc.ABC):
         new = _host(array, repr(variable))
         if new.shape != variable.shape or new.dtype != variable.dtype.value:
             raise SharedVariableError(f"{variable!r} cannot take {new.dtype}{list(new.shape)}")
-        if variable.uid in self._shared:
-            self.write_storage(self.storage(variable), new)
-        else:
-            self._pending[variable.uid] = new.copy()
+        with self.lock:
+            self._storages.keep(variable)
+            if variable.uid in self._storages.made:
+                self.write_storage(self.storage(variable), new)
+            else:
+                self._storages.given[variable.uid] = new.copy()
 
     @staticmethod
     def _check_shared(variable: Any) -> None:
@@ -305,7 +314,8 @@ class Executable:
     execute: Callable[..., Sequence[Value]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.execute = self.built.execute
+        stateful = bool(self.program.shared)
+        self.execute = alone(self.backend.lock, self.built.execute) if stateful else self.built.execute
         self._called = False
 
     @property
@@ -327,7 +337,8 @@ class Executable:
     def placement(self) -> Placement:
         """Where each op was asked to run and where it executed, as the framework says."""
         self.backend.check_open()
-        return merge(self.placed, self.built.executed())
+        with self.backend.lock:
+            return merge(self.placed, self.built.executed())
 
     def draw(self, form: str = "mermaid") -> str:
         """The executed placement, coloured by device, as ``mermaid``, ``dot`` or ``svg``. Raises `UsageError`."""
@@ -342,7 +353,8 @@ class Executable:
         Raises `UnsupportedOperation` where the framework does not tell, `BackendClosed`.
         """
         self.backend.check_open()
-        return self.built.profile(*values)
+        with self.backend.lock:
+            return self.built.profile(*values)
 
     def put(self, *arrays: Any) -> tuple[Value, ...]:
         """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""

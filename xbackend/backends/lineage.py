@@ -17,7 +17,7 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -28,8 +28,8 @@ import numpy as np
 from xbackend.backends import lineage_blas, lineage_rewrites, threads
 from xbackend.backends.base import Backend, Built, Value
 from xbackend.backends.lineage_assembly import Assembly, Cell, Graph
-from xbackend.backends.lineage_ops import TABLE, Row, is_filled
-from xbackend.backends.placed import Stage, cut, transfer_op
+from xbackend.backends.lineage_ops import TABLE, Row, is_filled, shape_of
+from xbackend.backends.placed import Stage, cut, fold_lengths, transfer_op
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, UnsupportedOperation
 from xbackend.program.ops import GENERATORS
@@ -57,6 +57,7 @@ class LineageBackend(Backend):
     separator: ClassVar[str] = "__"  # between the parts of a configuration's name
     machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
+    folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
     mode: Mode
 
@@ -90,6 +91,8 @@ class LineageBackend(Backend):
         self.mode = self.make_mode()
         devices = tuple(self.mode.start())
         lineage_rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
+        of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
+        lineage_rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
         self.mode.compile_mode = self.mode.compile_mode.excluding(*self.left_out)
         if self.settings.threads is not None and self.blas is not None:
             from threadpoolctl import threadpool_limits
@@ -189,6 +192,8 @@ class LineageBackend(Backend):
             graph = self._lower(program)
             order = [*program.outputs, *program.updates.values()]
             outputs = [(graph.variables[i], graph.device(i)) for i in order]
+            if self.folds_lengths:
+                fold_lengths([variable for variable, _ in outputs], self._lengths())
             plan = cut(graph.sources, outputs, self.Transfer)
             return Assembly(self, graph, plan).built()
 
@@ -275,6 +280,16 @@ class LineageBackend(Backend):
             raise self._unsupported("the gradient", nodes[first], error) from error
         by_target = dict(zip(wrt, found, strict=True))
         return {i: by_target[nodes[i].inputs[1]] for i in group}
+
+    def _lengths(self) -> Callable[[Any], Variable | None]:
+        """What `fold_lengths` asks: the constant in place of a node that computes a shape, where that is known."""
+        asks = self.module("tensor.shape").Shape
+
+        def constant(node: Any) -> Variable | None:
+            known = shape_of(node.inputs[0]) if isinstance(node.op, asks) else None
+            return None if known is None else self.T.constant(np.array(known, "int64"))
+
+        return constant
 
     def _unsupported(self, what: str, node: Node | None, error: Exception) -> Exception:
         """What to raise for an error of the framework while lowering or compiling."""

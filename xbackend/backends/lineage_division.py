@@ -81,8 +81,8 @@ def floor_of_quotient(T: Any, x: Any, y: Any, nearest: Callable[[Any], Any] | No
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Powers of integers, which C code computes in floating point, exact up to 2**53, and Theano leaves to the host
-    (theano/gpuarray/opt.py: local_gpua_elemwise).
+    """Powers of integers, which C code and Numba compute in floating point, exact up to 2**53, and which Theano leaves
+    to the host (theano/gpuarray/opt.py: local_gpua_elemwise).
 
     From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
     """

@@ -96,6 +96,11 @@ class JAXMode(Mode):
             axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
             return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
 
+        # Theirs compare the shape with traced values. The shapes of a program are known and were checked.
+        @basic.jax_funcify.register(module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
+        def specify_shape(op: Any, **_: Any) -> Any:
+            return lambda x, *shape: x
+
     def _make(self) -> Any:
         jax = self._jax
         jnp = jax.numpy

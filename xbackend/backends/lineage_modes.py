@@ -8,6 +8,7 @@ from __future__ import annotations
 import abc
 import inspect
 import shutil
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -226,17 +227,19 @@ class CMode(HostMode):
             )
         given = [container.storage for container in function.input_storage]
         results = [container.storage for container in function.output_storage]
+        alone = threading.Lock()  # a call's inputs and outputs are in the function's storage
 
         def call(*values: Value) -> Sequence[Value]:
-            for storage, value in zip(given, values, strict=True):
-                storage[0] = value
-            outputs: list[Value] = machine()
-            # What is left in a storage is used again by the next call: an output would be overwritten.
-            for storage in results:
-                storage[0] = None
-            for storage in given:
-                storage[0] = None
-            return outputs
+            with alone:
+                for storage, value in zip(given, values, strict=True):
+                    storage[0] = value
+                outputs: list[Value] = machine()
+                # What is left in a storage is used again by the next call: an output would be overwritten.
+                for storage in results:
+                    storage[0] = None
+                for storage in given:
+                    storage[0] = None
+                return outputs
 
         return Compiled(call, device)
 

@@ -40,3 +40,25 @@ def multiply_integers_exactly(rewriting: Any) -> None:
 
     calculate.exact = True  # type: ignore[attr-defined]
     canonizer.calculate = calculate
+
+
+def tell_zeros_apart(*signatures: type) -> None:
+    """Equal constants of a program become one, and 0.0 equals -0.0: ``1.0 / x`` had the wrong sign, as had ``atan2``.
+    ``signatures`` are the classes that constants are compared by (TensorConstantSignature in tensor/var.py; in later
+    generations, which fuse ops with several results, ScalarConstantSignature in scalar/basic.py)."""
+    for signature in signatures:
+        theirs: Any = signature.__eq__
+        if getattr(theirs, "exact", False):
+            continue
+
+        def equal(self: Any, other: Any, theirs: Any = theirs) -> bool:
+            return bool(theirs(self, other)) and _same_signs(self[1], other[1])
+
+        equal.exact = True  # type: ignore[attr-defined]
+        signature.__eq__ = equal  # type: ignore[method-assign,assignment]
+
+
+def _same_signs(x: Any, y: Any) -> bool:
+    """Whether equal constants have the same signs, the zeros among them included; a NaN has none."""
+    x, y = np.asarray(x), np.asarray(y)
+    return x.dtype.kind != "f" or np.array_equal(np.signbit(x) & ~np.isnan(x), np.signbit(y) & ~np.isnan(y))

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import platform
+import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -169,6 +171,7 @@ class _Interpreter:
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program = program
+        self.alone = threading.Lock()  # the records are those of one call
         self.xp = xp
         self.storages = storages
         self.devices = [Device.parse(n.device or "") for n in program.nodes]
@@ -184,14 +187,16 @@ class _Interpreter:
         """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
         from autograd.extend import defvjp, primitive
 
+        mine = weakref.proxy(self)  # autograd keeps every function that it knows a gradient of
+
         @primitive  # type: ignore[untyped-decorator]
         def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
-            if self.going_back:
-                ends = (self.devices[self.program.nodes[i].inputs[0]], self.devices[i])
+            if mine.going_back:
+                ends = (mine.devices[mine.program.nodes[i].inputs[0]], mine.devices[i])
                 source, target = ends[::-1] if back else ends
                 evidence = f"autograd went through node {i}"
                 made = Transferred(source, target, x.nbytes, None, True, "autograd.make_vjp", evidence)
-                self.transfers.append(made)
+                mine.transfers.append(made)
             return x
 
         defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
@@ -231,12 +236,13 @@ class _Interpreter:
         return Built(self.execute, lambda: Execution(dict(self.ran), tuple(self.transfers)), self.profile)
 
     def execute(self, *values: Value) -> Sequence[Value]:
-        env = self._begin(values)
-        for _, step, last in self.steps:
-            step(env)
-            for i in last:
-                del env[i]
-        return self._end(env)
+        with self.alone:
+            env = self._begin(values)
+            for _, step, last in self.steps:
+                step(env)
+                for i in last:
+                    del env[i]
+            return self._end(env)
 
     def profile(self, *values: Value) -> Sequence[Span]:
         """A span for each node; a backward pass is one, on the device of its loss."""

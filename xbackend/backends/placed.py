@@ -104,6 +104,19 @@ def _toposort(outputs: Iterable[Variable]) -> list[Any]:
     return order
 
 
+def fold_lengths(outputs: Iterable[Variable], lengths: Callable[[Any], Variable | None]) -> None:
+    """Let the graph use numbers where it asks for the shape of a variable that it knows the shape of.
+
+    ``lengths`` gives the constant that an apply node computes, or `None`. The gradient of a concatenation asks for
+    shapes: from another stage they would come as values, and JAX and Numba compile for lengths that they know.
+    """
+    for node in _toposort(outputs):
+        for i, variable in enumerate(node.inputs):
+            known = lengths(variable.owner) if variable.owner is not None else None
+            if known is not None:
+                node.inputs[i] = known
+
+
 def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, Device]], transfer: Any) -> Plan:
     """Cut the graph that computes the outputs into stages.
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
+from xbackend.backends.lineage_division import power_by_squaring
 from xbackend.backends.lineage_jax import JAXMode
 from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode, multiplies_integers, product_of_integers
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
@@ -30,7 +31,7 @@ class _PyTensor(LineageBackend):
 class PyTensorNumba(_PyTensor):
     """PyTensor's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS, "pow": power_by_squaring}
 
     def make_mode(self) -> Mode:
         return _PyTensorNumbaMode(self)

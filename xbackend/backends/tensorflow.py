@@ -263,14 +263,18 @@ class _TensorFlow(Backend):
         count = len(function.function_def.signature.output_arg)
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
         observed: Callable[[], Observed] | None = None
+        beginning = threading.Lock()
 
         def first(values: Sequence[Value]) -> list[Value]:
             nonlocal observed
-            results, metadata = runtime.collected(
-                lambda: run(handle, device, name, [*values, *captured], attributes, count)
-            )
-            observed = _Once(partial(read, [self.device_of(value) for value in results], metadata))
-            return list(results)
+            with beginning:
+                if observed is not None:  # another thread was first, and nothing is collected of a second call
+                    return run(handle, device, name, [*values, *captured], attributes, count)
+                results, metadata = runtime.collected(
+                    lambda: run(handle, device, name, [*values, *captured], attributes, count)
+                )
+                observed = _Once(partial(read, [self.device_of(value) for value in results], metadata))
+                return list(results)
 
         def execute(*values: Value) -> Sequence[Value]:
             try:

@@ -44,7 +44,6 @@ _UNARY = {
     "isnan": "IsNan",
     "isinf": "IsInf",
     "isfinite": "IsFinite",
-    "logical_not": "LogicalNot",
 }
 # Array API name -> TensorFlow's raw op with two inputs x and y.
 _BINARY = {
@@ -116,7 +115,23 @@ def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         known = tf.get_static_value(y)
         if known is None or np.any(known < 0):
             y = tf.maximum(y, 0)  # as for division by zero
+        if xla:
+            return _power_by_squaring(tf, x, y)
     return tf.raw_ops.Pow(x=x, y=y)
+
+
+def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
+    """Powers of integers, of whose exponents XLA's own reads six bits (tf2xla/kernels/binary_ops.cc: IntPow).
+
+    From the 64th power on only those of 0, 1 and -1 are numbers of 64 bits, and they know odd powers from even ones.
+    """
+    exponent = tf.where(exponent > 63, 62 + tf.bitwise.bitwise_and(exponent, tf.ones_like(exponent)), exponent)
+    result = tf.ones_like(base)
+    for bit in range(6):
+        odd = tf.bitwise.bitwise_and(exponent, tf.constant(2**bit, exponent.dtype)) != 0
+        result = tf.where(odd, result * base, result)
+        base = base * base
+    return result
 
 
 def _extremum(name: str, before: str) -> Row:
@@ -229,6 +244,8 @@ TABLE: Mapping[str, Row] = {
     "log2": _logarithm(2.0),
     "log10": _logarithm(10.0),
     "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
+    # Its optimiser writes `x <= y` for the LogicalNot of `x > y`, which a NaN is not.
+    "logical_not": lambda tf, node, inputs, xla: tf.raw_ops.Equal(x=inputs[0], y=tf.constant(False)),
     "floor_divide": _integer_division("FloorDiv"),
     "remainder": _integer_division("FloorMod"),
     "pow": _pow,

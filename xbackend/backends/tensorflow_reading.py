@@ -166,9 +166,14 @@ class _Records:
             self.by_tensor.setdefault(received.tensor, []).append(received)
             for user in received.users:
                 self.by_user.setdefault(user, []).append(received)
-        for i, node in enumerate(self.program.nodes):
-            if node.op == "transfer":
-                self._claim(i)
+        self.live = _needed(self.program)
+        transfers = [i for i, node in enumerate(self.program.nodes) if node.op == "transfer"]
+        for i in transfers:
+            self._claim(i, self._came(i))
+        for i in transfers:
+            # What no other node stands for went to another device than was asked; what nothing uses went nowhere.
+            if i in self.live and i not in self.transfers and i not in self.shared:
+                self._claim(i, [r for r in self._received(i) if r not in self.claimed][:1])
 
     def execution(self) -> Execution:
         made = (self._transferred(received, self.claimed.get(received)) for received in self.observed.received)
@@ -187,17 +192,22 @@ class _Records:
             self.observed.evidence,
         )
 
-    def _claim(self, i: int) -> None:
-        """Find what a transfer of the program was executed as.
+    def _came(self, i: int) -> list[Received]:
+        """What a transfer of the program may have been executed as, on the device that it asked for.
 
         Its own op takes the value that was received, or the optimiser left that op out and the value is received under
         the name of what it was made from.
         """
-        own, bound = op_of(self._value(i)), self.lowering.devices[i]
-        found = self.by_user.get(own, [])
-        if not found and own not in self.observed.ops:
-            came = [r for tensor in self._chain(i) for r in self.by_tensor.get(tensor, ())]
-            found = [r for r in came if r.target == bound] or came[:1]
+        taken = self.by_user.get(op_of(self._value(i)))
+        return taken or [r for r in self._received(i) if r.target == self.lowering.devices[i]]
+
+    def _received(self, i: int) -> list[Received]:
+        """Where the value of a transfer came to that has no op of its own among the executed ones."""
+        if op_of(self._value(i)) in self.observed.ops:
+            return []
+        return [r for tensor in self._chain(i) for r in self.by_tensor.get(tensor, ())]
+
+    def _claim(self, i: int, found: Sequence[Received]) -> None:
         for received in found:
             if self.claimed.setdefault(received, i) == i:
                 self.transfers[i] = received
@@ -219,7 +229,7 @@ class _Records:
     def _ops(self) -> dict[int, Executed]:
         result: dict[int, Executed] = {}
         observed, program = self.observed, self.program
-        live, constant = _needed(program), _constant(program)
+        live, constant = self.live, _constant(program)
         for i, node in enumerate(program.nodes):
             if node.op in ("input", "shared"):
                 continue

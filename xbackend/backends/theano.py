@@ -28,10 +28,12 @@ class Theano(LineageBackend):
     flags = "THEANO_FLAGS"
     separator = "."
     left_out = LEFT_OUT
+    # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
+    folds_lengths = False
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm",
-        "tensor.rewriting.math": "tensor.opt",
+        "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops",
     }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul}
 

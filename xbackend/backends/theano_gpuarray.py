@@ -146,7 +146,8 @@ class GpuArrayMode(CMode):
         database, local = backend.module("gpuarray.opt").gpu_optimizer, backend.module("gof").local_optimizer
 
         def lift(node: Any) -> list[Variable]:
-            here = ops.as_gpuarray_variable(node.inputs[0], str(node.op.source))
+            # Theano's own takes strided memory for that of a transposed matrix (GpuToGpu.c_code: GA_F_ORDER).
+            here = ops.gpu_contiguous(ops.as_gpuarray_variable(node.inputs[0], str(node.op.source)))
             return [ops.GpuToGpu(str(node.op.target))(here).transfer("cpu")]
 
         lift.__name__ = "xbackend_transfer"
@@ -177,16 +178,19 @@ class GpuArrayMode(CMode):
         kept = {id(container.storage) for container in function.input_storage}
         results = [c.storage for c in function.output_storage if id(c.storage) not in kept]
 
+        alone = self.backend.lock  # a call's inputs and outputs are in the function's storage, and contexts are shared
+
         def call(*values: Value) -> Sequence[Value]:
-            for storage, value in zip(given, (*values, *constants), strict=True):
-                storage[0] = value
-            found: list[Value] = machine()
-            # What is left in a storage is used again by the next call: an output would be overwritten.
-            for storage in results:
-                storage[0] = None
-            for storage in given:
-                storage[0] = None
-            return found[:outputs]
+            with alone:
+                for storage, value in zip(given, (*values, *constants), strict=True):
+                    storage[0] = value
+                found: list[Value] = machine()
+                # What is left in a storage is used again by the next call: an output would be overwritten.
+                for storage in results:
+                    storage[0] = None
+                for storage in given:
+                    storage[0] = None
+                return found[:outputs]
 
         return call
 

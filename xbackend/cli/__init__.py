@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -18,6 +17,7 @@ _INTERRUPTED = 130
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong, 12 store error, 130 interrupted."""
+    from xbackend.cli.console import say
     from xbackend.cli.parser import parser
 
     reader = parser()
@@ -32,8 +32,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(getattr(import_module(f"xbackend.cli.{module}"), name)(options))
     except XBackendError as error:
-        print(f"xbackend {options.command}: {error}", file=sys.stderr)
+        say(f"xbackend {options.command}: {error}", error=True)
         return STORE if isinstance(error, StoreError) else WRONG
+    except MemoryError as error:  # where a limit of this process is below what the machine has
+        say(f"xbackend {options.command}: there is not enough memory: {error}; ask for less", error=True)
+        return WRONG
     except KeyboardInterrupt:
-        print(f"xbackend {options.command}: interrupted", file=sys.stderr)
+        say(f"xbackend {options.command}: interrupted", error=True)
         return _INTERRUPTED

@@ -11,7 +11,7 @@ from typing import Any
 from xbackend import report as reports
 from xbackend import workloads
 from xbackend.cli import DONE, INCOMPLETE
-from xbackend.cli.console import progress, table
+from xbackend.cli.console import progress, say, table
 from xbackend.cli.machines import ready
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, session
@@ -23,6 +23,9 @@ from xbackend.store.runs import Store
 def _parameters(options: argparse.Namespace) -> list[dict[str, Any]]:
     """Every combination of the sizes and dtypes that were asked for, with the other parameters."""
     given = dict(options.static)
+    for name in ("size", "dtype"):
+        if name in given and getattr(options, name):
+            raise UsageError(f"--{name} and --set {name}={given[name]} say the same parameter: give one of them")
     sizes = [{"size": n} for n in options.size or []] or [{}]
     dtypes = [{"dtype": d} for d in options.dtype or []] or [{}]
     return [{**given, **size, **dtype} for size in sizes for dtype in dtypes]
@@ -36,8 +39,8 @@ def compare(options: argparse.Namespace) -> int:
     for combination in parameters:
         workload.resolve(**combination)  # an unknown parameter is an error before anything is measured
     matrix.check_baseline(options.baseline, runs)  # also before environments are made
-    with progress() as say:
-        ready(runs, say)
+    with progress() as shown:
+        ready(runs, shown)
         results = session.compare(
             workload.name,
             parameters=parameters,
@@ -55,14 +58,14 @@ def compare(options: argparse.Namespace) -> int:
             figures=options.figures,
             name=options.name or workload.name,
             store=Store(options.store),
-            on_progress=say,
+            on_progress=shown,
         )
         said = _report(results, options)
     headers, rows = reports.summary_table(results, options.baseline)
     table(headers, rows)
     for warning in results.settings["warnings"]:
-        print(f"warning: {warning}")
-    print(f"{results.settings['stopped']}; run {results.run}, {said}")
+        say(f"warning: {warning}")
+    say(f"{results.settings['stopped']}; run {results.run}, {said}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = options.backends or options.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")

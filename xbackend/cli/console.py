@@ -11,13 +11,21 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from xbackend.report.text import visible
+
 _SILENCE = 2.0  # seconds after which a log without a terminal gets the same kind of line again
 
 
+def say(text: object, error: bool = False) -> None:
+    """Print text, on standard error if it is one: names, paths and messages come from outside and are shown as text."""
+    print(visible(text), file=sys.stderr if error else sys.stdout, flush=True)
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Print a table; on no terminal it is as wide as its text."""
+    """Print a table of text from anywhere; on no terminal it is as wide as its text."""
+    headers, rows = list(map(visible, headers)), [list(map(visible, row)) for row in rows]
     console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
-    grid = Table(title=title, title_justify="left")
+    grid = Table(title=None if title is None else escape(visible(title)), title_justify="left")
     for header in headers:
         grid.add_column(escape(header), overflow="fold")
     for row in rows:
@@ -41,7 +49,7 @@ class Progress:
 
     def __call__(self, text: str) -> None:
         """Show the text."""
-        line = text.strip().replace("\n", " ")
+        line = visible(text.strip()).replace("\n", " ")
         if self._status is not None:
             self._status.update(escape(line))
             return

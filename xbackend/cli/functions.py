@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -14,14 +15,18 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import workloads
+from xbackend.backends import registry
 from xbackend.backends.base import Settings
 from xbackend.backends.placement import Placement
 from xbackend.cli import DONE, INCOMPLETE
-from xbackend.cli.console import progress, table
+from xbackend.cli.console import progress, say, table
 from xbackend.cli.machines import chosen, ready
+from xbackend.cli.parser import MOST
+from xbackend.cli.users import calling
 from xbackend.devices import DeviceMap, is_device
-from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
 from xbackend.program.dtypes import as_dtype
+from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
 from xbackend.workers.remote import RemoteBackend
@@ -42,10 +47,11 @@ def _load(target: str) -> tuple[Callable[..., Any], Any]:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules.setdefault(path.stem, module)  # as an import of it would find it, but never in the place of another
     # As for a script, what lies beside the file can be imported.
     sys.path.insert(0, str(path.parent.resolve()))
-    spec.loader.exec_module(module)
+    with calling(str(path)):
+        spec.loader.exec_module(module)
     function = getattr(module, name, None)
     if not callable(function):
         functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
@@ -54,24 +60,41 @@ def _load(target: str) -> tuple[Callable[..., Any], Any]:
 
 
 def _argument(spec: str, generator: np.random.Generator) -> np.ndarray:
-    """An argument as written on the command line. Raises `UsageError`."""
+    """An argument as written on the command line. Raises `UsageError`, `ArgumentError`, `DTypeError`."""
     if spec.endswith(".npy"):
-        try:
-            array: np.ndarray = np.load(spec, allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise UsageError(f"--input {spec}: {error}") from None
-        return array
+        return _stored(Path(spec))
     match = _SPEC.match(spec)
     if match is None:
-        try:
-            return np.asarray(int(spec) if re.fullmatch(r"[+-]?\d+", spec) else float(spec))
-        except ValueError:
-            raise UsageError(f"--input {spec!r} is no number, no FILE.npy and not like float32[3,4]") from None
+        return _number(spec)
     dtype = as_dtype(match["dtype"], f"--input {spec}: dtype")
-    shape = tuple(int(n) for n in match["shape"].replace(",", " ").split())
-    if dtype.is_floating:
-        return generator.random(shape).astype(dtype.value)
-    return generator.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype.value)
+    shape = tuple(int(n[:20]) for n in match["shape"].replace(",", " ").split())
+    drawn = 8  # bytes of each random number, before it is one of the dtype
+    check_fits(math.prod(shape) * (drawn + dtype.itemsize), f"--input {spec}")
+    try:
+        if dtype.is_floating:
+            return generator.random(shape).astype(dtype.value)
+        return generator.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype.value)
+    except ValueError as error:  # more axes, or a longer one, than NumPy has
+        raise UsageError(f"--input {spec}: {error}") from None
+
+
+def _number(spec: str) -> np.ndarray:
+    try:
+        number = int(spec) if re.fullmatch(r"[+-]?\d+", spec) else float(spec)
+    except ValueError:
+        raise UsageError(f"--input {spec!r} is no number, no FILE.npy and not like float32[3,4]") from None
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise UsageError(f"--input {spec} does not fit into int64; write {spec}.0 for a float64")
+    return np.asarray(number)
+
+
+def _stored(path: Path) -> np.ndarray:
+    try:
+        check_fits(path.stat().st_size, f"--input {path}")
+        array: np.ndarray = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, MemoryError) as error:
+        raise UsageError(f"--input {path}: {getattr(error, 'strerror', None) or error}") from None
+    return array
 
 
 def _arguments(options: argparse.Namespace, module: Any) -> list[np.ndarray]:
@@ -79,14 +102,24 @@ def _arguments(options: argparse.Namespace, module: Any) -> list[np.ndarray]:
         generator = np.random.default_rng(options.seed)
         return [_argument(spec, generator) for spec in options.inputs]
     make = getattr(module, "inputs", None)
-    return [np.asarray(a) for a in make()] if callable(make) else []
+    if not callable(make):
+        return []
+    file = options.target.rpartition(":")[0]
+    with calling(f"inputs() of {file}"):
+        made = make()
+    if not isinstance(made, list | tuple):
+        raise UsageError(
+            f"inputs() of {file} returns {type(made).__name__}: return a list or tuple with one array for each argument"
+        )
+    return [host_array(a, f"argument {i} from inputs() of {file}") for i, a in enumerate(made)]
 
 
 def _traced(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
     function, module = _load(options.target)
     arrays = _arguments(options, module)
     try:
-        return xb.trace(function, *arrays, **dict(options.static)), arrays
+        with calling(options.target):
+            return xb.trace(function, *arrays, **dict(options.static)), arrays
     except ArgumentError as error:
         if arrays:
             raise
@@ -96,11 +129,13 @@ def _traced(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
 def _drawn_program(options: argparse.Namespace) -> tuple[Program, list[np.ndarray]]:
     """What `draw` was given: a workload, a program's JSON file (which has no arguments), or a function in a file."""
     if options.target in workloads.names():
+        _refuse(options, "inputs")
         workload = workloads.get(options.target)
         parameters = workload.resolve(**{"size": 8, **dict(options.static)})
         inputs = workload.inputs(seed=options.seed, **parameters)
         return xb.trace(workload.program(**parameters), *inputs), list(inputs)
     if options.target.endswith(".json"):
+        _refuse(options, "inputs", "static")
         path = Path(options.target)
         if not path.is_file():
             raise UsageError(f"there is no file {path}")
@@ -108,19 +143,27 @@ def _drawn_program(options: argparse.Namespace) -> tuple[Program, list[np.ndarra
     return _traced(options)
 
 
+def _refuse(options: argparse.Namespace, *names: str) -> None:
+    """Options that would do nothing for this target are an error. Raises `UsageError`."""
+    for name in names:
+        if getattr(options, name):
+            given = {"inputs": "--input", "static": "--set"}[name]
+            raise UsageError(f"{given} is for a FILE.py:FUNCTION; {options.target} has its own")
+
+
 def draw(options: argparse.Namespace) -> int:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
     program, arrays = _drawn_program(options)
     if options.backend is not None:
-        print(_executed(program, arrays, options), end="")
+        say(_executed(program, arrays, options).rstrip("\n"))
         return DONE
     if options.devices:
         from xbackend.program.binding import bind
 
-        bindings = DeviceMap.parse(options.devices)
+        bindings = options.devices
         devices = sorted({*bindings.values(), xb.Device("cpu", 0)}, key=str)
         program = bind(program, bindings, devices, xb.Device("cpu", 0)).program
-    print(program.draw(options.form), end="")
+    say(program.draw(options.form).rstrip("\n"))
     return DONE
 
 
@@ -130,9 +173,10 @@ def _executed(program: Program, arrays: Sequence[np.ndarray], options: argparse.
     if len(arrays) != len(program.inputs):
         raise UsageError(f"{options.target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
     bindings, count = _bindings(program, options)
-    with progress() as say:
-        ready([name], say)
-        say(f"running on {name}")
+    with progress() as shown:
+        for reason in ready([name], shown).values():
+            raise BackendUnavailable(reason)
+        shown(f"running on {name}")
         with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
             executable = backend.compile(program, devices=_only(bindings, program), placement="soft")
             executable(*arrays)
@@ -144,13 +188,16 @@ def _bindings(program: Program, options: argparse.Namespace) -> tuple[DeviceMap,
     names = program.logical_devices
     virtual = getattr(options, "virtual_devices", None)
     if options.devices:
-        bindings = DeviceMap.parse(options.devices)
+        bindings = options.devices
     else:
         count = virtual or max(len(names), 1)
         bindings = DeviceMap.spread(names, [xb.Device("cpu", i) for i in range(count)])
     fixed = [xb.Device.parse(n.device) for n in program.nodes if n.device and is_device(n.device)]
     cpus = [d.index for d in [*bindings.values(), *fixed] if d.kind == "cpu"]
-    return bindings, virtual or max([0, *cpus]) + 1
+    count = virtual or max([0, *cpus]) + 1
+    if count > MOST:
+        raise UsageError(f"cpu:{count - 1} needs {count} CPU devices; xbackend makes at most {MOST}")
+    return bindings, count
 
 
 def _placement_text(placement: Placement) -> str:
@@ -180,10 +227,15 @@ def run(options: argparse.Namespace) -> int:
     program, arrays = _traced(options)
     bindings, count = _bindings(program, options)
     rows, first, well = [], None, True
-    with progress() as say:
-        ready(names, say)
+    with progress() as shown:
+        failures = ready(names, shown)
         for name in names:
-            say(f"running on {name}")
+            shown(f"running on {name}")
+            reason = failures.get(registry.get(name).environment)
+            if reason is not None:
+                rows.append([name, "failed", "-", reason])
+                well = False
+                continue
             try:
                 with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
                     executable = backend.compile(program, devices=_only(bindings, program))
@@ -205,8 +257,8 @@ def run(options: argparse.Namespace) -> int:
             rows.append([name, said, f"{seconds * 1e6:.1f} us", where])
     if first is not None:
         for number, leaf in enumerate(first[1]):
-            print(f"result {number} on {first[0]}: {leaf.dtype}{list(leaf.shape)}")
-            print(np.array2string(leaf, threshold=20, edgeitems=3))
+            say(f"result {number} on {first[0]}: {leaf.dtype}{list(leaf.shape)}")
+            say(np.array2string(leaf, threshold=20, edgeitems=3))
     table(["backend", f"result against {first[0] if first else 'none'}", "median call", "placement"], rows)
     return DONE if well else INCOMPLETE
 

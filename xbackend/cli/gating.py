@@ -6,7 +6,7 @@ import argparse
 
 from xbackend import report as reports
 from xbackend.cli import DONE
-from xbackend.cli.console import table
+from xbackend.cli.console import say, table
 from xbackend.errors import UsageError
 from xbackend.measure import gate as gates
 from xbackend.measure.gate import Limit, Row
@@ -24,7 +24,7 @@ def runs(options: argparse.Namespace) -> int:
         return _show(store, options.run)
     found = store.runs()
     if not found:
-        print(f"there is no run in {store.folder}; xbackend compare makes one")
+        say(f"there is no run in {store.folder}; xbackend compare makes one")
         return DONE
     headers = ["run", "workload or name", "measured", "gave a time", "rounds", "state"]
     table(headers, [_line(run) for run in found])
@@ -45,7 +45,7 @@ def _show(store: Store, name: str) -> int:
     headers, rows = reports.summary_table(results)
     table(headers, rows, title=text.plain(f"{results.run or results.name}, {results.created}"))
     if not results.complete:
-        print(f"This run {unfinished(running)}: it has its finished processes only.")
+        say(f"This run {unfinished(running)}: it has its finished processes only.")
     return DONE
 
 
@@ -63,8 +63,8 @@ def gate(options: argparse.Namespace) -> int:
         headers = ["measurement", "BASE", "HEAD", "ratio", "interval", "verdict", "gate"]
         table(headers, [_judged(row) for row in found.rows])
     for note in [*(f"{row.label}: {row.reason}" for row in found.rows if row.reason), *found.notes]:
-        print(text.plain(note))
-    print(f"gate {', '.join(map(str, limits))}: {_words(found.outcome)}: {text.plain(found.reason)}")
+        say(text.plain(note))
+    say(f"gate {', '.join(map(str, limits))}: {_words(found.outcome)}: {text.plain(found.reason)}")
     return int(found.outcome)
 
 

@@ -12,7 +12,7 @@ from xbackend import environments
 from xbackend.backends import registry, system
 from xbackend.backends.system import SystemPackage
 from xbackend.cli import DONE, INCOMPLETE
-from xbackend.cli.console import progress, table
+from xbackend.cli.console import progress, say, table
 from xbackend.environments import recipes
 from xbackend.errors import XBackendError
 
@@ -45,10 +45,10 @@ def install(backends: Sequence[str], for_tests: bool) -> int:
         table(["missing of the system", "what it is", "who needs it"], rows)
         failure = _apt(lacking)
     else:
-        print("nothing is missing of the system")
+        say("nothing is missing of the system")
     made = _environments(backends)
     if failure:
-        print(failure)
+        say(failure)
     if not system.is_known():
         return DONE if made else INCOMPLETE
     return DONE if made and not failure else INCOMPLETE
@@ -76,7 +76,7 @@ def _apt(packages: Sequence[str]) -> str:
         return f"that takes root, and there is no sudo here: as root, type `{typed.replace('sudo ', '')}`"
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for command in commands:
-        print(f"$ {shlex.join(command)}", flush=True)
+        say(f"$ {shlex.join(command)}")
         status = subprocess.run(command, env=environment, check=False).returncode
         if status:
             return f"`{shlex.join(command)}` ended with exit code {status}; its own words are above"
@@ -89,7 +89,7 @@ def _environments(backends: Sequence[str]) -> bool:
     with progress() as say:
         for name in dict.fromkeys(registry.get(backend).environment for backend in backends):
             try:
-                environments.sync(name, on_progress=say)
+                environments.sync(name, on_progress=say, hashes=True)
                 rows.append([name, environments.get(name).state, _python(name)])
             except XBackendError as error:
                 rows.append([name, "failed", str(error)])

@@ -19,7 +19,7 @@ from xbackend.measure.matrix import Run
 
 def chosen(names: Sequence[str] | None) -> list[str]:
     """The backends that were asked for, all if none were. Raises `UnknownBackend`."""
-    return [registry.get(name).name for name in names] if names else list(registry.names())
+    return [registry.get(name).name for name in names] if names is not None else list(registry.names())
 
 
 def ready(runs: Sequence[str | Run], say: Progress) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _diagnose(name: str) -> list[str]:
         if lacking:  # what they are looked for by is Debian's, so only a failure shows that they are missed
             return ["missing", "; ".join([*absent, str(error).split("\n")[0]]), install[0]]
         damage = environment.damage()
-        reason = "; ".join([str(error).split("\n")[0], *damage[:1]])
+        reason = "; ".join([str(error).split("\n")[0], *map(str, damage[:1])])
         return ["broken", reason, again if damage else "see why, then xbackend doctor again"]
     if squared.tolist() != (matrix @ matrix).tolist():
         return ["broken", f"a 2x2 product gave {squared.tolist()}", f"xbackend env remove {environment.name}; {again}"]
@@ -102,13 +102,29 @@ def doctor(options: argparse.Namespace) -> int:
         return installing.install(names, for_tests=options.tests)
     if options.tests:
         raise UsageError("--tests says what to --install: type both")
-    rows = []
     with progress() as say:
+        damage = _verified(names, say) if options.verify else {}
+        rows = []
         for name in names:
             say(f"looking at {name}")
-            rows.append([name, *_diagnose(name)])
+            found = damage.get(registry.get(name).environment)
+            rows.append([name, *(found or _diagnose(name))])
     table(["backend", "state", "versions, or why not", "what to type"], rows)
     return DONE if all(row[1] == "available" for row in rows) else INCOMPLETE
+
+
+def _verified(names: Sequence[str], say: Progress) -> dict[str, list[str]]:
+    """What `_diagnose` would give, of the environments with files that are not as they were installed."""
+    found = {}
+    for name in dict.fromkeys(registry.get(backend).environment for backend in names):
+        say(f"reading environment {name}")
+        environment = environments.get(name)
+        problems = environments.problems(name, say) if environment.state == "ready" else []
+        if problems:
+            others = f" and {len(problems) - 1} more" if problems[1:] else ""
+            why = f"environment {name} is damaged: {problems[0]}{others}"
+            found[name] = ["damaged", why, recipes.recipe(name).command]
+    return found
 
 
 def env(options: argparse.Namespace) -> int:
@@ -118,10 +134,12 @@ def env(options: argparse.Namespace) -> int:
     # An unknown name is an error before anything is done.
     asked = list(dict.fromkeys(environments.get(name).name for name in options.names))
     if options.action != "list":
-        act = {"sync": environments.sync, "remove": environments.remove}[options.action]
         with progress() as say:
             for name in asked or environments.names():
-                act(name, on_progress=say)
+                if options.action == "sync":
+                    environments.sync(name, on_progress=say, hashes=True)
+                else:
+                    environments.remove(name, on_progress=say)
     found = [e for e in environments.list() if not asked or e.name in asked]
     found += [environments.get(name) for name in asked if name not in {e.name for e in found}]
     rows = [[e.name, e.state, str(e.path), e.reason] for e in found]

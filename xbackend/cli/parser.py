@@ -6,34 +6,115 @@ import argparse
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from xbackend import __version__, workloads
 from xbackend.backends import registry
+from xbackend.devices import DeviceMap
 from xbackend.environments.interpreters import VARIABLE
+from xbackend.errors import DeviceSpellingError
 from xbackend.measure.extent import MODES, WIDTH
 from xbackend.program.drawing import FORMS
+from xbackend.report.text import visible
 from xbackend.store import FOLDER
+
+MOST = 1024  # devices, threads, processes: beyond, a command line is a slip of the keyboard
+
+
+class _Once(argparse.Action):
+    """Stores the value of an option that is given once: of two the first would be lost in silence."""
+
+    def __call__(self, reader: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        given = vars(namespace).setdefault("_given", set())
+        if option is not None and self.dest in given:
+            raise argparse.ArgumentError(self, "given twice; give it once")
+        given.add(self.dest)
+        setattr(namespace, self.dest, values)
+
+
+class _Reader(argparse.ArgumentParser):
+    """A parser whose options are given once, unless they say that they can be repeated."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.register("action", None, _Once)
+
+    def error(self, message: str) -> NoReturn:
+        super().error(visible(message))  # it holds what was typed, or pasted
+
+
+class _Settings(argparse.Action):
+    """``--set``, repeated: each name once."""
+
+    def __call__(self, reader: Any, namespace: Any, values: Any, option: str | None = None) -> None:
+        name, value = values
+        found = getattr(namespace, self.dest)
+        if name in dict(found):
+            raise argparse.ArgumentError(self, f"{name} is set twice, to {dict(found)[name]!r} and to {value!r}")
+        setattr(namespace, self.dest, [*found, (name, value)])
 
 
 def _names(text: str) -> list[str]:
-    return [name for name in text.replace(",", " ").split() if name]
+    names = list(dict.fromkeys(text.replace(",", " ").split()))
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} names nothing: give a name, or leave the option out")
+    return names
 
 
-def _numbers(text: str) -> list[int]:
+def _whole(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        # Twenty digits are more than any bound has; Python refuses to read thousands.
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else -1
+        if not least <= number <= most:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+_count = _whole(1, MOST)
+_seed = _whole(0, 2**63 - 1)
+
+
+def _numbers(most: int) -> Callable[[str], list[int]]:
+    one = _whole(1, most)
+
+    def read(text: str) -> list[int]:
+        try:
+            return list(dict.fromkeys(map(one, _names(text))))
+        except argparse.ArgumentTypeError as error:
+            raise argparse.ArgumentTypeError(f"{error}; write a list such as 1,2") from None
+
+    return read
+
+
+def _text(text: str) -> str:
+    if not text.strip():
+        raise argparse.ArgumentTypeError("it is empty: give a name, or leave the option out")
+    return text
+
+
+def _name(text: str) -> str:
+    """The name of a report, which is that of its folder, and of its run."""
+    if not re.fullmatch(r"[\w+][\w.+ -]{0,98}[\w.+-]|\w", text) or text == "latest":
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no name for a folder of reports: write letters, digits, '_', '-', '+', '.' and blanks, at "
+            "most 100, a letter or digit first; 'latest' is the newest run"
+        )
+    return text
+
+
+def _folder(text: str) -> Path:
+    return Path(_text(text))
+
+
+def _tolerance(text: str) -> float:
     try:
-        numbers = [int(n) for n in _names(text)]
+        number = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a list of whole numbers such as 1,2") from None
-    if not numbers or min(numbers) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: numbers from 1 up are needed")
-    return numbers
-
-
-def _positive(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if not number:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 up such as 1e-4")
     return number
 
 
@@ -61,6 +142,16 @@ def _setting(text: str) -> tuple[str, Any]:
         except ValueError:
             continue
     return name, {"True": True, "False": False}.get(value, value)
+
+
+def _bindings(text: str) -> DeviceMap:
+    try:
+        bindings = DeviceMap.parse(text)
+    except DeviceSpellingError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if not bindings:
+        raise argparse.ArgumentTypeError(f"{text!r} binds nothing; write dev0=cpu:0,dev1=cpu:1")
+    return bindings
 
 
 def _backends(command: argparse.ArgumentParser, default: str = "all") -> None:
@@ -99,11 +190,13 @@ def _function(command: argparse.ArgumentParser, what: str) -> None:
         "the file's own function inputs() is asked",
     )
     command.add_argument(
-        "--set", dest="static", action="append", type=_setting, default=[], metavar="NAME=VALUE",
+        "--set", dest="static", action=_Settings, type=_setting, default=[], metavar="NAME=VALUE",
         help="a keyword argument that the function is traced with",
     )  # fmt: skip
-    command.add_argument("--devices", metavar="dev0=cpu:0,...", help="what the program's logical devices are bound to")
-    command.add_argument("--seed", type=int, default=0, help="of random inputs (default: 0)")
+    command.add_argument(
+        "--devices", type=_bindings, metavar="dev0=cpu:0,...", help="what the program's logical devices are bound to"
+    )
+    command.add_argument("--seed", type=_seed, default=0, help="of random inputs (default: 0)")
 
 
 def _measuring(command: argparse.ArgumentParser) -> None:
@@ -120,7 +213,7 @@ def _measuring(command: argparse.ArgumentParser) -> None:
     )
     command.add_argument(
         "--processes",
-        type=_positive,
+        type=_count,
         metavar="N",
         help=f"fresh processes for each candidate (default: {usual.processes}); with --thorough the fewest",
     )
@@ -134,9 +227,9 @@ def _measuring(command: argparse.ArgumentParser) -> None:
         "--limit", type=_duration("seconds"), default=600.0, metavar="SECONDS",
         help="end a process that takes longer for one candidate (default: 600)",
     )  # fmt: skip
-    command.add_argument("--devices", type=_numbers, metavar="N,...", help="how many devices to spread over")
-    command.add_argument("--threads", type=_positive, help="threads for each backend (default: one for each core)")
-    command.add_argument("--seed", type=int, default=0, help="of the inputs and of the order (default: 0)")
+    command.add_argument("--devices", type=_numbers(MOST), metavar="N,...", help="how many devices to spread over")
+    command.add_argument("--threads", type=_count, help="threads for each backend (default: one for each core)")
+    command.add_argument("--seed", type=_seed, default=0, help="of the inputs and of the order (default: 0)")
 
 
 def _compare(commands: Any) -> None:
@@ -153,10 +246,10 @@ def _compare(commands: Any) -> None:
     )  # fmt: skip
     _python(command)
     _measuring(command)
-    command.add_argument("--size", type=_numbers, metavar="N,...", help="rows of its matrices")
+    command.add_argument("--size", type=_numbers(10**9), metavar="N,...", help="rows of its matrices")
     command.add_argument("--dtype", type=_names, metavar="NAME,...", help="float32, float64")
     command.add_argument(
-        "--set", dest="static", action="append", type=_setting, default=[], metavar="NAME=VALUE",
+        "--set", dest="static", action=_Settings, type=_setting, default=[], metavar="NAME=VALUE",
         help="another parameter of the workload, such as n=10 or method=squaring",
     )  # fmt: skip
     command.add_argument(
@@ -165,8 +258,8 @@ def _compare(commands: Any) -> None:
         help="what the ratios are taken to (default: numpy); it is measured against itself too, for the noise floor",
     )
     command.add_argument("--figures", action="store_true", help="measure the project's own figures too")
-    command.add_argument("--name", help="name of the report (default: the workload's)")
-    command.add_argument("--reports", type=Path, default=Path("reports"), help="folder of reports (default: reports)")
+    command.add_argument("--name", type=_name, help="name of the report (default: the workload's)")
+    _reports(command)
     _store(command)
 
 
@@ -175,28 +268,37 @@ def _report(commands: Any) -> None:
     command.set_defaults(handler="reporting:report")
     command.add_argument("names", nargs="*", help="which of the reports that are there (default: all)")
     command.add_argument("--run", metavar="RUN", help=f"write the report of {_RUN}")
-    command.add_argument("--name", help="name of the report of a --run (default: the run's)")
+    command.add_argument("--name", type=_name, help="name of the report of a --run (default: the run's)")
     command.add_argument("--baseline", metavar="BACKEND", help="what the ratios are taken to")
     _store(command)
-    command.add_argument("--reports", type=Path, default=Path("reports"), help="folder of reports (default: reports)")
+    _reports(command)
     command = commands.add_parser("history", help="write how the runs of the store compare over time")
     command.set_defaults(handler="reporting:history")
     command.add_argument("workload", nargs="?", help="which workload (default: all)")
     _store(command)
-    command.add_argument("--reports", type=Path, default=Path("reports"), help="folder of reports (default: reports)")
+    _reports(command)
+
+
+def _reports(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--reports", type=_folder, default=Path("reports"), metavar="DIR", help="folder of reports (default: reports)"
+    )
 
 
 def _store(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--store",
-        type=Path,
+        type=_folder,
         default=FOLDER,
         metavar="DIR",
         help=f"folder of runs (default: {FOLDER})",
     )
 
 
-_RUN = "a run: its name or the beginning of it, latest, latest~1, or the path of a results.json or of its folder"
+_RUN = (
+    "a run: its name or the beginning of it, latest, latest~1, what compare --name called it (before~1: the one before "
+    "the newest of that name), or the path of a results.json or of its folder"
+)
 
 
 def _gating(commands: Any) -> None:
@@ -235,7 +337,7 @@ def _environments(commands: Any) -> None:
 
 def parser() -> argparse.ArgumentParser:
     """The parser of ``xbackend``; the chosen command's function is ``options.handler``."""
-    result = argparse.ArgumentParser(
+    result = _Reader(
         prog="xbackend",
         description="Trace an array program once, run it on TensorFlow and on every generation of the Theano lineage, "
         "and say with proof where each op ran, whether the numbers agree and which is faster.",
@@ -251,7 +353,7 @@ def parser() -> argparse.ArgumentParser:
     command.set_defaults(handler="machines:devices")
     _backends(command)
     _python(command)
-    command.add_argument("--virtual-devices", type=_positive, default=1, help="CPU devices to make (default: 1)")
+    command.add_argument("--virtual-devices", type=_count, default=1, help="CPU devices to make (default: 1)")
     command = commands.add_parser("doctor", help="which backends work here, which do not, why, and what to type")
     command.set_defaults(handler="machines:doctor")
     _backends(command)
@@ -262,6 +364,11 @@ def parser() -> argparse.ArgumentParser:
         help="install what is missing of the system (with apt-get, as root or by sudo), and make the environments",
     )
     command.add_argument("--tests", action="store_true", help="with --install: what xbackend's own tests need too")
+    command.add_argument(
+        "--verify",
+        action="store_true",
+        help="read every file of the environments and compare it with what was installed",
+    )
     _gating(commands)
     _environments(commands)
     command = commands.add_parser("draw", help="draw a program by device")
@@ -277,7 +384,9 @@ def parser() -> argparse.ArgumentParser:
     _function(command, "a function in a file")
     _backends(command)
     _python(command)
-    command.add_argument("--virtual-devices", type=_positive, help="CPU devices to make (default: as needed)")
-    command.add_argument("--tolerance", type=float, help="largest relative difference that passes (default: by dtype)")
-    command.add_argument("--drawings", type=Path, metavar="FOLDER", help="save what each backend executed, as SVG")
+    command.add_argument("--virtual-devices", type=_count, help="CPU devices to make (default: as needed)")
+    command.add_argument(
+        "--tolerance", type=_tolerance, help="largest relative difference that passes (default: by dtype)"
+    )
+    command.add_argument("--drawings", type=_folder, metavar="FOLDER", help="save what each backend executed, as SVG")
     return result

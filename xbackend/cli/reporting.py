@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from pathlib import Path
 
 from xbackend import report as reports
 from xbackend.cli import DONE, INCOMPLETE
-from xbackend.cli.console import table
+from xbackend.cli.console import say, table
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure.wording import unfinished
 from xbackend.report import text
@@ -28,7 +27,7 @@ def report(options: argparse.Namespace) -> int:
         if options.name is not None:
             raise UsageError("--name is what the report of a --run is called")
         _again(options)
-    print(f"index: {reports.index(options.reports)}")
+    say(f"index: {reports.index(options.reports)}")
     return DONE
 
 
@@ -40,8 +39,8 @@ def _of_run(options: argparse.Namespace) -> None:
         results, options.reports / _folder(options.name or results.run or results.name), options.baseline
     )
     if not results.complete:
-        print(f"This run {unfinished(running)}: the report is of its finished processes only.", file=sys.stderr)
-    print(f"report: {path}")
+        say(f"This run {unfinished(running)}: the report is of its finished processes only.", error=True)
+    say(f"report: {path}")
 
 
 def _folder(name: str) -> str:
@@ -51,7 +50,7 @@ def _folder(name: str) -> str:
 
 def _again(options: argparse.Namespace) -> None:
     folder: Path = options.reports
-    found = sorted(p.parent for p in folder.glob("*/results.json"))
+    found = sorted(p.parent for p in folder.glob("[!.]*/results.json"))
     names = {p.name for p in found}
     unknown = sorted(set(options.names) - names)
     if unknown or not found:
@@ -62,7 +61,7 @@ def _again(options: argparse.Namespace) -> None:
         )
     for path in found:
         if not options.names or path.name in options.names:
-            print(f"report: {reports.write(schema.load(path / 'results.json'), path, options.baseline)}")
+            say(f"report: {reports.write(schema.load(path / 'results.json'), path, options.baseline)}")
 
 
 def history(options: argparse.Namespace) -> int:
@@ -77,12 +76,12 @@ def history(options: argparse.Namespace) -> int:
     if rows:
         table(headers, rows, title="Shown to be faster or slower than in the run before")
     else:
-        print("Nothing is shown to be faster or slower than in the run before.")
+        say("Nothing is shown to be faster or slower than in the run before.")
     for name, reason in damaged:
-        print(f"left out: run {text.plain(name)} is damaged: {text.plain(reason)}", file=sys.stderr)
+        say(f"left out: run {text.plain(name)} is damaged: {text.plain(reason)}", error=True)
     reports.make_folder(options.reports)
-    print(f"history: {reports.write_files(found, options.reports, 'history.md')}")
-    print(f"index: {reports.index(options.reports)}")
+    say(f"history: {reports.write_files(found, options.reports, 'history.md')}")
+    say(f"index: {reports.index(options.reports)}")
     return INCOMPLETE if damaged else DONE
 
 

@@ -19,10 +19,10 @@ from xbackend.environments import places as _places
 from xbackend.environments import recipes as _recipes
 from xbackend.environments import versions as _versions
 from xbackend.environments.folders import directory, home
-from xbackend.environments.make import remove, sync
+from xbackend.environments.make import problems, remove, sync
 from xbackend.environments.places import Environment
 
-__all__ = ["Environment", "directory", "get", "home", "list", "names", "remove", "sync"]
+__all__ = ["Environment", "directory", "get", "home", "list", "names", "problems", "remove", "sync"]
 
 
 def names() -> tuple[str, ...]:

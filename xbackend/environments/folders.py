@@ -1,23 +1,122 @@
-"""The directories that xbackend keeps things in."""
+"""The directories that xbackend keeps things in, which nobody else may write to: what lies there is run."""
 
 from __future__ import annotations
 
 import os
+import stat
+import sys
 from pathlib import Path
 
 import platformdirs
 
+from xbackend.errors import EnvironmentFailed
+
+if sys.platform != "win32":
+    import grp
+    import pwd
+
+SHARED = "XBACKEND_SHARED_HOME"
+
 
 def home() -> Path:
-    """The directory of everything that xbackend keeps: $XBACKEND_HOME, or the user's data directory."""
-    return Path(os.environ.get("XBACKEND_HOME") or platformdirs.user_data_dir("xbackend")).expanduser().absolute()
+    """The directory of everything that xbackend keeps: $XBACKEND_HOME, or the user's data directory.
+
+    Raises:
+        EnvironmentFailed: others can write to it, and $XBACKEND_SHARED_HOME does not say that they may.
+    """
+    path = Path(os.environ.get("XBACKEND_HOME") or platformdirs.user_data_dir("xbackend")).expanduser().absolute()
+    _refuse_shared(path)
+    return path
 
 
 def directory() -> Path:
-    """The directory that holds the environments."""
-    return home() / "environments"
+    """The directory that holds the environments. Raises as `home` does."""
+    path = home() / "environments"
+    _refuse_shared(path)
+    return path
 
 
 def requirements() -> Path:
-    """The directory that holds what was resolved for versions of frameworks that the user named."""
-    return home() / "requirements"
+    """The directory that holds what was resolved for versions of frameworks that the user named. Raises as `home`."""
+    path = home() / "requirements"
+    _refuse_shared(path)
+    return path
+
+
+def make(path: Path) -> None:
+    """Make a directory and those above it, which others cannot write to whatever the umask is."""
+    for one in [*reversed(path.parents), path]:
+        if not one.is_dir():
+            one.mkdir(mode=0o755, exist_ok=True)
+
+
+def close(path: Path) -> None:
+    """Let nobody else write to a file that was made."""
+    path.chmod(path.stat().st_mode & ~(stat.S_IWGRP | stat.S_IWOTH))
+
+
+def shared() -> bool:
+    """Whether the user says that others may write to what xbackend keeps."""
+    return os.environ.get(SHARED, "") not in ("", "0")
+
+
+def writers(path: Path) -> str:
+    """Who else can write to a directory or file, in words; empty where nobody can, or where that is not known."""
+    if sys.platform == "win32":
+        return ""
+    try:
+        found = path.stat()
+    except OSError:  # it is not there, or will be an error when it is used
+        return ""
+    if found.st_uid not in (0, os.geteuid()):
+        return f"it belongs to {_user(found.st_uid)}"
+    if found.st_mode & stat.S_IWOTH:
+        return "everybody can write to it"
+    if found.st_mode & stat.S_IWGRP and not _own_group(found.st_gid):
+        return f"the group {_group(found.st_gid)} can write to it"
+    return ""
+
+
+def _refuse_shared(path: Path) -> None:
+    """Raise if others can write to a directory, or put another one in its place."""
+    if shared():
+        return
+    real = Path(os.path.realpath(path))
+    for one in (real, *real.parents):
+        who = writers(one)
+        if who and (one == real or not _sticky(one)):
+            raise EnvironmentFailed(
+                f"{one} is open to others: {who}, and what is kept in {path} is run. Type `chmod go-w {one}` if it is "
+                f"yours, or set XBACKEND_HOME to a directory of your own; if you trust all who can write there, set "
+                f"{SHARED}=1"
+            )
+
+
+def _sticky(path: Path) -> bool:
+    """Whether others can write to a directory but not rename what is not theirs, as in /tmp."""
+    found = path.stat()
+    return bool(found.st_mode & stat.S_ISVTX) and found.st_uid in (0, os.geteuid())
+
+
+def _own_group(number: int) -> bool:
+    """Whether a group is the user's alone, as Debian and Fedora make one for each: it has the user's name."""
+    try:
+        group = grp.getgrgid(number)
+    except KeyError:
+        return False
+    name = _user(os.geteuid())
+    return group.gr_name == name and set(group.gr_mem) <= {name}
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)

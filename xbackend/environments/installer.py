@@ -22,12 +22,14 @@ Progress = Callable[[str], None]
 
 HEARTBEAT = 1.5  # seconds of silence from uv after which a line of our own is shown
 _KEPT_LINES = 15
+_CONFIGURATION = ("UV_CONFIG_FILE", "UV_NO_CONFIG")
 # uv must not go on writing into a staging directory whose maker was killed. The kernel sends the signal when the
 # thread that started uv ends, and that thread waits for uv; the test of the parent closes the gap before prctl.
 _DIE_WITH_PARENT = (
     "import ctypes, os, sys\n"
     "ctypes.CDLL(None).prctl(1, 9)\n"
     "os.getppid() == int(sys.argv[1]) or sys.exit('the process that started uv is gone')\n"
+    "os.umask(os.umask(0o022) | 0o022)\n"  # what is run must not be open to others, whatever the user's umask
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
 _NO_FILES = ("no wheels with a matching", "no usable wheels", "no matching platform")
@@ -106,12 +108,12 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
         arguments: the command line after `uv`.
         what: the start of every progress message, and of the error's: 'environment numpy'.
         on_progress: called with uv's lines, and at least every two seconds.
-        directory: working directory. uv reads the project files that it finds there and above.
+        directory: working directory. What lies there and above does not configure uv: see `_configuration`.
 
     Raises:
         EnvironmentFailed: uv is missing or failed; the message holds uv's last lines and what to do.
     """
-    command = [_uv(), *arguments]
+    command = [_uv(), *_configuration(), *arguments]
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
     try:
@@ -213,9 +215,35 @@ def _environment() -> dict[str, str]:
     if "PIP_CERT" in variables:
         variables.setdefault("SSL_CERT_FILE", variables["PIP_CERT"])
     # An active virtual environment or project of the user's is not ours to read or write.
-    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME"):
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", *_CONFIGURATION):
         variables.pop(name, None)
     return variables
+
+
+def _configuration() -> list[str]:
+    """uv's options that have it read one configuration file, the user's own, or none.
+
+    Left alone it also obeys a `uv.toml` or `pyproject.toml` in the working directory and in every one above, which
+    others may have put there, and which can have it build or install elsewhere.
+    """
+    found = configuration_file()
+    return ["--config-file", str(found)] if found else ["--no-config"]
+
+
+def configuration_file() -> Path | None:
+    """The configuration file of uv that counts: the one that the user names, the user's own, or that of the system."""
+    file, none = (os.environ.get(name, "") for name in _CONFIGURATION)
+    if file:
+        return Path(file).absolute()
+    if none.lower() not in ("", "0", "false", "no", "off", "n", "f"):
+        return None
+    if os.name == "nt":
+        folders = [os.environ.get(name, "") for name in ("APPDATA", "PROGRAMDATA")]
+    else:
+        own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        folders = [own, *(os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":"), "/etc"]
+    candidates = [Path(folder) / "uv" / "uv.toml" for folder in folders if os.path.isabs(folder)]
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def _explain(what: str, status: int, arguments: Sequence[str], lines: list[str]) -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from xbackend.environments import folders, places, versions
-from xbackend.environments.installer import HEARTBEAT, Progress, run_uv, silent
+from xbackend.environments import contents, folders, places, versions
+from xbackend.environments.installer import HEARTBEAT, Progress, configuration_file, run_uv, silent
 from xbackend.environments.places import Environment
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
@@ -23,7 +23,7 @@ _STAGING = ".staging-"
 _TRASH = ".trash-"
 
 
-def sync(name: str, on_progress: Progress | None = None) -> Environment:
+def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False) -> Environment:
     """Make the environment of that name if it is not there, or is damaged, and return it.
 
     Two processes may do this at once: one makes it, the other waits and uses it. After a failure, a crash or Ctrl-C
@@ -32,6 +32,7 @@ def sync(name: str, on_progress: Progress | None = None) -> Environment:
     Args:
         name: one of `names()`, or such a name with a version: ``pytensor==2.38.3``.
         on_progress: called with one line of text at least every two seconds while there is something to wait for.
+        hashes: look for damage in the contents of files too, as `problems` does, and not at their sizes only.
 
     Raises:
         EnvironmentFailed: it could not be made; the message says what failed, uv's last lines and what to do.
@@ -40,14 +41,14 @@ def sync(name: str, on_progress: Progress | None = None) -> Environment:
     wanted = versions.find(name)
     name = wanted.name
     found = places.inspect(wanted)
-    if found.state == "ready" and not found.damage():
+    if found.state == "ready" and not _problems(wanted, found, hashes, say):
         return found
     root = folders.directory()
     with _writing(name, root):
-        root.mkdir(parents=True, exist_ok=True)
+        folders.make(root)
         with _lock(wanted.directory_name(), f"environment {name}", say):
             found = places.inspect(wanted)  # another process may have made it while we waited
-            damage = found.damage() if found.state in ("ready", "broken") else []
+            damage = _problems(wanted, found, hashes, say) if found.state in ("ready", "broken") else []
             if found.state == "ready" and not damage:
                 return found
             _sweep(root, wanted.directory_name())
@@ -58,7 +59,32 @@ def sync(name: str, on_progress: Progress | None = None) -> Environment:
             if prepared == wanted:
                 _make(wanted, found.path, say)
                 return places.inspect(wanted)
-    return sync(name, on_progress)  # it was resolved for another Python, under whose name it is found from now on
+    return sync(
+        name, on_progress, hashes=hashes
+    )  # resolved for another Python, under whose name it is found from now on
+
+
+def problems(name: str, on_progress: Progress | None = None) -> list[str]:
+    """What is wrong with the environment of that name: a Python that does not run, packages that are not those of the
+    lock, files that are missing or whose contents are not those that were installed. Reads all of its files.
+
+    Raises:
+        EnvironmentFailed: there is no such name.
+    """
+    wanted = versions.find(name)
+    return _problems(wanted, places.inspect(wanted), True, on_progress or silent)
+
+
+def _problems(wanted: Recipe, found: Environment, hashes: bool, say: Progress) -> list[str]:
+    if found.state != "ready":
+        return [found.reason]
+    try:
+        facts = contents.facts(found.python)
+    except EnvironmentFailed as error:
+        return [str(error)]
+    lock = wanted.read(wanted.lock)
+    damage = found.damage(hashes, lambda text: say(f"environment {wanted.name}: {text}"))
+    return [*contents.unlocked(found.versions(), lock, facts), *map(str, damage)]
 
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
@@ -99,24 +125,49 @@ def _make(wanted: Recipe, path: Path, say: Progress) -> None:
             say,
             root,
         )
-        python = places.python_in(staging)
-        # Compiled here, so that the first measured import does not pay for it. No unlocked build dependency is run:
-        # from wheels only, or built with what the lock pins.
-        options = ["--require-hashes", *wanted.building, "--build-constraints", str(wanted.lock), "--compile-bytecode"]
-        run_uv(["pip", "sync", "--python", str(python), *options, str(wanted.lock)], what, say, root)
+        _install(wanted, staging, say)
         marker = {
             "format": places.FORMAT,
             "name": wanted.name,
             "python": wanted.python_version,
             "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "packages": places.packages_in(staging),
+            "packages": contents.packages_in(staging),
+            "records": contents.records_in(staging),
         }
         (staging / places.MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
+        folders.close(staging / places.MARKER)
         os.rename(staging, path)
     finally:
         if staging.exists():
             shutil.rmtree(staging)
     say(f"{what}: ready in {path}")
+
+
+def _install(wanted: Recipe, path: Path, say: Progress) -> None:
+    """Install what is locked in a fresh environment, and look at what came. Raises `EnvironmentFailed`."""
+    what, python = f"environment {wanted.name}", places.python_in(path)
+    # Compiled here, so that the first measured import does not pay for it. No unlocked build dependency is run:
+    # from wheels only, or built with what the lock pins.
+    options = ["--require-hashes", *wanted.building, "--build-constraints", str(wanted.lock), "--compile-bytecode"]
+    command = ["pip", "sync", "--python", str(python), *options, str(wanted.lock)]
+    run_uv(command, what, say, path.parent)
+    missed = contents.unlocked(contents.packages_in(path), wanted.read(wanted.lock), contents.facts(python))
+    if missed:
+        raise EnvironmentFailed(
+            f"{what}: what uv installed is not what is locked ({'; '.join(missed[:3])}). Look for `target` or `prefix` "
+            f"in {configuration_file() or 'the configuration of uv'} and in variables that begin with UV_."
+        )
+    say(f"{what}: comparing the files with those of the packages")
+    damaged = contents.damage(path, True, {}, lambda text: say(f"{what}: {text}"))
+    if damaged:
+        # Files are links into uv's cache, or copies of what is there: a damaged one comes again until it is gone there.
+        names = sorted({damage.package for damage in damaged})
+        say(f"{what}: damaged in uv's cache ({damaged[0]}), getting it again")
+        run_uv(["cache", "clean", *names], what, say, path.parent)
+        run_uv([*command, *(word for name in names for word in ("--reinstall-package", name))], what, say, path.parent)
+        damaged = contents.damage(path, True, {}, lambda text: say(f"{what}: {text}"))
+    if damaged:
+        raise EnvironmentFailed(f"{what}: damaged as soon as it was installed ({damaged[0]}). Is the disk in order?")
 
 
 @contextlib.contextmanager
@@ -150,7 +201,7 @@ def _lock(directory_name: str, what: str, say: Progress) -> Iterator[None]:
 
 def _lock_file(directory_name: str) -> Path:
     folder = folders.directory() / ".locks"
-    folder.mkdir(exist_ok=True)
+    folders.make(folder)
     return folder / f"{directory_name}.lock"
 
 

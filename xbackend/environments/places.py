@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.metadata
 import json
 import os
 from collections.abc import Iterator
@@ -11,8 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbackend.environments import recipes, versions
-from xbackend.environments.folders import directory
+from xbackend.environments import contents, recipes, versions
+from xbackend.environments.folders import directory, shared, writers
+from xbackend.environments.installer import Progress, silent
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
 
@@ -49,25 +48,23 @@ class Environment:
         """
         if self.state not in ("ready", "stale") or not self.path.is_dir():
             raise EnvironmentFailed(f"environment {self.name!r} has no packages to list: {self.reason}")
-        return packages_in(self.path)
+        return contents.packages_in(self.path)
 
-    def damage(self) -> list[str]:
-        """What is missing or has another size than when it was installed: one line each, none when all is well.
+    def damage(self, hashes: bool = False, say: Progress = silent) -> list[contents.Damage]:
+        """What is missing or is not as it was installed, none when all is well.
 
-        Looks at every installed file, which takes a fraction of a second; the contents are not read.
+        Looks at every installed file, which takes a fraction of a second; for ``hashes`` see `contents.damage`.
         """
         if self.state != "ready":
-            return [self.reason]
-        recorded = read_marker(self.path)["packages"]
+            return [contents.Damage(self.name, self.reason)]
+        marker = read_marker(self.path)
         present = self.versions()
         problems = [
-            f"{name} {version}: found {present.get(name, 'nothing')}"
-            for name, version in recorded.items()
+            contents.Damage(name, f"{version}: found {present.get(name, 'nothing')}")
+            for name, version in marker["packages"].items()
             if present.get(name) != version
         ]
-        for distribution in _distributions(self.path):
-            problems += _damaged_files(distribution)
-        return problems
+        return [*problems, *contents.damage(self.path, hashes, marker.get("records", {}), say)]
 
 
 def python_in(path: Path) -> Path:
@@ -123,11 +120,6 @@ def read_marker(path: Path) -> dict[str, Any]:
     return marker if complete else {}
 
 
-def packages_in(path: Path) -> dict[str, str]:
-    """Names and versions of the packages installed in the environment in `path`."""
-    return dict(sorted((d.name.lower().replace("_", "-"), d.version) for d in _distributions(path)))
-
-
 def _stem(path: Path) -> str:
     """The name of an environment's directory without its Python and digest."""
     return path.name.rsplit("-", 2)[0]
@@ -147,28 +139,5 @@ def _broken(path: Path, python: Path) -> str:
         return f"{path / MARKER} is missing or damaged"
     if not os.access(python, os.X_OK):
         return f"{python} cannot be run (the Python that it was made from is gone?)"
-    return ""
-
-
-def _distributions(path: Path) -> list[importlib.metadata.Distribution]:
-    pattern = "Lib/site-packages" if os.name == "nt" else "lib/python*/site-packages"
-    return list(importlib.metadata.distributions(path=[str(site) for site in path.glob(pattern)]))
-
-
-def _damaged_files(distribution: importlib.metadata.Distribution) -> Iterator[str]:
-    record = distribution.read_text("RECORD")
-    if record is None:
-        yield f"{distribution.name}: its list of files is missing"
-        return
-    root = distribution.locate_file("")
-    for row in csv.reader(record.splitlines()):
-        # Compiled files are ours: wheels that bring their own (NumPy 1.26) have them replaced.
-        if len(row) == 3 and row[2] and not row[0].endswith(".pyc"):
-            file = os.path.join(str(root), row[0])
-            try:
-                size = os.stat(file).st_size
-            except OSError:
-                yield f"{distribution.name}: {row[0]} is missing"
-                continue
-            if size != int(row[2]):
-                yield f"{distribution.name}: {row[0]} has {size} bytes in place of {row[2]}"
+    who = writers(path)
+    return f"{path} is open to others: {who}" if who and not shared() else ""

@@ -87,7 +87,7 @@ class VersionRecipe(Recipe):
         if self.lock.exists():
             return
         say(f"environment {self.name}: looking for the versions that go with it on Python {self.python_version}")
-        self.lock.parent.mkdir(parents=True, exist_ok=True)
+        folders.make(self.lock.parent)
         self.source.write_text(self.text(), encoding="utf-8")
         fresh = self.lock.with_suffix(".new")
         shutil.copyfile(self.base.lock, fresh)  # uv takes the versions that it finds there where it can
@@ -95,6 +95,8 @@ class VersionRecipe(Recipe):
             options = [*self.building, "--python-version", self.python_version]
             options += ["--custom-compile-command", f"xbackend env sync {self.name}"]
             resolve(self.source, fresh, options, f"environment {self.name}", say)
+            for made in (self.source, fresh):
+                folders.close(made)
             os.replace(fresh, self.lock)
         finally:
             fresh.unlink(missing_ok=True)

@@ -25,12 +25,14 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
 
     Raises:
         UnknownBackend, EnvironmentFailed: there is no such backend or environment.
-        ArgumentError: an environment is for none of the backends.
+        ArgumentError: no backend is named, or an environment is for none of them.
     """
     wanted: dict[str, list[str]] = {}
     for environment in map(rooms.get, dict.fromkeys(environments)):
         name = "" if environment.name == environment.framework else environment.name
         wanted.setdefault(environment.framework, []).append(name)
+    if backends is not None and not (backends := list(backends)):
+        raise ArgumentError(f"no backend is named: there is {', '.join(registry.names())}; None is all of them")
     entries = [registry.get(b) for b in dict.fromkeys(registry.names() if backends is None else backends)]
     found: list[Run] = []
     for entry in entries:

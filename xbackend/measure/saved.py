@@ -24,7 +24,7 @@ from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.store.results import sync_folder
+from xbackend.store.files import read_file, sync_folder
 
 KEY = "xbackend"
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -113,7 +113,7 @@ def check(path: Path) -> dict[str, Any]:
         Incomplete: it was cut off.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except OSError as error:
         raise StoreError(f"the saved run {path} cannot be read: {error.strerror or error}") from error
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from xbackend.errors import ShapeError, TraceError
+from xbackend.errors import NoSuchMethod, ShapeError, TraceError
 from xbackend.program.dtypes import DType
 
 if TYPE_CHECKING:
@@ -58,6 +58,38 @@ _UFUNCS = {
 }
 
 
+# What users of NumPy, Theano and TensorFlow write by habit, and what to write here where it is no function of xbackend
+# of the same name.
+_INSTEAD = {
+    **dict.fromkeys(("dot", "mm", "vdot"), "x @ y, or xb.matmul(x, y)"),
+    **dict.fromkeys(("flatten", "ravel"), "xb.reshape(x, (-1,))"),
+    **dict.fromkeys(("view", "cast"), "xb.astype(x, dtype)"),
+    **dict.fromkeys(("item", "tolist", "numpy", "eval"), "return x, and look at what the call returns"),
+    **dict.fromkeys(("transpose", "swapaxes"), "xb.permute_dims(x, axes)"),
+    **dict.fromkeys(("get_value", "read_value"), "backend.get_value(w); inside of a program w itself"),
+    **dict.fromkeys(("set_value", "assign"), "xb.update(w, value); outside of a program backend.set_value(w, array)"),
+    "assign_add": "xb.update(w, w + value)",
+    "assign_sub": "xb.update(w, w - value)",
+    "dimshuffle": "xb.permute_dims(x, axes) and xb.expand_dims(x, axis=0)",
+    "transfer": 'xb.to_device(x, "dev1")',
+    "copy": "x itself: arrays of a program never change",
+    "concatenate": "xb.concat([x, y])",
+    "cumsum": "xb.cumulative_sum(x, axis=0)",
+    "amax": "xb.max(x)",
+    "amin": "xb.min(x)",
+    "linalg.norm": "xb.sqrt(xb.sum(x * x))",
+    "nonzero": "xb.where(mask, x, 0.0): the shape of a result is known while tracing",
+}
+
+
+def _instead(name: str) -> str:
+    from xbackend.program import functions
+
+    if name in functions.__all__:
+        return f"write xb.{name}(...)"
+    return f"write {_INSTEAD[name]}" if name in _INSTEAD else "use the functions of xbackend, dir(xb) lists them"
+
+
 class Operators:
     """The operators of the Array API standard, for traced arrays and shared variables alike."""
 
@@ -103,6 +135,25 @@ class Operators:
             called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
             raise TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
         return function(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """NumPy's other functions compute with numbers; what they only ask for is known."""
+        name = function.__name__
+        if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
+            return getattr(self, name)
+        raise TraceError(f"np.{name} needs the elements of an array, which a traced one has not: {_instead(name)}")
+
+    def __getattr__(self, name: str) -> Any:
+        kind = type(self).__name__
+        if name.startswith("_"):
+            raise AttributeError(f"{kind!r} object has no attribute {name!r}")
+        raise NoSuchMethod(f"a traced array or shared variable has no .{name}: {_instead(name)}")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TraceError(
+            "x[...] = value: arrays of a program never change; write x = xb.where(mask, value, x), or put the parts "
+            "together with xb.concat or xb.stack; a shared variable takes a new value with xb.update"
+        )
 
     def __getitem__(self, key: Any) -> Array:
         """Basic slicing: integers, slices, ``...`` and ``None``."""

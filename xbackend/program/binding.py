@@ -9,13 +9,14 @@ The rules, in this order:
 * constants and other arrays made of nothing exist wherever they are used: they are never transferred, except those
   that a gradient is taken with respect to, which are one array in one place, as an argument is;
 * a gradient lives where the array lives that it belongs to;
-* where a value is used on another device than it lives on, a `transfer` op is inserted, once for each target.
+* where a value is used on another device than it lives on, a `transfer` op is inserted, once for each target; what
+  `to_device` returns is the same value, so that it is not moved to where it came from, nor twice to a third device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import SharedVariableError
@@ -59,6 +60,12 @@ class _Binding:
         """Whether a node is made anew wherever it is used."""
         return self.program.nodes[original].op in GENERATORS and original not in self.targets
 
+    def value_of(self, original: int) -> int:
+        """The node whose value it is: a transfer changes none."""
+        while self.program.nodes[original].op == "transfer" and original not in self.targets:
+            (original,) = self.program.nodes[original].inputs
+        return original
+
     def resolve(self, node: Node) -> Device | None:
         if node.device is None:
             return None
@@ -98,19 +105,19 @@ class _Binding:
 
     def on(self, original: int, device: Device, user: Node) -> int:
         """The position of an original node's value on a device, a copy or a transfer made when there is none."""
-        position = self.copies.get((original, device))
+        value = self.value_of(original)
+        position = self.copies.get((value, device))
         if position is not None:
             return position
-        node = self.program.nodes[original]
-        if self.everywhere(original):
-            position = self.append(node, (), device, original, node.device)
+        node = self.program.nodes[value]
+        if self.everywhere(value):
+            position = self.append(node, (), device, value, node.device)
         else:
             home = self.where[original]
             assert home is not None  # only what is everywhere has none
-            value = self.copies[original, home]
             transfer = Node("transfer", (), {}, node.shape, node.dtype, None, user.source)
-            position = self.append(transfer, (value,), device, None, None)
-        self.copies[original, device] = position
+            position = self.append(transfer, (self.copies[value, home],), device, None, None)
+        self.copies[value, device] = position
         return position
 
     def place(self) -> None:
@@ -118,22 +125,24 @@ class _Binding:
             home = self.where[i]
             if home is None:  # made where it is used
                 continue
-            alias = node.op == "transfer" and i not in self.targets
+            value = self.value_of(i)
             if node.op == "grad":
                 # No data flows along these edges: the framework derives the backward ops and their transfers.
                 loss, wrt = node.inputs
-                inputs = [self.copies[loss, self.home(loss)], self.copies[wrt, home]]
+                inputs = [self.copies[self.value_of(loss), self.home(loss)], self.copies[wrt, home]]
             elif node.op == "transfer":
                 (source,) = node.inputs
-                if alias and ((source, home) in self.copies or self.everywhere(source)):
-                    self.copies[i, home] = self.on(source, home, node)  # it is there already
-                    continue
+                if value != i and self.everywhere(value):
+                    self.on(value, home, node)
+                if (value, home) in self.copies:
+                    continue  # it is there already
                 inputs = [self.on(source, self.home(source), node)]
+                if self.devices[inputs[0]] == home:
+                    # It goes nowhere, but is an array of its own, as a reshape to its own shape is.
+                    node = replace(node, op="reshape", params={"shape": node.shape})
             else:
                 inputs = [self.on(j, home, node) for j in node.inputs]
-            self.copies[i, home] = self.append(node, inputs, home, i, node.device)
-            if alias:
-                self.copies.setdefault((node.inputs[0], home), self.copies[i, home])
+            self.copies[value, home] = self.append(node, inputs, home, i, node.device)
 
     def home(self, original: int) -> Device:
         return self.where[original] or self.resolve(self.program.nodes[original]) or self.default

@@ -22,6 +22,11 @@ def cast(array: Array, dtype: DType) -> Array:
     return array if array.dtype is dtype else array._tracer.emit("astype", (array,), {"dtype": dtype})
 
 
+def copied(array: Array) -> Array:
+    """The same values as an array of its own: a gradient with respect to it is not that of the array it came from."""
+    return array._tracer.emit("reshape", (array,), {"shape": array.shape})
+
+
 def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
     """The values as arrays of their common dtype."""
     arrays = [None if is_scalar(v) else tracer.array(v) for v in values]
@@ -32,7 +37,10 @@ def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
     for other in known[1:]:
         common = promote(dtype, other)
         if common is None:
-            raise DTypeError(f"{name} of {dtype} and {other} is undefined; convert one of them with xb.astype")
+            mask = DType.bool in (dtype, other)
+            what = "write xb.where(mask, x, 0), or convert the mask with xb.astype" if mask else ""
+            what = what or "convert one of them with xb.astype"
+            raise DTypeError(f"{name} of {dtype} and {other} is undefined; {what}")
         dtype = common
     result = []
     for value, array in zip(values, arrays, strict=True):

@@ -43,14 +43,18 @@ def _number(value: Scalar, dtype: DType) -> Scalar:
     return number
 
 
-def zeros(shape: Any, *, dtype: Any = DType.float64) -> Array:
-    """An array of zeros."""
-    return full(shape, 0, dtype=dtype)
+def zeros(shape: Any, *, dtype: Any = None) -> Array:
+    """An array of zeros, float64 unless a dtype is given."""
+    return full(shape, 0, dtype=_or_float(dtype))
 
 
-def ones(shape: Any, *, dtype: Any = DType.float64) -> Array:
-    """An array of ones."""
-    return full(shape, 1, dtype=dtype)
+def ones(shape: Any, *, dtype: Any = None) -> Array:
+    """An array of ones, float64 unless a dtype is given."""
+    return full(shape, 1, dtype=_or_float(dtype))
+
+
+def _or_float(dtype: Any) -> DType:
+    return DType.float64 if dtype is None else as_dtype(dtype)
 
 
 def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None) -> Array:
@@ -69,10 +73,10 @@ def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
     return full_like(x, 1, dtype=dtype)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = DType.float64) -> Array:
-    """A matrix with ones on its k-th diagonal and zeros elsewhere."""
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None) -> Array:
+    """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given."""
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
-    return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": as_dtype(dtype)})
+    return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": _or_float(dtype)})
 
 
 def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None) -> Array:
@@ -109,13 +113,13 @@ def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
     return length if length > 0 else 0
 
 
-def linspace(start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = DType.float64, endpoint: bool = True) -> Array:
+def linspace(start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, endpoint: bool = True) -> Array:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is one of them unless ``endpoint`` is false."""
     import numpy as np
 
     if not (is_scalar(start) and is_scalar(stop)):
         raise DTypeError(f"linspace takes Python numbers, not {start!r:.40} and {stop!r:.40}")
-    kind, length = as_dtype(dtype), integer(num)
+    kind, length = _or_float(dtype), integer(num)
     if length is None or length < 0:
         raise ShapeError(f"linspace of {num!r:.40} numbers: it is a non-negative integer")
     return asarray(np.linspace(start, stop, length, endpoint=endpoint, dtype=kind.value))

@@ -2,23 +2,68 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from xbackend.errors import DTypeError, ShapeError
+from xbackend.errors import ArgumentError, DTypeError, ShapeError
 from xbackend.program.dtypes import DType
+
+
+def check_plain(value: Any, what: str) -> None:
+    """Raises `DTypeError` for arrays that mean more than their elements: masked ones and `numpy.matrix`."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DTypeError(f"{what} is a masked array, whose mask would be lost; give array.filled(number), or xb.where")
+    if isinstance(value, np.matrix):
+        raise DTypeError(f"{what} is a np.matrix, whose * is a product of matrices; give np.asarray(matrix), and use @")
 
 
 def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
     """The value as an array; ``what`` it is goes into the message.
 
-    Raises `ShapeError` for nested lists of different lengths, `DTypeError` for a number out of the dtype's range.
+    Raises `ShapeError` for nested lists of different lengths, `DTypeError` for a number out of the dtype's
+    range, a masked array and a `numpy.matrix`.
     """
+    check_plain(value, what)
     try:
         with np.errstate(over="ignore"):
-            return np.asarray(value, dtype.value if dtype is not None else None)
+            return native(np.asarray(value, dtype.value if dtype is not None else None))
     except OverflowError:
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}") from None
     except (TypeError, ValueError) as error:
         raise ShapeError(f"{what} is {value!r:.60}, which is no array: {error}") from None
+
+
+def native(array: np.ndarray) -> np.ndarray:
+    """The array in the byte order of this machine: that of files from other machines is no property of its numbers."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def memory() -> int | None:
+    """Bytes of memory that this process can have at most: the machine's, or what its control group is given.
+
+    `None` where the system does not tell.
+    """
+    try:
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+    try:
+        group = int(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no such group, or "max"
+        return machine
+    return min(machine, group)
+
+
+def check_fits(size: int, what: str) -> None:
+    """Refuse what cannot be held, before it is allocated. ``size`` is in bytes. Raises `ArgumentError`."""
+    most = memory()
+    if most is not None and size > most:
+        raise ArgumentError(f"{what} takes {gibibytes(size)} of memory, and there are {gibibytes(most)}: ask for less")
+
+
+def gibibytes(size: int) -> str:
+    """A number of bytes as a reader sees it."""
+    return f"{min(size, 10**30) / 2**30:,.1f} GiB"

@@ -9,7 +9,7 @@ from typing import Any
 
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.array import Array
-from xbackend.program.casting import integer
+from xbackend.program.casting import copied, integer
 from xbackend.program.tracing import current
 
 
@@ -68,6 +68,8 @@ def getitem(x: Any, key: Any) -> Array:
         stops.append(None if step < 0 and stop < 0 else stop)
         steps.append(step)
     whole = all(s == 0 and e == n and p == 1 for s, e, p, n in zip(starts, stops, steps, shape, strict=True))
+    if whole and tuple(result) == shape:
+        return copied(array)
     if not whole:
         params = {"starts": tuple(starts), "stops": tuple(stops), "steps": tuple(steps)}
         array = array._tracer.emit("slice", (array,), params)

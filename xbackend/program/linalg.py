@@ -7,7 +7,7 @@ from typing import Any
 
 from xbackend.errors import ShapeError, TraceError
 from xbackend.program.array import Array
-from xbackend.program.casting import integer, normalize_axis, operands
+from xbackend.program.casting import copied, integer, normalize_axis, operands
 from xbackend.program.creation import eye
 from xbackend.program.elementwise import multiply
 from xbackend.program.manipulation import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
@@ -32,9 +32,8 @@ def matmul(x1: Any, x2: Any, /) -> Array:
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns, {b.shape[-2]} rows")
     leading = broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    a = broadcast_to(a, (*leading, *a.shape[-2:]))
-    b = broadcast_to(b, (*leading, *b.shape[-2:]))
-    result = tracer.emit("matmul", (a, b), {})
+    stacks = [m if m.shape[:-2] == leading else broadcast_to(m, (*leading, *m.shape[-2:])) for m in (a, b)]
+    result = tracer.emit("matmul", stacks, {})
     if left or right:
         rows, columns = () if left else (a.shape[-2],), () if right else (b.shape[-1],)
         result = reshape(result, (*leading, *rows, *columns))
@@ -42,8 +41,15 @@ def matmul(x1: Any, x2: Any, /) -> Array:
 
 
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
-    """The sum of products along the axis."""
-    products = multiply(x1, x2)
+    """The sum of products along the axis, whose length both have; the other axes broadcast. Raises `ShapeError`."""
+    tracer = current("xb.vecdot")
+    a, b = operands("vecdot", tracer, x1, x2)
+    lengths = [array.shape[normalize_axis(axis, array.ndim)] for array in (a, b)]
+    if lengths[0] != lengths[1]:
+        raise ShapeError(
+            f"vecdot of shapes {a.shape} and {b.shape}: lengths {lengths[0]} and {lengths[1]} along {axis}"
+        )
+    products = multiply(a, b)
     return sum(products, axis=axis, dtype=products.dtype)
 
 
@@ -100,6 +106,8 @@ def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:
         raise TraceError(f"matrix_power to the power {n}: exponents reach up to 2**63 - 1")
     if n == 0:
         return broadcast_to(eye(array.shape[-1], dtype=array.dtype), array.shape)
+    if n == 1:
+        return copied(array)
     return _chain(array, n) if method == "chain" else _squaring(array, n)
 
 

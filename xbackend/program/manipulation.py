@@ -9,7 +9,7 @@ from typing import Any
 from xbackend.devices import Device, canonical
 from xbackend.errors import ShapeError
 from xbackend.program.array import Array
-from xbackend.program.casting import normalize_axes, normalize_axis, operands, sequence
+from xbackend.program.casting import copied, normalize_axes, normalize_axis, operands, sequence
 from xbackend.program.casting import shape as as_shape
 from xbackend.program.tracing import current
 
@@ -23,11 +23,10 @@ def reshape(x: Any, /, shape: Any) -> Array:
         if known == 0 or array.size % known:
             raise ShapeError(f"cannot reshape {array.shape} ({array.size} elements) to {tuple(lengths)}")
         lengths[lengths.index(-1)] = array.size // known
-    target = as_shape(lengths)
-    return array if target == array.shape else array._tracer.emit("reshape", (array,), {"shape": target})
+    return array._tracer.emit("reshape", (array,), {"shape": as_shape(lengths)})
 
 
-def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
+def expand_dims(x: Any, /, axis: int = 0) -> Array:
     """The array with a new axis of length 1 at the position."""
     array = current("xb.expand_dims").array(x)
     number = normalize_axis(axis, array.ndim + 1)
@@ -63,7 +62,9 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     """The array repeated to the shape, as broadcasting would."""
     array = current("xb.broadcast_to").array(x)
     target = as_shape(shape)
-    return array if target == array.shape else array._tracer.emit("broadcast_to", (array,), {"shape": target})
+    if target == array.shape:
+        return copied(array)
+    return array._tracer.emit("broadcast_to", (array,), {"shape": target})
 
 
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:

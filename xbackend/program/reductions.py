@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import math
 from math import prod as product
 from typing import Any
 
@@ -10,13 +12,13 @@ from xbackend.program.array import Array
 from xbackend.program.casting import cast, normalize_axes, normalize_axis
 from xbackend.program.creation import zeros
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.elementwise import divide, not_equal, sqrt, square, subtract
+from xbackend.program.elementwise import divide, isfinite, multiply, not_equal, sqrt, square, subtract, where
 from xbackend.program.manipulation import concat, reshape
 from xbackend.program.tracing import current
 
 
 def _keep(result: Array, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Array:
-    if not keepdims:
+    if not keepdims or not axes:
         return result
     return reshape(result, tuple(1 if a in axes else n for a, n in enumerate(shape)))
 
@@ -59,12 +61,16 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
 
 
 def var(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:
-    """The variance over the axes (all if None): sum((x - mean)**2) / (N - correction)."""
+    """The variance over the axes (all if None): sum((x - mean)**2) / max(N - correction, 0)."""
     array = current("xb.var").array(x)
     axes = normalize_axes(axis, array.ndim)
-    deviation = subtract(array, mean(array, axis=axes, keepdims=True))
     n = product(array.shape[a] for a in axes)
-    return divide(sum(square(deviation), axis=axes, keepdims=keepdims), float(n - correction))
+    if n == 1:
+        # The difference from the mean is x - x, which some backends take for 0 where x is infinite or NaN, too.
+        deviation = multiply(array, where(isfinite(array), zeros((), dtype=array.dtype), math.nan))
+    else:
+        deviation = subtract(array, mean(array, axis=axes, keepdims=True))
+    return divide(sum(square(deviation), axis=axes, keepdims=keepdims), float(builtins.max(n - correction, 0)))
 
 
 def std(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:

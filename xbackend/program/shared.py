@@ -65,10 +65,13 @@ class SharedVariable(Operators):
         return f"<shared {self.name}: {self.dtype}{list(self.shape)}{where}>"
 
 
-def shared(value: Any, name: str | None = None, device: str | Device | None = None) -> SharedVariable:
+def shared(value: Any, name: str | None = None, device: str | Device | None = None, **others: Any) -> SharedVariable:
     """A shared variable with the initial value ``value`` (any shape; bool, int32, int64, float32 or float64).
 
     ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
     for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.
     """
+    if others:
+        hint = f"; write device={others['target']!r}" if "target" in others else ""
+        raise SharedVariableError(f"xb.shared takes value, name and device, not {', '.join(others)}{hint}")
     return SharedVariable(value, name, device)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
@@ -18,7 +18,7 @@ from xbackend.errors import ArgumentError, DTypeError, ShapeError, SharedVariabl
 from xbackend.program import structure
 from xbackend.program.array import Array
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.host import host_array
+from xbackend.program.host import check_plain, host_array
 from xbackend.program.ops import OPS, Aval
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
@@ -234,6 +234,7 @@ def _spec(value: Any, name: str) -> Aval:
         return Aval(value.shape, value.dtype)
     if isinstance(value, SharedVariable):
         raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
+    check_plain(value, f"argument {name!r}")
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
         value = host_array(value, f"argument {name!r}")
     return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
@@ -278,6 +279,11 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Pr
             inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
         result = function(*inputs, **static)
         outputs, form = _outputs(tracer, result)
+    except RecursionError as error:
+        raise TraceError(
+            "the function calls itself without end: a traced value has no elements to stop at, so let it stop at a "
+            f"Python number, such as a keyword argument (at {_raised_at(error.__traceback__, function)})"
+        ) from None
     except XBackendError as error:
         where = _raised_at(error.__traceback__, function)
         if where in str(error):
@@ -299,25 +305,38 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
     def leaf(value: Any) -> int:
         if value is None:
             raise TraceError("the function returns None in place of an array")
+        if isinstance(value, Iterator) or is_dataclass(value):
+            raise TraceError(
+                f"the function returns {type(value).__name__} in place of an array; return arrays, or tuples, lists "
+                "and dictionaries of them: tuple(...) of a generator, dataclasses.asdict(...) of a dataclass"
+            )
         return tracer.array(value).node
 
     return structure.flatten(result, leaf)
 
 
 def _pruned(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> Program:
-    """The program without the nodes that nothing needs; its inputs stay."""
+    """The program without the nodes that nothing needs, and those that change nothing; its inputs stay."""
     nodes = tracer.nodes
     needed = bytearray(len(nodes))
     for i in (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values()):
         needed[i] = 1
+    # What a gradient is taken with respect to is not the array that it was made of, nor is a result, with respect to
+    # which another program may take one.
+    own = set(outputs)
     for i in range(len(nodes) - 1, -1, -1):
         if needed[i]:
             for j in nodes[i].inputs:
                 needed[j] = 1
+            if nodes[i].op == "grad":
+                own.add(nodes[i].inputs[1])
     position: dict[int, int] = {}
     kept: list[Node] = []
     for i, node in enumerate(nodes):
         if needed[i]:
+            if node.op == "reshape" and node.shape == nodes[node.inputs[0]].shape and i not in own:
+                position[i] = position[node.inputs[0]]
+                continue
             position[i] = len(kept)
             moved = tuple([position[j] for j in node.inputs])
             if moved != node.inputs:

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xbackend.errors import DamagedStore
 from xbackend.report.blocks import Block
 from xbackend.report.overview import index, make_folder, write_file
-from xbackend.store.results import Results, save
+from xbackend.store.exchange import write_folder
+from xbackend.store.files import read_file
+from xbackend.store.results import Results, encode
 
 __all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files"]
 
@@ -39,12 +42,24 @@ def write(results: Results, folder: Path, baseline: str | None = None) -> Path:
     """Write ``results.json``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns the
     path of the last.
 
-    Raises `StoreError` where the folder cannot be written, and what `render` raises.
+    They take the place of the report that was there in one step (`store.exchange`), so that results never lie beside
+    the report of others. Other files in the folder stay. What was measured is in the store before.
+
+    Raises `StoreError` where the folder cannot be written, and what `render` raises; then nothing has changed.
     """
-    make_folder(folder)
-    # What was measured is on disk before anything is made of it, so that no later error loses it.
-    save(results, folder / "results.json")
-    return write_files(render(results, baseline), folder, "report.md")
+    files = {**render(results, baseline), "results.json": encode(results, folder / "results.json")}
+    write_folder(folder, files, _of_report)
+    return folder / "report.md"
+
+
+def _of_report(folder: Path, name: str) -> bool:
+    """Whether a file in a folder is of the report that is there: a document of it, or a plot that it shows."""
+    if name in ("report.md", "report.html", "results.json"):
+        return True
+    try:
+        return name.endswith(".svg") and f"({name})" in read_file(folder / "report.md").decode(errors="replace")
+    except (OSError, DamagedStore):
+        return False
 
 
 def write_files(found: Mapping[str, bytes], folder: Path, last: str) -> Path:

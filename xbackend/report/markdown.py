@@ -80,17 +80,9 @@ def _table(block: b.Table) -> str:
     lines = [
         [escape(header) for header in block.headers],
         ["---:" if header in block.right else "---" for header in block.headers],
-        *(
-            [_cell(cell, header in block.right) for cell, header in zip(row, block.headers, strict=True)]
-            for row in block.rows
-        ),
+        *([_inline(cell) for cell, _ in zip(row, block.headers, strict=True)] for row in block.rows),
     ]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
-def _cell(cell: b.Inline, number: bool) -> str:
-    """A cell; a number and its unit are not torn apart where the table is narrow."""
-    return _inline(cell).replace(" ", "\N{NO-BREAK SPACE}") if number else _inline(cell)
 
 
 def _image(block: b.Image) -> str:

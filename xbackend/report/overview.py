@@ -10,6 +10,7 @@ from xbackend.errors import StoreError, UsageError
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Inline, Link, paragraph, table
 from xbackend.report.candidates import label
+from xbackend.store.files import write_whole
 from xbackend.store.results import Results, load
 
 _HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend", "page")
@@ -23,7 +24,7 @@ def index(reports: Path) -> Path:
     """
     from xbackend.report.markdown import write
 
-    if not reports.is_dir():
+    if not os.path.isdir(reports):
         raise UsageError(f"there is no folder of reports {str(reports)!r}; run xbackend compare to make one")
     path = reports / "index.md"
     write_file(path, write(_blocks(reports)).encode())
@@ -40,19 +41,16 @@ def make_folder(folder: Path) -> None:
 
 def write_file(path: Path, data: bytes) -> None:
     """Write a file of a folder that is there, whole or not at all. Raises `StoreError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise StoreError(f"the report cannot be written to {path}: {error.strerror or error}") from error
 
 
 def _blocks(reports: Path) -> list[Block]:
     good: list[tuple[str, str, list[Inline]]] = []
     damaged: list[list[Inline]] = []
-    for stored in sorted(reports.glob("*/results.json")):
+    for stored in sorted(reports.glob("[!.]*/results.json")):
         folder = stored.parent.name
         try:
             results = load(stored)
@@ -63,7 +61,7 @@ def _blocks(reports: Path) -> list[Block]:
     good.sort(key=lambda entry: entry[1])
     good.sort(key=lambda entry: entry[0], reverse=True)
     blocks: list[Block] = [Heading(1, "Reports")]
-    if (reports / "history.md").is_file():
+    if os.path.isfile(reports / "history.md"):
         blocks.append(paragraph("Over time: ", Link("history", "./history.md"), "."))
     if good:
         blocks.append(table(_HEADERS, [row for _, _, row in good], right=("gave a time",)))
@@ -82,7 +80,7 @@ def _name(folder: str, path: Path) -> Inline:
 
 def _link(words: str, folder: str, path: Path, file: str) -> Link | None:
     """A link to a file of a report; `None` where there is none."""
-    return Link(words, f"./{quote(folder, errors='replace')}/{file}") if (path / file).is_file() else None
+    return Link(words, f"./{quote(folder, errors='replace')}/{file}") if os.path.isfile(path / file) else None
 
 
 def _row(folder: str, path: Path, results: Results) -> list[Inline]:

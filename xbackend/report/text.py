@@ -29,6 +29,11 @@ def plain(text: object) -> str:
     return "".join(_REPLACEMENT if _unsafe(c) else c for c in line)
 
 
+def visible(text: object) -> str:
+    """Text of several lines without what could steer a terminal: as `plain`, but line breaks, tabs and blanks stay."""
+    return "".join(c if c in "\n\t" or not _unsafe(c) else _REPLACEMENT for c in str(text))
+
+
 def _unsafe(character: str) -> bool:
     if unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL:
         return True

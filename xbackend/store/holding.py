@@ -38,7 +38,7 @@ def _locked(folder: Path, wait: bool) -> int | None:
     if sys.platform == "win32":
         return None
     try:
-        descriptor = os.open(folder, os.O_RDONLY)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # a pipe would wait for a writer
     except OSError:
         return None
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -104,14 +105,18 @@ def _order(found: Iterable[Record]) -> list[str]:
 
 
 def rounds(folder: Path) -> int:
-    """How many rounds the journals of the processes hold. Raises as `records` does."""
+    """How many rounds the journals of the processes hold. Raises as `records` does, and `OSError`."""
     return sum("seconds" in line for path in processes(folder) for line in journal.read(path))
 
 
 def processes(folder: Path) -> list[Path]:
-    """The journals of a run's processes, by number, without the session's own."""
-    found = [path for path in folder.glob("*.jsonl") if path.stem.isdecimal() and int(path.stem) > 0]
-    return sorted(found, key=lambda path: int(path.stem))
+    """The journals of a run's processes, by number, without the session's own. Raises `OSError`."""
+    try:
+        names = [Path(name) for name in os.listdir(folder)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    found = [n for n in names if n.suffix == ".jsonl" and n.stem.isdecimal() and int(n.stem) > 0]
+    return [folder / name for name in sorted(found, key=lambda name: int(name.stem))]
 
 
 def plain(record: Record) -> Any:

@@ -6,10 +6,8 @@ SHA-256 of what it says, so that a flipped digit is damage and not another numbe
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
@@ -18,6 +16,7 @@ from typing import Annotated, Any
 import msgspec
 
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
+from xbackend.store.files import read_file, write_whole
 
 # 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
 # 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
@@ -248,41 +247,22 @@ def save(results: Results, path: Path) -> None:
 
     Raises `StoreError` where that is not possible, or where they could not be read back.
     """
+    data = encode(results, path)
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise StoreError(f"results cannot be written to {path}: {error.strerror or error}") from error
+
+
+def encode(results: Results, path: Path) -> bytes:
+    """The content of a file of results; ``path`` is for the message. Raises `StoreError` where it could not be read."""
     content = msgspec.json.decode(msgspec.json.encode(results))
     try:
         msgspec.convert(content, Results)
     except msgspec.ValidationError as error:
         raise StoreError(f"results cannot be written to {path}: {error}") from error
     text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
-    write_whole(path, text + b"\n")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, and wait until it is on disk. Raises `StoreError`."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        with contextlib.suppress(OSError):  # the folder may be a file, or the disk gone
-            temporary.unlink(missing_ok=True)
-        raise StoreError(f"results cannot be written to {path}: {error.strerror or error}") from error
-
-
-def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on disk, where the system can open folders. Raises `OSError`."""
-    if os.name != "posix":
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return bytes(text + b"\n")
 
 
 def checksum(content: dict[str, Any]) -> str:
@@ -300,7 +280,7 @@ def load(path: Path) -> Results:
         StoreVersionError: a newer version of xbackend wrote it.
     """
     try:
-        data = path.read_bytes()
+        data = read_file(path)
     except (OSError, ValueError) as error:  # ValueError: no path can have a null character
         reason = getattr(error, "strerror", None) or error
         raise StoreError(f"results cannot be read from {path}: {reason}") from error

@@ -13,9 +13,11 @@ older run stands in for it.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
+import stat
 import tempfile
 import weakref
 from contextlib import suppress
@@ -29,11 +31,13 @@ import msgspec
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.store import FOLDER, holding, journal, recovery
 from xbackend.store import results as schema
+from xbackend.store.files import sync_folder, there
 from xbackend.store.results import Measurement, Results
 
 PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
 _SESSION = "0.jsonl"
 _NAME = "%Y%m%d-%H%M%S"
+_BACK = re.compile(r"~\d{1,9}$")
 _LATEST = re.compile(r"latest(?:~(\d{1,9}))?")
 
 
@@ -103,7 +107,8 @@ class Store:
         """The names of the runs, the oldest first; those that somebody renamed come before. Raises `StoreError`."""
         try:
             # A file with the name of a run is what is left of one, and not to be passed over.
-            found = [e.name for e in os.scandir(self.folder) if e.name[0] != "." and (e.is_dir() or _time(e.name))]
+            with os.scandir(self.folder) as entries:
+                found = [e.name for e in entries if e.name[0] != "." and (_time(e.name) or os.path.isdir(e.path))]
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -122,8 +127,9 @@ class Store:
     def load(self, name: str) -> Results:
         """The results of a run.
 
-        ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, or the
-        path of a ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its
+        ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, what
+        its results are called (of several the newest; ``before~1`` is the one before), or the path of a
+        ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its
         finished processes only.
 
         Raises:
@@ -165,7 +171,7 @@ class Store:
         taken = [time for time in map(_time, self.names()) if time is not None]
         at = datetime.now(UTC).replace(microsecond=0)
         if taken:
-            at = max(at, taken[-1] + timedelta(seconds=1))
+            at = max(at, _after(taken[-1]))
         while True:
             folder = self.folder / at.strftime(_NAME)
             schema.save(msgspec.structs.replace(plan, run=folder.name), made / PLAN)
@@ -174,9 +180,9 @@ class Store:
             except OSError:
                 if not folder.is_dir():
                     raise
-                at += timedelta(seconds=1)
+                at = _after(at)
                 continue
-            schema.sync_folder(self.folder)
+            sync_folder(self.folder)
             return Run(folder)
 
     def _named(self, name: str) -> Path | None:
@@ -193,10 +199,13 @@ class Store:
             return self.folder / times[-1 - back]
         if name in names:
             return self.folder / name
+        titled = self._titled(name)
+        if titled is not None:
+            return titled
         if _is_path(name):
             path = Path(name)
             # A run of the store by its path is that run, and is treated as one.
-            inside = path.name in names and path.is_dir() and path.samefile(self.folder / path.name)
+            inside = path.name in names and os.path.isdir(path) and path.samefile(self.folder / path.name)
             return self.folder / path.name if inside else None
         found = [n for n in names if name and n.startswith(name)]
         if len(found) == 1:
@@ -208,6 +217,29 @@ class Store:
             f"there is no run {name!r} in {self.folder} ({there}), and no such file; xbackend runs lists them"
         )
 
+    def _titled(self, name: str) -> Path | None:
+        """The run whose results are called that, the newest, or with ``~1`` the one before; `None` where there is none.
+
+        Raises `StoreError` where a newer one is damaged, which may have been called so, or where there are fewer.
+        """
+        title, _, back = name.rpartition("~") if _BACK.search(name) else (name, "", "0")
+        count, damaged = 0, ""
+        for run in reversed(self.runs() if title else []):
+            if run.damaged:
+                damaged = damaged or run.name
+            elif run.title == title:
+                if damaged:
+                    raise StoreError(
+                        f"{name!r} may be the run {damaged}, which is damaged and newer than {run.name}; name the run "
+                        "that you mean by its time: xbackend runs lists them"
+                    )
+                if count == int(back):
+                    return self.folder / run.name
+                count += 1
+        if count:
+            raise StoreError(f"there is no run {name} in {self.folder}, which has {count} of that name")
+        return None
+
     def _information(self, name: str) -> RunInfo:
         folder = self.folder / name
         try:
@@ -215,7 +247,7 @@ class Store:
             count = sum(len(p.rounds) for m in results.measurements for p in m.processes)
             if not results.complete:
                 count = max(count, recovery.rounds(folder / JOURNAL))
-        except StoreError as error:
+        except (StoreError, OSError) as error:
             return RunInfo(name, damaged=str(error))
         return RunInfo(
             name,
@@ -240,37 +272,86 @@ def _time(name: str) -> datetime | None:
     return time.replace(tzinfo=UTC) if time.strftime(_NAME) == name else None
 
 
+def _after(time: datetime) -> datetime:
+    """The next second. Raises `StoreError`."""
+    try:
+        return time + timedelta(seconds=1)
+    except OverflowError:
+        raise StoreError(
+            f"no run can be made after {time.strftime(_NAME)}, the last time that there is: remove it or rename it"
+        ) from None
+
+
 def _is_path(name: str) -> bool:
     try:
-        return Path(name).exists()
+        return name != "" and Path(name).exists()
     except (OSError, ValueError):  # too long, or with a null character
         return False
 
 
 def _from_path(path: Path) -> Results:
     """Results from outside of the store, where nothing is renamed."""
-    if not path.is_dir():
+    if not os.path.isdir(path):
         return schema.load(path)
-    return _read(path) if (path / PLAN).exists() else schema.load(path / RESULTS)
+    try:
+        of_a_run = there(path / PLAN)
+    except OSError as error:
+        raise StoreError(f"results cannot be read from {path}: {error.strerror or error}") from error
+    return _read(path) if of_a_run else schema.load(path / RESULTS)
 
 
 def _read(folder: Path) -> Results:
     """The results of a run, from its journal if it was cut off. Raises as `Store.load` does, and renames nothing."""
-    aside = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.damaged*"))
+    try:
+        return _read_files(folder)
+    except OSError as error:
+        raise StoreError(f"the run {folder} cannot be read: {error.strerror or error}") from error
+
+
+def _read_files(folder: Path) -> Results:
+    """As `_read`, but for what the system refuses, which is an `OSError`."""
+    aside = [name for name in _names(folder) if ".damaged" in name]
     if aside:
         raise DamagedStore(
             f"{', '.join(aside)} in {folder} was found damaged; put the file as it was in its place, or remove the "
             "folder and measure again"
         )
-    if (folder / RESULTS).exists():
+    if there(folder / RESULTS):
         return _own(folder, RESULTS)
-    if not (folder / PLAN).exists():
+    if not there(folder / PLAN):
         raise DamagedStore(f"{folder} holds neither {RESULTS} nor {PLAN}; remove it or measure again")
+    if _no_folder(folder / JOURNAL):
+        raise DamagedStore(f"{folder / JOURNAL} is damaged: it is no folder; restore it or measure again")
     plan = _own(folder, PLAN)
     session = folder / JOURNAL / _SESSION
-    found = recovery.records(session) if session.exists() else []
+    found = recovery.records(session) if there(session) else []
     recovery.rounds(folder / JOURNAL)  # a damaged journal is damage, wherever its run was cut off
     return recovery.recovered(plan, found)
+
+
+def _no_folder(path: Path) -> bool:
+    """Whether something else is in the place of a folder. Raises `OSError`."""
+    return there(path) and not stat.S_ISDIR(_followed(path))
+
+
+def _followed(path: Path) -> int:
+    """What kind of file a path leads to; 0 for none. Raises `OSError`."""
+    try:
+        return path.stat().st_mode
+    except OSError as error:
+        if error.errno in (errno.ENOENT, errno.ELOOP):
+            return 0
+        raise
+
+
+def _names(folder: Path) -> list[str]:
+    """The names of a run's files, sorted; those of the journal with its folder's. Raises `OSError`."""
+    try:
+        top = os.listdir(folder)
+        below = os.listdir(folder / JOURNAL) if JOURNAL in top and os.path.isdir(folder / JOURNAL) else []
+    except NotADirectoryError:  # a file in the place of the folder
+        return []
+    return sorted([*top, *(f"{JOURNAL}/{name}" for name in below)])
 
 
 def _own(folder: Path, name: str) -> Results:
@@ -284,25 +365,27 @@ def _own(folder: Path, name: str) -> Results:
 def _set_aside(folder: Path) -> str:
     """Rename the damaged files of a run; what was done, in words."""
     moved = []
-    for path in _damaged(folder):
-        aside = path.with_name(f"{path.name}.damaged")
-        number = 2
-        while aside.exists():
-            aside, number = path.with_name(f"{path.name}.damaged-{number}"), number + 1
-        with suppress(OSError):  # it is damaged all the same, and named above
+    with suppress(OSError):  # it is damaged all the same, and named
+        for path in _damaged(folder):
+            aside = path.with_name(f"{path.name}.damaged")
+            number = 2
+            while there(aside):
+                aside, number = path.with_name(f"{path.name}.damaged-{number}"), number + 1
             path.rename(aside)
             moved.append(aside.relative_to(folder).as_posix())
     return f"; set aside as {', '.join(moved)}" if moved else ""
 
 
 def _damaged(folder: Path) -> list[Path]:
-    """The files that a run was to be read from and cannot."""
+    """The files that a run was to be read from and cannot. Raises `OSError`."""
     results = folder / RESULTS
-    if results.exists():
+    if there(results):
         return [] if _good(folder, RESULTS) else [results]
-    found = [folder / PLAN] if (folder / PLAN).exists() and not _good(folder, PLAN) else []
+    found = [folder / PLAN] if there(folder / PLAN) and not _good(folder, PLAN) else []
+    if _no_folder(folder / JOURNAL):
+        return [*found, folder / JOURNAL]
     session = folder / JOURNAL / _SESSION
-    for path in [*([session] if session.exists() else []), *recovery.processes(folder / JOURNAL)]:
+    for path in [*([session] if there(session) else []), *recovery.processes(folder / JOURNAL)]:
         try:
             recovery.records(path) if path == session else journal.read(path)
         except DamagedStore:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+ENDED_BY_XBACKEND = "xbackend ended it"  # what the guard writes
 LINES = 20  # of what it wrote last
 _EXECNET = 'File "<string>", line'  # its frames in a stack that faulthandler wrote
 _CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"}
@@ -20,6 +21,7 @@ class Ending:
     worker: int = 0
     signal: int | None = None
     status: int | None = None
+    why: str = ""
     peak_bytes: int = 0
     oom_kills: int = 0  # by the kernel, on the whole machine, while the worker was there
     stderr: str = ""
@@ -30,6 +32,11 @@ class Ending:
         if report is None:
             return cls.unknown()
         return cls(True, **{name: report[name] for name in cls.__dataclass_fields__ if name != "known"})
+
+    @property
+    def by_xbackend(self) -> bool:
+        """Whether it went on until it was ended from here: its signal then says nothing."""
+        return self.why == ENDED_BY_XBACKEND
 
     @classmethod
     def unknown(cls) -> Ending:
@@ -50,13 +57,15 @@ class Ending:
         """'(process 12) was ended by SIGSEGV'."""
         if not self.known:
             return "and the process that watches it were ended from outside"
+        if self.by_xbackend:
+            return f"(process {self.worker}) was no longer to be reached, and was ended,"
         if self.signal is None:
             return f"(process {self.worker}) exited by itself with status {self.status}"
         return f"(process {self.worker}) was ended by {self.signal_name}"
 
     def meaning(self) -> str:
         """A sentence about a signal that has several senders; empty for the others."""
-        if self.signal_name != "SIGKILL":
+        if self.signal_name != "SIGKILL" or self.by_xbackend:
             return ""
         return (
             " The kernel's out-of-memory killer sends this signal "
@@ -72,6 +81,8 @@ class Ending:
 
     def advice(self) -> str:
         """What to do."""
+        if self.by_xbackend:
+            return "Open the backend again."
         if self.signal_name in _CRASHES:
             return (
                 "The framework crashed. Open the backend again; if it crashes again, try another mode of it, or report "

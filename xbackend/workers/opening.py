@@ -6,13 +6,15 @@ import sys
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 
-from xbackend import environments
 from xbackend.backends import registry
 from xbackend.backends.base import Backend, Settings
 from xbackend.backends.registry import Entry
 from xbackend.devices import Device
-from xbackend.workers.remote import LIMIT, RemoteBackend, environment_of
+from xbackend.errors import BackendUnavailable
+from xbackend.workers.protocol import LIMIT
 
+# What starting a worker takes beside the standard library and NumPy.
+_FOR_WORKERS = ("execnet", "filelock", "packaging", "platformdirs")
 # The first exclusive framework that is opened in this interpreter has it for itself.
 _here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
 
@@ -21,7 +23,7 @@ def open(
     name: str,
     *,
     virtual_devices: int = 1,
-    visible: Iterable[str | Device] | None = None,
+    visible: str | Device | Iterable[str | Device] | None = None,
     threads: int | None = None,
     isolated: bool = False,
     environment: str | None = None,
@@ -38,7 +40,7 @@ def open(
     Args:
         name: one of `xbackend.backends.registry.names()`.
         virtual_devices: how many CPU devices to make of the physical one.
-        visible: the devices to use, in any spelling; all if not given.
+        visible: the devices to use, in any spelling: one, several with commas between, or a list; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.
         isolated: always use a worker.
         environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
@@ -51,13 +53,23 @@ def open(
         UnknownBackend, BackendUnavailable, DeviceUnavailable, ArgumentError, EnvironmentFailed, WorkerError.
     """
     entry = registry.get(name)
-    chosen = None if visible is None else tuple(str(Device.parse(device)) for device in visible)
+    chosen = _visible(visible)
     settings = Settings(virtual_devices, chosen, threads)
     if not isolated and environment is None and memory is None and _can_run_here(entry, settings):
         backend = entry.load(settings)
         if entry.exclusive:
             _here[entry.environment] = settings
         return backend
+    lacking = [package for package in _FOR_WORKERS if find_spec(package) is None]
+    if lacking:
+        raise BackendUnavailable(
+            f"backend {name!r} cannot be opened here: {_why_not_here(entry, settings)}, and a worker of its own takes "
+            f"{', '.join(lacking)}, which {sys.executable} lacks (xbackend's own environments hold a framework only): "
+            "run this with the Python that xbackend was installed in"
+        )
+    from xbackend import environments
+    from xbackend.workers.remote import RemoteBackend, environment_of
+
     used = environment_of(name, environment)
     if used.state != "ready":
         environments.sync(used.name, on_progress or _say)
@@ -65,10 +77,26 @@ def open(
     return RemoteBackend(name, settings, requirement=requirement, limit=limit, memory=memory)
 
 
+def _visible(visible: str | Device | Iterable[str | Device] | None) -> tuple[str, ...] | None:
+    if visible is None:
+        return None
+    named = visible.split(",") if isinstance(visible, str) else [visible] if isinstance(visible, Device) else visible
+    return tuple(str(Device.parse(device)) for device in named)
+
+
 def _can_run_here(entry: Entry, settings: Settings) -> bool:
     if any(find_spec(package) is None for package in entry.packages):
         return False
     return not entry.exclusive or not _here or _here == {entry.environment: settings}
+
+
+def _why_not_here(entry: Entry, settings: Settings) -> str:
+    missing = [package for package in entry.packages if find_spec(package) is None]
+    if missing:
+        return f"{', '.join(missing)} cannot be imported"
+    if entry.exclusive and _here and _here != {entry.environment: settings}:
+        return f"{next(iter(_here))} was opened in this interpreter before"
+    return "a worker was asked for"
 
 
 def _say(message: str) -> None:

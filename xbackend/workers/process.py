@@ -25,11 +25,15 @@ from xbackend import errors
 from xbackend.errors import WorkerDied, WorkerError, WorkerTimeout
 from xbackend.workers import bootstrap, protocol
 from xbackend.workers.endings import Ending
+from xbackend.workers.spawning import Spawning
 
 PACKAGE = Path(errors.__file__).resolve().parent
 SMALL = 32_768  # bytes: what fits into a pipe even if the other side does not read
 OWN_LIMIT = -1.0  # stands for the limit that the worker was started with
 CLOSING = 10.0  # seconds that a backend has to close itself
+_DAMAGED = (
+    "If the environment is damaged, `xbackend doctor --verify` names it and `xbackend env sync NAME` makes it again."
+)
 FORCE = 4.0  # seconds after which a guard that was asked to end its worker is not waited for
 
 
@@ -86,8 +90,10 @@ class WorkerProcess:
         self._turn = threading.Lock()
         self._failure: WorkerError | None = None
         self._overdue = False
+        self._asked = 0  # requests
         self._directory = Path(tempfile.mkdtemp(prefix="xbackend-worker-"))
-        self._group = execnet.Group()
+        self._spawning = Spawning()
+        self._group = execnet.Group(execmodel=self._spawning)
         # Its own hook waits for a hung worker and then kills the guard only; `RemoteBackend` has a better one.
         atexit.unregister(self._group._cleanup_atexit)
         self._ended = False
@@ -148,7 +154,7 @@ class WorkerProcess:
             limit: seconds; `None` for none, not given for the worker's own.
 
         Raises:
-            WorkerDied: the process ended, or ran out of memory and was ended.
+            WorkerDied: the process ended, or ran out of memory, or answered what was not asked, and was ended.
             WorkerTimeout: it did not answer in time and was ended.
             WorkerError: the code that it ran raised something that is not an error of xbackend.
             XBackendError: what was raised there, of the same class and with the same message.
@@ -157,10 +163,15 @@ class WorkerProcess:
         with self._turn:
             self._check_usable()
             freed = [self.freed.popleft() for _ in range(len(self.freed))]
-            message = {"operation": operation, "content": content, "free": freed}
+            self._asked += 1
+            message = {"number": self._asked, "operation": operation, "content": content, "free": freed}
             try:
                 answer = self._exchange(message, seconds)
-            except (self._channel.TimeoutError, EOFError, OSError, execnet.RemoteError) as error:
+            except execnet.RemoteError as error:
+                self._fail(self._refusal(operation, error), error)
+            except protocol.Garbled as error:
+                self._fail(self._garbled(operation, error), error)
+            except (self._channel.TimeoutError, EOFError, OSError) as error:
                 if self._overdue or isinstance(error, self._channel.TimeoutError):
                     self._fail(self._timeout(operation, seconds), error)
                 self._fail(self._death(operation), error)
@@ -183,11 +194,13 @@ class WorkerProcess:
             timer.start()
         try:
             protocol.send(self._channel, message, self._number)
-            return protocol.receive(
+            answer = protocol.receive(
                 self._channel,
                 lambda number: Reference(self, number),
                 lambda: None if end is None else max(0.001, end - time.monotonic()),
             )
+            protocol.check_answer(answer, message["number"])
+            return answer
         finally:
             if timer is not None:
                 timer.cancel()
@@ -264,6 +277,7 @@ class WorkerProcess:
         if report is None:  # the guard itself does not run any more
             self._signal(signal.SIGKILL)
         self._group.terminate(timeout=1.0)
+        self._spawning.end()
         self._ended = True
         shutil.rmtree(self._directory, ignore_errors=True)
         if self._failure is None:
@@ -320,14 +334,30 @@ class WorkerProcess:
             f"{ending.advice()}"
         )
 
+    def _refusal(self, operation: str, error: execnet.RemoteError) -> WorkerDied:
+        """It is there, and what serves the requests is not: something that it imports is missing or broken."""
+        self.end()
+        words = str(error.formatted).strip().splitlines()
+        return WorkerDied(
+            f"{self.label}: its worker could not do {operation!r}: {words[-1] if words else error!r}. "
+            f"It was ended.\n{_DAMAGED}"
+        )
+
+    def _garbled(self, operation: str, error: protocol.Garbled) -> WorkerDied:
+        ending = self.end()
+        return WorkerDied(
+            f"{self.label}: its worker answered {operation!r} with something else ({error}) and was ended. What it "
+            f"runs writes to the connection between the two, or forked a process that does.{ending.words()}\n"
+            "Open the backend again."
+        )
+
     def _start_failure(self, error: BaseException, launch: Launch) -> WorkerError:
         if not isinstance(error, FileNotFoundError | PermissionError):  # there was a process
             self._await_report(2.0)
         ending = self.end()
         how = ending.how() if ending.known else f"did not start: {type(error).__name__}: {error};"
         return WorkerError(
-            f"{self.label}: its worker {how} at its start with {launch.python}.{ending.words()}\n"
-            "If the environment is damaged, `xbackend env list` names it and `xbackend env sync NAME` makes it again."
+            f"{self.label}: its worker {how} at its start with {launch.python}.{ending.words()}\n{_DAMAGED}"
         )
 
 

@@ -13,8 +13,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
+LIMIT = 600.0  # seconds that a worker may take for one request, where nothing else is said
 CHUNK = 1 << 18  # bytes; 64 KiB to 1 MiB were equally fast, 8 MiB slower
 _KINDS = "biufc"  # numpy's letters for what has plain bytes
+
+
+class Garbled(Exception):
+    """What came is no message, or not the one that was expected."""
 
 
 class Channel(Protocol):
@@ -52,16 +57,47 @@ def receive(channel: Channel, resolve: Resolve, remaining: Callable[[], float | 
         channel: an open channel.
         resolve: the object that a number stands for.
         remaining: the seconds that are left to wait, `None` for no limit.
+
+    Raises:
+        Garbled: it is not what `send` sends.
     """
-    message = json.loads(channel.receive(remaining()))
-    arrays = [np.empty(shape, np.dtype(dtype)) for dtype, shape in message["arrays"]]
+    content, arrays = _read(channel.receive(remaining()))
     for array in arrays:
         data, start = _bytes(array), 0
         while start < len(data):
             chunk = channel.receive(remaining())
+            if not isinstance(chunk, bytes) or not 0 < len(chunk) <= len(data) - start:
+                raise Garbled(f"{chunk!r:.60} in place of the bytes of an array")
             data[start : start + len(chunk)] = chunk
             start += len(chunk)
-    return _object(message["content"], arrays, resolve)
+    try:
+        return _object(content, arrays, resolve)
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise Garbled(f"{content!r:.60}") from error
+
+
+def check_answer(answer: Any, number: int) -> None:
+    """See that it is the answer to the request of that number. Raises `Garbled`."""
+    if not isinstance(answer, dict) or not (answer.keys() == _RESULT or answer.keys() == _ERROR):
+        raise Garbled(f"{answer!r:.60}")
+    if answer["number"] != number:
+        raise Garbled(f"the answer to request {answer['number']!r:.20} in place of {number}")
+
+
+_RESULT = {"number", "result"}
+_ERROR = {"number", "error", "message", "ours", "out_of_memory", "traceback"}
+
+
+def _read(data: Any) -> tuple[Any, list[np.ndarray]]:
+    """The content of a message, and its arrays without what they hold. Raises `Garbled`."""
+    try:
+        message = json.loads(data)
+        dtypes = [(np.dtype(dtype), shape) for dtype, shape in message["arrays"]]
+        if any(dtype.kind not in _KINDS for dtype, _ in dtypes):
+            raise ValueError("a dtype that is never sent")
+        return message["content"], [np.empty(shape, dtype) for dtype, shape in dtypes]
+    except (ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
+        raise Garbled(f"{data!r:.60}") from error
 
 
 def size(content: object) -> int:

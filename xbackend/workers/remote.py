@@ -18,12 +18,11 @@ from xbackend.backends.placement import Executed, Execution, Span, Transferred
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, EnvironmentFailed
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
+from xbackend.workers.protocol import LIMIT
 
 if TYPE_CHECKING:
     from xbackend.program.program import Program
     from xbackend.program.shared import SharedVariable
-
-LIMIT = 600.0  # seconds
 
 
 class RemoteBackend(Backend):

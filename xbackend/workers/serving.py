@@ -86,13 +86,13 @@ class Host:
         # Under the same uid as on the other side: the programs that come name their variables by it.
         variable = SharedVariable(array, name, uid=uid)
         self.backend.ensure_storage(variable, Device.parse(device))
-        return Held(self.backend.storage(variable))
+        return Held(variable)  # the backend keeps the storage for as long as the variable is held
 
-    def read_storage(self, storage: Any) -> np.ndarray:
-        return self.backend.read_storage(storage)
+    def read_storage(self, variable: SharedVariable) -> np.ndarray:
+        return self.backend.get_value(variable)
 
-    def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        self.backend.write_storage(storage, array)
+    def write_storage(self, variable: SharedVariable, array: np.ndarray) -> None:
+        self.backend.set_value(variable, array)
 
     def describe(self) -> dict[str, Any]:
         return self.backend.describe()
@@ -108,8 +108,11 @@ class Host:
 
 
 def serve(channel: protocol.Channel) -> NoReturn:
-    """Answer requests, one after the other, until 'close' or until the connection ends."""
-    host = Host()
+    """Answer requests, one after the other, until 'close' or until the connection ends.
+
+    An answer carries the number of its request.
+    """
+    host, server = Host(), os.getpid()
     while True:
         try:
             request = protocol.receive(channel, host.held.__getitem__)
@@ -117,14 +120,23 @@ def serve(channel: protocol.Channel) -> NoReturn:
             _leave(0)
         for number in request["free"]:
             del host.held[number]
+        number = {"number": request["number"]}
         try:
-            answer = {"result": getattr(host, request["operation"])(*request["content"])}
+            answer = {**number, "result": getattr(host, request["operation"])(*request["content"])}
+            _only(server)
             protocol.send(channel, answer, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
-            protocol.send(channel, _describe(error), host.number)
+            _only(server)
+            protocol.send(channel, {**number, **_describe(error)}, host.number)
         if request["operation"] == "close":
             _leave(0)
         del request
+
+
+def _only(server: int) -> None:
+    """End a process that a function forked and that came back from it: the other one answers."""
+    if os.getpid() != server:
+        os._exit(0)
 
 
 def _plain(record: Any) -> tuple[Any, ...]:

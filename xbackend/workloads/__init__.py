@@ -21,7 +21,8 @@ class Workload:
 
     ``program(**parameters)`` gives the function to trace, ``inputs(seed=..., **parameters)`` its arguments,
     ``oracle(arguments, **parameters)`` what it returns, in float64, by NumPy alone, and ``tolerance(**parameters)`` the
-    largest relative error that passes. ``parameters`` are the defaults.
+    largest relative error that passes. ``parameters`` are the defaults; ``check(**parameters)`` raises `WorkloadError`
+    for values that it cannot have, `ArgumentError` for inputs that no memory holds.
     """
 
     name: str
@@ -31,15 +32,22 @@ class Workload:
     inputs: Callable[..., tuple[np.ndarray, ...]]
     oracle: Callable[..., Any]
     tolerance: Callable[..., float]
+    check: Callable[..., None] = lambda **_: None
 
     def resolve(self, **given: Any) -> dict[str, Any]:
-        """The parameters with the defaults filled in. Raises `WorkloadError` for one that it does not take."""
+        """The parameters with the defaults filled in.
+
+        Raises `WorkloadError` for one that it does not take or for a value that it cannot have, `ArgumentError` where
+        its inputs do not fit into the memory.
+        """
         unknown = sorted(set(given) - set(self.parameters))
         if unknown:
             raise WorkloadError(
                 f"workload {self.name} has no parameter {', '.join(unknown)}; it takes {', '.join(self.parameters)}"
             )
-        return {**self.parameters, **given}
+        resolved = {**self.parameters, **given}
+        self.check(**resolved)
+        return resolved
 
 
 def names() -> tuple[str, ...]:
@@ -53,6 +61,18 @@ def get(name: str) -> Workload:
         raise WorkloadError(f"there is no workload {name!r}; there is {', '.join(_MODULES)}")
     workload: Workload = import_module(f"xbackend.workloads.{name}").WORKLOAD
     return workload
+
+
+def check_whole(workload: str, name: str, value: Any, least: int, most: int) -> None:
+    """A parameter is a whole number within bounds. Raises `WorkloadError`."""
+    if type(value) is not int or not least <= value <= most:
+        raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is no whole number from {least} to {most}")
+
+
+def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -> None:
+    """A parameter is one of a few words. Raises `WorkloadError`."""
+    if value not in choices:
+        raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is none of {', '.join(choices)}")
 
 
 def relative_error(result: Any, oracle: Any) -> float:

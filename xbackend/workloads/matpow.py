@@ -17,7 +17,10 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from xbackend.workloads import Workload
+from xbackend.program.host import check_fits
+from xbackend.workloads import Workload, check_choice, check_whole
+
+LONGEST = 10_000  # products of a chain: more are no program that a framework compiles
 
 
 def inputs(size: int = 1024, seed: int = 0, dtype: str = "float32", **_: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -63,6 +66,15 @@ def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32", **_: Any) -
     return 2.0 * max(n, 1) * float(np.sqrt(max(size, 1))) * float(np.finfo(dtype).eps)
 
 
+def check(size: int, n: int, dtype: str, method: str) -> None:
+    """Refuse parameters before anything is made of them. Raises `WorkloadError`, `ArgumentError`."""
+    check_whole("matpow", "size", size, 0, 10**9)
+    check_choice("matpow", "dtype", dtype, ("float32", "float64"))
+    check_choice("matpow", "method", method, ("chain", "squaring"))
+    check_whole("matpow", "n", n, 0, LONGEST if method == "chain" else 2**63 - 1)
+    check_fits(2 * 8 * size * size, f"workload matpow with size={size}")  # drawn as float64
+
+
 WORKLOAD = Workload(
     name="matpow",
     summary="A^n + B^n, the powers on two logical devices, the sum on the CPU",
@@ -71,4 +83,5 @@ WORKLOAD = Workload(
     inputs=inputs,
     oracle=oracle,
     tolerance=tolerance,
+    check=check,
 )

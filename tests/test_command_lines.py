@@ -1,0 +1,266 @@
+"""Command lines that a user mistypes, and the user's own code that fails: words, an exit code, nothing of ours."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from xbackend import workloads
+from xbackend.cli import DONE, WRONG, console, main
+from xbackend.errors import ArgumentError, WorkloadError
+from xbackend.measure import matrix
+from xbackend.program import host
+
+MINE = """
+import json
+import xbackend as xb
+
+def inputs():
+    return [xb.__version__ and 1.0]
+
+def double(x, scale=2):
+    return x * scale
+
+def missing_key(x):
+    table = {}
+    return table["weights"]
+
+def chained(x):
+    try:
+        json.loads("{")
+    except ValueError as error:
+        raise RuntimeError("no table") from error
+
+def through_us(x):
+    return xb.sum(x, axis=Axis())
+
+class Axis:
+    def __index__(self):
+        raise OSError("the disk of the user")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "mine.py").write_text(MINE)
+    yield tmp_path
+    for name in ("mine", "own"):
+        sys.modules.pop(name, None)
+
+
+def ended(*arguments: str) -> int:
+    """The exit code of a command line."""
+    try:
+        return main(arguments)
+    except SystemExit as end:  # argparse's own
+        assert isinstance(end.code, int)
+        return end.code
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("compare", "--backends", ","), "--backends: ',' names nothing: give a name, or leave the option out"),
+        (("compare", "--backends", ""), "--backends: '' names nothing"),
+        (("devices", "--backends", ","), "--backends: ',' names nothing"),
+        (("doctor", "--backends", " "), "--backends: ' ' names nothing"),
+        (("run", "mine.py:double", "--backends", ""), "--backends: '' names nothing"),
+        (("compare", "--dtype", ","), "--dtype: ',' names nothing"),
+        (("compare", "--size", ","), "--size: ',' names nothing"),
+        (("compare", "--env", ","), "',' names no environment"),
+        (("compare", "--name", ""), "--name: '' is no name for a folder"),
+        (("compare", "--name", "../evil"), "--name: '../evil' is no name for a folder of reports: write letters"),
+        (("compare", "--name", "a/b"), "--name: 'a/b' is no name for a folder"),
+        (("compare", "--name", ".."), "--name: '..' is no name for a folder"),
+        (("compare", "--name", "latest"), "'latest' is the newest run"),
+        (("compare", "--name", "x" * 101), "is no name for a folder"),
+        (("compare", "--name", "red\x1b[31m"), "--name: 'red\\x1b[31m' is no name for a folder"),
+        (("report", "--run", "latest", "--name", "../evil"), "--name: '../evil' is no name for a folder"),
+        (("compare", "--store", ""), "--store: it is empty"),
+        (("compare", "--reports", " "), "--reports: it is empty"),
+        (("run", "mine.py:double", "--drawings", ""), "--drawings: it is empty"),
+        (("run", "mine.py:double", "--devices", ","), "--devices: ',' binds nothing; write dev0=cpu:0,dev1=cpu:1"),
+        (("runs", ""), "there is no run ''"),
+        (("gate", "", "latest"), "there is no run ''"),
+        (("compare", "--set", "n=2", "--set", "n=4"), "--set: n is set twice, to 2 and to 4"),
+        (("compare", "--size", "2", "--set", "size=4"), "--size and --set size=4 say the same parameter"),
+        (("compare", "--size", "2", "--size", "4"), "--size: given twice; give it once"),
+        (("draw", "matpow", "--form", "dot", "--form", "svg"), "--form: given twice"),
+        (("compare", "--seed", "-1"), "--seed: '-1' is not a whole number from 0 to 9223372036854775807"),
+        (("run", "mine.py:double", "--seed", "1.5"), "--seed: '1.5' is not a whole number from 0"),
+        (("compare", "--seed", "9" * 5000), "is not a whole number from 0"),
+        (("compare", "--threads", "0"), "--threads: '0' is not a whole number from 1 to 1024"),
+        (("compare", "--processes", "many"), "--processes: 'many' is not a whole number from 1 to 1024"),
+        (("compare", "--devices", "1,1025"), "'1025' is not a whole number from 1 to 1024; write a list such as 1,2"),
+        (("devices", "--virtual-devices", "3000000"), "'3000000' is not a whole number from 1 to 1024"),
+        (("run", "mine.py:double", "--devices", "dev0=cpu:5000"), "cpu:5000 needs 5001 CPU devices"),
+        (("compare", "--minutes", "nan"), "'nan' is not a number of minutes above 0"),
+        (("run", "mine.py:double", "--tolerance", "nan"), "--tolerance: 'nan' is not a number from 0 up"),
+        (("run", "mine.py:double", "--tolerance", "x"), "--tolerance: 'x' is not a number from 0 up"),
+        (("draw", "matpow", "--set", "size=x"), "workload matpow: size='x' is no whole number from 0 to"),
+        (("draw", "matpow", "--set", "size=-3"), "workload matpow: size=-3 is no whole number from 0 to"),
+        (("compare", "--set", "n=2.5"), "workload matpow: n=2.5 is no whole number from 0 to 10000"),
+        (("compare", "--set", "n=1000000000"), "workload matpow: n=1000000000 is no whole number from 0 to 10000"),
+        (("compare", "--dtype", "int32"), "workload matpow: dtype='int32' is none of float32, float64"),
+        (("compare", "--set", "method=3"), "workload matpow: method=3 is none of chain, squaring"),
+        (("compare", "--size", "10000000"), "workload matpow with size=10000000 takes 1,490,116.1 GiB of memory"),
+        (("draw", "matpow", "--set", "size=10000000"), "takes 1,490,116.1 GiB of memory, and there are"),
+        (("draw", "mine.py:double", "--input", "float64[1000000,1000000]"), "takes 14,901.2 GiB of memory, and there"),
+        (("draw", "mine.py:double", "--input", f"bool[{'9' * 40}]"), "GiB of memory, and there are"),
+        (("draw", "mine.py:double", "--input", f"int32[0,{'9' * 40}]"), "--input int32[0,999"),
+        (("draw", "mine.py:double", "--input", f"int32[{'1,' * 99}1]"), "--input int32[1,1"),
+        (("draw", "mine.py:double", "--input", "9" * 30), "does not fit into int64; write"),
+        (("draw", "mine.py:double", "--input", "none.npy"), "--input none.npy: No such file"),
+        (("draw", "matpow", "--input", "3"), "--input is for a FILE.py:FUNCTION; matpow has its own"),
+        (("draw", "program.json", "--set", "n=3"), "--set is for a FILE.py:FUNCTION; program.json has its own"),
+    ],
+)  # fmt: skip
+def test_what_is_not_meant_is_refused_with_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], said: str
+) -> None:
+    assert ended(*arguments) in (WRONG, 12)
+    found = capsys.readouterr()
+    assert said in " ".join(found.err.split())
+    assert found.out == ""
+    assert [path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"] == []
+
+
+RED = "red\x1b[31m\u202e\x07"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("runs", RED),
+        ("runs", "--store", RED),
+        ("runs", "--" + RED),
+        (RED,),
+        ("history", "--store", RED),
+        ("env", "sync", RED),
+        ("compare", "--backends", RED),
+        ("compare", "--store", f"file/{RED}"),
+        ("compare", "--set", RED),
+        ("report", RED),
+        ("gate", RED, RED),
+        ("draw", f"{RED}.py:f"),
+        ("draw", f"mine.py:{RED}"),
+        ("draw", "mine.py:red", "--input", "1.0"),
+        ("draw", "mine.py:red_name", "--form", "dot"),
+        ("draw", "mine.py:red_name"),
+        ("draw", "mine.py:red_name", "--form", "svg"),
+        ("run", "mine.py:double", "--input", f"{RED}.npy"),
+        ("run", "mine.py:double", "--devices", RED),
+    ],
+)
+def test_nothing_from_outside_steers_the_terminal(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...]
+) -> None:
+    with (folder / "mine.py").open("a") as file:
+        file.write(f"def red(x): raise ValueError({RED!r})\n")
+        file.write(f"def red_name(x): return x + xb.shared(1.0, name={RED!r})\n")
+    ended(*arguments)
+    found = capsys.readouterr()
+    said = found.out + found.err
+    assert said and not {c for c in said if c != "\n" and (unicodedata.category(c) == "Cc" or c == "\u202e")}
+
+
+def test_tables_and_progress_show_text_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    console.table([RED], [[f"{RED}\nsecond line"]], title=RED)
+    console.Progress()(RED)
+    found = capsys.readouterr()
+    assert found.out.count("red\N{REPLACEMENT CHARACTER}[31m") == 3 and "second line" in found.out
+    assert "red\N{REPLACEMENT CHARACTER}[31m" in found.err and "\x1b" not in found.out + found.err
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("missing_key", ["mine.py:missing_key raised KeyError:", "return table[", "KeyError: 'weights'"]),
+        ("chained", ["JSONDecodeError", "direct cause", 'raise RuntimeError("no table")', "RuntimeError: no table"]),
+        ("through_us", ["mine.py:through_us raised OSError:", "xb.sum(x, axis=Axis())", "OSError: the disk of the"]),
+    ],
+)
+def test_what_the_users_function_raises_is_shown_as_its_lines(
+    folder: Path, capsys: pytest.CaptureFixture[str], function: str, said: list[str]
+) -> None:
+    assert ended("draw", f"mine.py:{function}", "--input", "1.0") == WRONG
+    found = capsys.readouterr().err
+    places = [found.index(words) for words in said]
+    assert places == sorted(places)
+    assert str(Path(host.__file__).parent.parent) not in found and "Traceback" not in found
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1 / 0\ndef f(x): return x\n", "own.py raised ZeroDivisionError:\n  File"),
+        ("def f(:\n", "own.py raised SyntaxError:"),
+        ("import sys\nsys.exit(3)\n", "own.py raised SystemExit:"),
+        (
+            "def inputs(): raise RuntimeError('no data')\ndef f(x): return x\n",
+            "inputs() of own.py raised RuntimeError:",
+        ),
+        ("def inputs(): return 3\ndef f(x): return x\n", "inputs() of own.py returns int: return a list or tuple"),
+        ("def inputs(): return [[1], [2, 3]], 1\ndef f(x, y): return x\n", "argument 0 from inputs() of own.py is"),
+        ("def f(x, n=0): return f(x, n)\n", "[Previous line repeated"),
+    ],
+)
+def test_a_file_that_fails_is_shown_as_its_lines(
+    folder: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    (folder / "own.py").write_text(text)
+    given = [] if "inputs" in text else ["--input", "1.0"]
+    assert ended("draw", "own.py:f", *given) == WRONG
+    found = capsys.readouterr().err
+    assert said in found and str(Path(host.__file__).parent.parent) not in found
+
+
+def test_a_file_named_like_a_module_does_not_take_its_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "json.py").write_text("def f(x): return x + 1\n")
+    assert ended("draw", "json.py:f", "--input", "1.0") == DONE
+    assert sys.modules["json"].loads("1") == 1
+
+
+def test_a_file_larger_than_the_memory_is_not_read(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    np.save("large.npy", np.zeros(1000))
+    monkeypatch.setattr(host, "memory", lambda: 5000)
+    assert ended("draw", "mine.py:double", "--input", "large.npy") == WRONG
+    assert "--input large.npy takes 0.0 GiB of memory, and there are 0.0 GiB: ask for less" in capsys.readouterr().err
+
+
+def test_what_no_memory_is_left_for_is_said(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit of the process below what the machine has is found out by NumPy only."""
+    monkeypatch.setattr(host, "memory", lambda: None)
+    assert ended("draw", "matpow", "--set", "size=10000000") == WRONG
+    assert "there is not enough memory: Unable to allocate 728. TiB" in capsys.readouterr().err
+
+
+def test_the_memory_is_that_of_the_machine() -> None:
+    most = host.memory()
+    assert most is None or 2**28 < most < 2**50
+    host.check_fits(1000, "a little")
+    with pytest.raises(ArgumentError, match=r"everything takes .* GiB of memory, and there are"):
+        host.check_fits(10**1000, "everything")
+
+
+def test_no_backend_is_not_all_of_them() -> None:
+    with pytest.raises(ArgumentError, match="no backend is named"):
+        matrix.runs([])
+
+
+def test_parameters_that_a_workload_has_are_accepted() -> None:
+    given = {"size": 0, "n": 10**12, "dtype": "float64", "method": "squaring"}
+    assert workloads.get("matpow").resolve(**given) == given
+    with pytest.raises(WorkloadError, match="size=True is no whole number"):
+        workloads.get("matpow").resolve(size=True)

@@ -1,0 +1,190 @@
+"""Every exit code of every command, as docs/commands.md has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
+
+import xbackend as xb
+from xbackend import cli, environments, report
+from xbackend.cli import comparing, functions, installing, machines, main
+from xbackend.cli.parser import parser
+from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
+from xbackend.measure.gate import Outcome
+from xbackend.store.results import Results
+from xbackend.store.runs import Store
+
+DOCUMENT = (Path(__file__).parent.parent / "docs" / "commands.md").read_text()
+OF_ALL = 130
+
+
+def documented() -> dict[str, set[int]]:
+    """The codes of each command."""
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", DOCUMENT, re.MULTILINE)
+    return {name: set(map(int, re.findall(r"\b\d+\b", words))) for name, words in rows}
+
+
+class Here:
+    """A folder with a function, a store and reports, in which things are planted."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder, self.patch, self.store = folder, patch, Store(folder / ".xbackend" / "runs")
+        patch.chdir(folder)
+        patch.setattr(report, "render", lambda found, baseline=None: {"report.md": b"a report"})
+        patch.setattr(machines, "ready", lambda names, say: {})
+        patch.setattr(comparing, "ready", lambda names, say: {})
+        patch.setattr(functions, "ready", lambda names, say: {})
+        (folder / "mine.py").write_text(
+            "import numpy\ndef inputs(): return [numpy.ones(2)]\ndef twice(x): return x + x\n"
+        )
+
+    def runs(self, *measured: Results) -> None:
+        for one in measured:
+            finished(self.store, one)
+
+    def measures(self, found: Results | Exception) -> None:
+        """What `compare` will measure."""
+
+        def compare(*_: Any, **__: Any) -> Results:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        self.patch.setattr(comparing.session, "compare", compare)
+
+    def opens(self, module: Any, name: str) -> None:
+        """No backend works."""
+
+        def fails(*_: Any, **__: Any) -> None:
+            raise BackendUnavailable("it is broken")
+
+        self.patch.setattr(module, name, fails)
+
+    def reported(self, data: bytes | None = None) -> None:
+        report.write(results(), self.folder / "reports" / "one")
+        if data is not None:
+            (self.folder / "reports" / "one" / "results.json").write_bytes(data)
+
+    def looks(self, state: str) -> None:
+        self.patch.setattr(machines, "_diagnose", lambda name: [state, "", ""])
+
+
+def slower(factor: float = 2.0, **fields: Any) -> Results:
+    return results(row(medians=[factor * m for m in STEADY]), **fields)
+
+
+ELSEWHERE = msgspec.structs.replace(MACHINE, fingerprint="elsewhere")
+SETTINGS = {"threads": 2, "seed": 0, "warnings": [], "stopped": ""}
+Plant = Callable[[Here], object]
+CASES: list[tuple[int, Sequence[str], Plant]] = [
+    (0, ["compare"], lambda here: here.measures(results(settings=SETTINGS))),
+    (1, ["compare"], lambda here: here.measures(results(row(medians=[], status="failed"), settings=SETTINGS))),
+    (
+        1,
+        ["compare", "--backends", "numpy"],
+        lambda here: here.measures(results(row(status="missing"), settings=SETTINGS)),
+    ),
+    (2, ["compare", "nothing"], lambda here: None),
+    (12, ["compare"], lambda here: here.measures(StoreError("no room"))),
+    (0, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: None),
+    (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(functions, "RemoteBackend")),
+    (2, ["run", "mine.py:nothing"], lambda here: None),
+    (0, ["draw", "matpow"], lambda here: None),
+    (2, ["draw", "nothing"], lambda here: None),
+    (0, ["devices", "--backends", "numpy"], lambda here: None),
+    (1, ["devices", "--backends", "numpy"], lambda here: here.opens(xb, "open")),
+    (2, ["devices", "--backends", "nothing"], lambda here: None),
+    (0, ["doctor"], lambda here: here.looks("available")),
+    (1, ["doctor"], lambda here: here.looks("broken")),
+    (2, ["doctor", "--tests"], lambda here: None),
+    (0, ["env", "list"], lambda here: None),
+    (2, ["env", "sync", "nothing"], lambda here: None),
+    (0, ["report"], lambda here: here.reported()),
+    (2, ["report"], lambda here: None),
+    (12, ["report"], lambda here: here.reported(b"{")),
+    (0, ["history"], lambda here: (here.runs(results()), (here.folder / "reports").mkdir())),
+    (1, ["history"], lambda here: (here.runs(results()), (here.store.folder / "20990101-000000").mkdir())),
+    (2, ["history"], lambda here: None),
+    (12, ["history"], lambda here: (here.folder / ".xbackend").write_text("")),
+    (0, ["runs"], lambda here: here.runs(results())),
+    (2, ["runs", "--size", "3"], lambda here: None),
+    (12, ["runs", "latest"], lambda here: None),
+    (0, ["gate", "latest~1", "latest"], lambda here: here.runs(slower(1.0), slower(1.0))),
+    (2, ["gate", "latest", "latest"], lambda here: here.runs(results())),
+    (10, ["gate", "latest~1", "latest"], lambda here: here.runs(slower(1.0), slower(2.0))),
+    (11, ["gate", "latest~1", "latest"], lambda here: (here.runs(results()), cut_off(here.store))),
+    (12, ["gate", "latest~1", "latest"], lambda here: here.runs(results())),
+    (13, ["gate", "latest~1", "latest"], lambda here: here.runs(results(row("a")), results(row("b")))),
+    (14, ["gate", "latest~1", "latest"], lambda here: here.runs(results(), results(machine=ELSEWHERE))),
+    (2, ["bench"], lambda here: None),
+]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
+    return Here(tmp_path, monkeypatch)
+
+
+def code_of(arguments: Sequence[str]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as ended:
+        assert isinstance(ended.code, int)
+        return ended.code
+
+
+@pytest.mark.parametrize(
+    ("code", "arguments", "plant"), CASES, ids=lambda part: str(part) if type(part) is int else None
+)
+def test_a_command_ends_with(code: int, arguments: Sequence[str], plant: Plant, here: Here) -> None:
+    plant(here)
+    assert code_of(arguments) == code
+
+
+def test_every_code_of_every_command_is_documented_and_tested() -> None:
+    commands = next(a for a in parser()._actions if a.dest == "command").choices
+    tested: dict[str, set[int]] = {name: {OF_ALL} for name in commands or ()}
+    for code, arguments, _ in CASES:
+        tested[arguments[0]].add(code)
+    assert documented() == tested
+    explained = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCUMENT, re.MULTILINE)}
+    assert explained == {*map(int, Outcome), cli.DONE, cli.INCOMPLETE, cli.WRONG, cli.STORE, OF_ALL}
+    assert explained == set().union(*tested.values())
+
+
+@pytest.mark.parametrize("command", documented())
+def test_interrupted_a_command_ends_with_130(command: str, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(options: object) -> int:
+        raise KeyboardInterrupt
+
+    arguments = next(arguments for _, arguments, _ in CASES if arguments[0] == command)
+    module, _, name = parser().parse_known_args(arguments)[0].handler.partition(":")
+    here.patch.setattr(f"xbackend.cli.{module}.{name}", interrupt)
+    assert main(arguments) == OF_ALL
+    assert capsys.readouterr().err == f"xbackend {command}: interrupted\n"
+
+
+@pytest.mark.parametrize("code", [0, 1, 5, 10, 14])
+def test_bench_ends_as_pytest_does(code: int, here: Here) -> None:
+    (here.folder / "bench").mkdir()
+    (here.folder / "bench" / "conftest.py").write_text("")
+    here.patch.setattr(comparing.subprocess, "call", lambda command: code)
+    assert main(["bench", "--benchmark-compare"]) == code
+
+
+def test_install_ends_with_what_it_could_do(here: Here) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise EnvironmentFailed("no network")
+
+    here.patch.setattr(installing, "missing_of", lambda name: ())
+    here.patch.setattr(environments, "sync", lambda *_, **__: None)
+    assert main(["doctor", "--install", "--backends", "numpy"]) == 0
+    here.patch.setattr(environments, "sync", fails)
+    assert main(["doctor", "--install", "--backends", "numpy"]) == 1
+    assert main(["env", "sync", "numpy"]) == 2

@@ -1,0 +1,130 @@
+"""What users of NumPy, Theano and TensorFlow type by habit: an error that says what to write here, or it works."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import xbackend as xb
+from xbackend import environments
+from xbackend.errors import BackendUnavailable, SharedVariableError, TraceError
+
+X = np.array([1.0, -2.0, 3.0])
+W = xb.shared(X, name="w")
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+def assigned(x: Any) -> Any:
+    x[0] = 1.0
+    return x
+
+
+def endless(x: Any) -> Any:
+    return endless(x)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: x.sum(), "has no .sum: write xb.sum(...)"),
+        (lambda x: x.reshape((3, 1)), "has no .reshape: write xb.reshape(...)"),
+        (lambda x: x.mean(axis=0), "write xb.mean(...)"),
+        (lambda x: x.astype("float32"), "write xb.astype(...)"),
+        (lambda x: x.dot(x), "write x @ y, or xb.matmul(x, y)"),
+        (lambda x: x.flatten(), "write xb.reshape(x, (-1,))"),
+        (lambda x: x.copy(), "write x itself: arrays of a program never change"),
+        (lambda x: x.item(), "write return x, and look at what the call returns"),
+        (lambda x: x.numpy(), "return x, and look at"),
+        (lambda x: x.eval(), "return x, and look at"),
+        (lambda x: x.dimshuffle(0, "x"), "xb.permute_dims(x, axes) and xb.expand_dims"),
+        (lambda x: x.transfer("dev1"), 'write xb.to_device(x, "dev1")'),
+        (lambda x: x.frobnicate(), "has no .frobnicate: use the functions of xbackend, dir(xb) lists them"),
+        (lambda x: W.get_value(), "write backend.get_value(w)"),
+        (lambda x: [W.set_value(y) for y in (x,)], "write xb.update(w, value); outside of a program backend.set_value"),
+        (lambda x: [W.assign(y) for y in (x,)], "write xb.update(w, value)"),
+        (lambda x: [W.assign_add(y) for y in (x,)], "write xb.update(w, w + value)"),
+        (lambda x: np.where(x > 0, x, 0.0), "np.where needs the elements of an array, which a traced one has not"),
+        (lambda x: np.where(x > 0, x, 0.0), "write xb.where(...)"),
+        (lambda x: np.sum(x, axis=0), "which a traced one has not: write xb.sum(...)"),
+        (lambda x: np.concatenate([x, x]), "write xb.concat([x, y])"),
+        (lambda x: np.mean(W), "write xb.mean(...)"),
+        (assigned, "x = xb.where(mask, value, x), or put the parts together with xb.concat or xb.stack"),
+        (endless, "calls itself without end: a traced value has no elements to stop at"),
+        (lambda x: (x for _ in range(2)), "returns generator in place of an array; return arrays, or tuples"),
+        (lambda x: Pair(x, x), "returns Pair in place of an array; return arrays, or tuples, lists and dictionaries"),
+    ],
+)  # fmt: skip
+def test_a_habit_is_answered_with_what_to_write(function: Callable[..., Any], said: str) -> None:
+    with pytest.raises(TraceError) as found:
+        xb.trace(function, X)
+    assert said in str(found.value) and f"{Path(__file__).name}:" in str(found.value)
+
+
+def test_what_is_known_while_tracing_may_be_asked_for() -> None:
+    def function(x: Any) -> Any:
+        assert (np.shape(x), np.ndim(x), np.size(x)) == ((3,), 1, 3)
+        assert not hasattr(x, "sum") and not hasattr(x, "__array_interface__")
+        return np.exp(x)
+
+    assert xb.trace(function, X).outputs
+
+
+def test_theanos_keywords_of_shared_are_named() -> None:
+    with pytest.raises(SharedVariableError, match=r"not target; write device='dev1'"):
+        xb.shared(X, target="dev1")
+    with pytest.raises(SharedVariableError, match=r"takes value, name and device, not borrow"):
+        xb.shared(X, borrow=True)
+
+
+def test_the_byte_order_of_a_file_does_not_matter() -> None:
+    foreign = X.astype(">f8")
+    with xb.open("numpy") as backend:
+        run = backend.compile(lambda x: x + foreign, foreign)
+        assert run(foreign).tolist() == run(X).tolist() == (2 * X).tolist()
+        weights = xb.shared(foreign)
+        backend.set_value(weights, foreign)
+        assert backend.get_value(weights).dtype == np.float64
+
+
+@pytest.mark.parametrize("visible", ["cpu:1", "CPU:1", xb.Device("cpu", 1), ["cpu:1"], (xb.Device("cpu", 1),)])
+def test_one_visible_device_needs_no_list(visible: Any) -> None:
+    with xb.open("numpy", virtual_devices=2, visible=visible) as backend:
+        assert list(map(str, backend.devices)) == ["cpu:1"]
+
+
+def test_several_visible_devices_are_separated_by_commas() -> None:
+    with xb.open("numpy", virtual_devices=3, visible="cpu:0, cpu:2") as backend:
+        assert list(map(str, backend.devices)) == ["cpu:0", "cpu:2"]
+
+
+def test_open_works_in_an_environment_of_ours_and_says_what_does_not() -> None:
+    python = environments.sync("numpy").python
+    code = f"""
+import sys
+sys.path.insert(0, {str(Path(xb.__file__).parent.parent)!r})
+import numpy as np, xbackend as xb
+with xb.open("numpy") as backend:
+    print(backend.compile(lambda x: x + x, np.ones(2))(np.ones(2)))
+for options in ({{"name": "pytensor"}}, {{"name": "numpy", "isolated": True}}):
+    try:
+        xb.open(**options)
+    except xb.errors.{BackendUnavailable.__name__} as error:
+        print(error)
+"""
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second, third = done.stdout.splitlines()
+    assert first == "[2. 2.]"
+    assert "backend 'pytensor' cannot be opened here: pytensor, numba cannot be imported" in second
+    assert "a worker was asked for" in third and "run this with the Python that xbackend was installed in" in third

@@ -1,0 +1,300 @@
+"""The files of the store when the system refuses: the n-th open, write, fsync, rename, for every n, once and for good,
+or the process is killed there. What was acknowledged is there, what is there can be read, and nothing is a mixture.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from store_helpers import process, results, row, snapshot
+
+from xbackend import report
+from xbackend.errors import StoreError
+from xbackend.store import exchange, journal
+from xbackend.store.exchange import write_folder
+from xbackend.store.runs import Run, Store
+
+CALLS = ("open", "write", "fsync", "rename", "replace", "mkdir", "ftruncate", "listdir", "stat", "lstat")
+HOW = ("error", "short", "killed")
+
+
+class Fault:
+    """The n-th call of a function of `os` fails; with "short", of a write, after half of it, and the next one too."""
+
+    def __init__(self, call: str, number: int, how: str) -> None:
+        self.call, self.number, self.how, self.count = call, number, how, 0
+
+    @property
+    def happened(self) -> bool:
+        return self.count >= self.number
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        self.count += 1
+        if self.count == self.number and self.how == "killed":
+            os._exit(9)
+        if self.count == self.number and self.how == "short":
+            descriptor, data = arguments
+            return self.real(descriptor, data[: len(data) // 2])
+        if self.count == self.number or (self.how == "short" and self.count == self.number + 1):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return self.real(*arguments, **named)
+
+    @contextlib.contextmanager
+    def planted(self) -> Iterator[None]:
+        self.real = getattr(os, self.call)
+        setattr(os, self.call, self)
+        try:
+            yield
+        finally:
+            setattr(os, self.call, self.real)
+
+
+def every_fault(call: str, how: str, act: Callable[[int, Fault], None]) -> int:
+    """Act with the fault at the first call, the second and so on, until there are no more; how many there were."""
+    for number in itertools.count(1):
+        fault = Fault(call, number, how)
+        act(number, fault)
+        if not fault.happened:
+            return number - 1
+    raise AssertionError
+
+
+def in_child(act: Callable[[Callable[[str], None]], None]) -> tuple[list[str], bool]:
+    """What a forked process told before it ended, and whether it was killed."""
+    reader, writer = os.pipe()
+    write = os.write
+    child = os.fork()
+    if child == 0:
+        try:
+            act(lambda word: write(writer, f"{word}\n".encode()) and None)
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    with os.fdopen(reader) as file:
+        told = file.read().splitlines()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert status in (0, 9)
+    return told, status == 9
+
+
+MEASURED = results(row(processes=[process(0.01, 0), process(0.02, 1)]), row("other"))
+
+
+def session(folder: Path, tell: Callable[[str], None]) -> None:
+    """A run from its beginning to its end, going on after each error; what was acknowledged is told."""
+
+    def attempt(word: str, action: Callable[[], object]) -> None:
+        with contextlib.suppress(StoreError):
+            action()
+            tell(word)
+
+    run: list[Run] = []
+    attempt("created", lambda: run.append(Store(folder).create(MEASURED)))
+    if not run:
+        return
+    for number in range(3):
+        line = {"task": "a", "round": number, "seconds": 0.5}
+        attempt(f"round {number}", lambda line=line: journal.append(run[0].journal(1), line))
+        one = row(medians=[], processes=[process(0.01, number)])
+        attempt(f"process {number}", lambda one=one: run[0].record(one, label="numpy"))
+    attempt("finished", lambda: run[0].finish(MEASURED))
+    run[0].close()
+
+
+def check_session(folder: Path, told: list[str]) -> None:
+    store = Store(folder)
+    infos = store.runs()
+    assert [info.damaged for info in infos] == [""] * len(infos)
+    assert len(infos) == 1 or ("created" not in told and not infos)
+    if not infos:
+        return
+    found, path = store.load("latest"), folder / infos[0].name
+    assert found.complete or "finished" not in told
+    lines = {"round": path / "journal" / "1.jsonl", "process": path / "journal" / "0.jsonl"}
+    there = {word: journal.read(file) if file.exists() else [] for word, file in lines.items()}
+    orders = [line["measurement"]["processes"][0]["order"] for line in there["process"]]
+    for word, numbers in (("round", [line["round"] for line in there["round"]]), ("process", orders)):
+        acknowledged = [int(one.split()[1]) for one in told if one.startswith(word)]
+        assert numbers == sorted(set(numbers)) and set(acknowledged) <= set(numbers), (word, numbers, acknowledged)
+    if not found.complete:
+        assert [p.order for p in found.measurements[0].processes] == orders
+    else:
+        assert [len(m.processes) for m in found.measurements] == [2, 5]
+
+
+@pytest.mark.parametrize(
+    ("call", "how"), [(call, how) for call in CALLS for how in HOW if how != "short" or call == "write"]
+)
+def test_a_run_through_every_fault(tmp_path: Path, call: str, how: str) -> None:
+    def act(number: int, fault: Fault) -> None:
+        folder = tmp_path / str(number)
+        if how == "killed":
+
+            def child(tell: Callable[[str], None]) -> None:
+                with fault.planted():
+                    session(folder, tell)
+
+            told, killed = in_child(child)
+            fault.count = number if killed else 0
+        else:
+            told = []
+            with fault.planted():
+                session(folder, told.append)
+        check_session(folder, told)
+
+    assert every_fault(call, how, act) >= (1 if call in ("write", "fsync", "open", "rename", "replace") else 0)
+
+
+def test_reading_through_every_fault_is_an_error_or_right(tmp_path: Path) -> None:
+    session(tmp_path / "finished", lambda word: None)
+    cut = tmp_path / "cut off"
+    session(cut, lambda word: None)
+    next(cut.glob("*/results.json")).unlink()
+    for folder, call in itertools.product(
+        (tmp_path / "finished", cut), ("open", "listdir", "stat", "lstat", "scandir")
+    ):
+        whole, before = Store(folder).load("latest"), snapshot(folder)
+
+        def act(number: int, fault: Fault, folder: Path = folder, whole: object = whole) -> None:
+            with fault.planted():
+                with contextlib.suppress(StoreError):
+                    assert Store(folder).load("latest") == whole
+                with contextlib.suppress(StoreError):
+                    Store(folder).runs()
+
+        every_fault(call, "error", act)
+        assert snapshot(folder) == before, "nothing is set aside that is not damaged"
+
+
+def test_a_line_cut_short_is_no_more_when_the_next_one_comes(tmp_path: Path) -> None:
+    path = tmp_path / "1.jsonl"
+    journal.append(path, {"round": 0})
+    whole = path.read_bytes()
+    for torn in (whole[:-1], whole[:5], b"x" * 200_000):
+        path.write_bytes(whole + torn)
+        journal.append(path, {"round": 1})
+        assert [line["round"] for line in journal.read(path)] == [0, 1]
+    path.write_bytes(b"torn")
+    journal.append(path, {"round": 2})
+    assert journal.read(path) == [{"round": 2}]
+
+
+# --- reports ---------------------------------------------------------------------------------------------------------
+
+OLD = {"results.json": b"old", "report.md": b"old (a.svg)", "a.svg": b"old"}
+NEW = {"results.json": b"new" * 100_000, "report.md": b"new (b.svg)", "b.svg": b"new"}
+NOTES = {"notes.txt": b"mine", "sub/more.txt": b"mine"}
+
+
+def ours(folder: Path, name: str) -> bool:
+    return name in OLD
+
+
+def old_folder(folder: Path) -> None:
+    for name, data in {**OLD, **NOTES}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(data)
+
+
+@pytest.mark.parametrize("steps", ["one", "two"])
+@pytest.mark.parametrize("how", HOW)
+def test_a_folder_is_exchanged_whole_or_not_at_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, steps: str
+) -> None:
+    if steps == "two":  # a system that cannot exchange names
+        monkeypatch.setattr(exchange, "_swap", lambda one, other: False)
+    for call in CALLS if how != "short" else ["write"]:
+
+        def act(number: int, fault: Fault, call: str = call) -> None:
+            folder = tmp_path / call / str(number) / "report"
+            old_folder(folder)
+            told: list[str] = []
+
+            def write(tell: Callable[[str], None]) -> None:
+                with fault.planted(), contextlib.suppress(StoreError):
+                    write_folder(folder, NEW, ours)
+                    tell("written")
+
+            if how == "killed":
+                told, killed = in_child(write)
+                fault.count = number if killed else 0
+            else:
+                write(told.append)
+            if how == "killed" and steps == "two" and not folder.exists():
+                return  # between its two renames
+            found = snapshot(folder)
+            assert found in ({**OLD, **NOTES}, {**NEW, **NOTES}), f"{call} {number}"
+            assert not told or found == {**NEW, **NOTES}
+
+        every_fault(call, how, act)
+
+
+def test_of_two_writers_at_once_one_wins_whole(tmp_path: Path) -> None:
+    folder, versions = tmp_path / "report", [{"results.json": b"%d" % i, "report.md": b"%d" % i} for i in range(4)]
+    seen: list[tuple[bytes, ...]] = []
+    writers = [
+        threading.Thread(target=lambda v=v: [write_folder(folder, v, lambda *_: False) for _ in range(50)])
+        for v in versions
+    ]
+    for writer in writers:
+        writer.start()
+    while any(writer.is_alive() for writer in writers):
+        with contextlib.suppress(FileNotFoundError):
+            descriptor = os.open(folder, os.O_RDONLY)  # one folder, whatever has its name meanwhile
+            with contextlib.suppress(FileNotFoundError):  # it was deleted since
+                names = ("results.json", "report.md")
+                files = [os.open(name, os.O_RDONLY, dir_fd=descriptor) for name in names]
+                seen.append(tuple(os.read(file, 9) for file in files))
+                for file in files:
+                    os.close(file)
+            os.close(descriptor)
+    for writer in writers:
+        writer.join()
+    assert seen and all(one == other for one, other in seen)
+    assert snapshot(folder) in versions
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_what_killed_writers_left_is_swept(tmp_path: Path) -> None:
+    for name, age in ((".report.new-0", 3600), (".report.new-1", 0), (".other.new-2", 3600)):
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (time.time() - age,) * 2)
+    write_folder(tmp_path / "report", NEW, ours)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.new-2", ".report.new-1", "report"]
+
+
+def test_a_symbolic_link_to_a_folder_stays_one(tmp_path: Path) -> None:
+    old_folder(tmp_path / "there")
+    (tmp_path / "link").symlink_to("there")
+    write_folder(tmp_path / "link", NEW, ours)
+    assert (tmp_path / "link").is_symlink() and snapshot(tmp_path / "there") == {**NEW, **NOTES}
+
+
+def test_a_report_that_cannot_be_made_leaves_the_one_that_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "render", lambda found, baseline: {"report.md": b"(p-1.svg)", "p-1.svg": b"1"})
+    (tmp_path / "mine.svg").write_bytes(b"mine")
+    report.write(results(name="old"), tmp_path)
+    before = snapshot(tmp_path)
+
+    def fails(found: object, baseline: object) -> dict[str, bytes]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(report, "render", fails)
+    with pytest.raises(ZeroDivisionError):
+        report.write(results(name="new"), tmp_path)
+    assert snapshot(tmp_path) == before
+    monkeypatch.setattr(report, "render", lambda found, baseline: {"report.md": b"(p-2.svg)", "p-2.svg": b"2"})
+    report.write(results(name="new"), tmp_path)
+    assert sorted(snapshot(tmp_path)) == ["mine.svg", "p-2.svg", "report.md", "results.json"]

@@ -1,0 +1,137 @@
+"""A folder of files put in the place of the one that was there, in one step: whoever reads it, and whatever ends the
+writer, there is all of the one or all of the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import glob
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from xbackend.errors import StoreError
+from xbackend.store import holding
+from xbackend.store.files import sync_folder, write_new
+
+_NEW = ".new-"
+_FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
+_CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # an old kernel, or a file system that does not know how
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
+
+
+def write_folder(folder: Path, files: Mapping[str, bytes], ours: Callable[[Path, str], bool]) -> None:
+    """Write files into a folder, made if need be, in the place of those that were written there before.
+
+    Args:
+        folder: the folder; a symbolic link stays one.
+        files: content by name.
+        ours: whether the entry of that name in the folder that is there is left out. All others come along.
+
+    Raises `StoreError` where that is not possible; then nothing has changed.
+    """
+    target = Path(os.path.realpath(folder))
+    made = target.with_name(f".{target.name}{_NEW}{secrets.token_hex(4)}")
+    held = None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _sweep(target)
+        made.mkdir()
+        held = holding.hold(made)
+        if target.is_dir():
+            _bring(target, made, [name for name in os.listdir(target) if _replaced(target, name, files, ours)])
+        for name, data in files.items():
+            write_new(made / name, data)
+        sync_folder(made)
+        _put(made, target)
+        sync_folder(target.parent)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(made, ignore_errors=True)  # what was there before, or what did not become it
+        if held is not None:
+            os.close(held)
+
+
+def _replaced(target: Path, name: str, files: Mapping[str, bytes], ours: Callable[[Path, str], bool]) -> bool:
+    """Whether what has that name goes. A folder in the place of a file is somebody's. Raises `IsADirectoryError`."""
+    if name in files and (target / name).is_dir():
+        raise IsADirectoryError(errno.EISDIR, f"{name} is a folder")
+    return name in files or ours(target, name)
+
+
+def _bring(source: Path, made: Path, left: list[str]) -> None:
+    """The other files of a folder, without copying what they hold, and its permissions."""
+    shutil.copytree(
+        source, made, symlinks=True, dirs_exist_ok=True, copy_function=_link,
+        ignore=lambda at, _: left if Path(at) == source else [],
+    )  # fmt: skip
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target, follow_symlinks=False)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target, follow_symlinks=False)
+
+
+def _put(made: Path, target: Path) -> None:
+    """Give a folder its name; what had it, if anything, has the other one's then. Raises `OSError`."""
+    while True:
+        try:
+            made.rename(target)  # where nothing is, or an empty folder
+            return
+        except OSError:
+            if not target.is_dir():
+                raise
+        try:
+            _exchange(made, target)
+            return
+        except FileNotFoundError:
+            if target.is_dir():
+                raise
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Exchange the names of two folders, in one step where the system can. Raises `OSError`."""
+    if _swap(one, other):
+        return
+    # In two steps: a writer that ends in between leaves none of the two under the name, and never a mixture.
+    aside = one.with_name(f"{one.name}-old")
+    other.rename(aside)
+    try:
+        one.rename(other)
+    except OSError:
+        aside.rename(other)
+        raise
+    aside.rename(one)
+
+
+def _swap(one: Path, other: Path) -> bool:
+    """Exchange two names in one step; whether the system can. Raises `OSError`."""
+    system = {"linux": "renameat2", "darwin": "renamex_np"}.get(sys.platform, "")
+    function = getattr(ctypes.CDLL(None, use_errno=True), system, None) if system else None
+    if function is None:
+        return False
+    here = (_HERE,) if sys.platform == "linux" else ()
+    arguments = [part for path in (one, other) for part in (*here, os.fsencode(path))]
+    if function(*arguments, _EXCHANGE) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _CANNOT:
+        return False
+    raise OSError(number, os.strerror(number), str(other))
+
+
+def _sweep(target: Path) -> None:
+    """Delete what killed writers of this folder left."""
+    for left in target.parent.glob(f".{glob.escape(target.name)}{_NEW}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _FORGOTTEN and not holding.held(left):
+                shutil.rmtree(left)
