@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from xbackend.measure import statistics
 from xbackend.measure.replay import MARK
 
 pytestmark = MARK
@@ -16,7 +17,7 @@ def candidate(backend: str, devices: int, size: int, dtype: str, recorded: Any) 
     return recorded.candidates[backend, devices, size, dtype]
 
 
-def test_matpow(candidate: Any, replay: Any, benchmark: Any) -> None:
+def test_matpow(candidate: Any, recorded: Any, replay: Any, benchmark: Any) -> None:
     """The benchmark is the rounds of all its processes, seconds per execution."""
     parameters = candidate.task.parameters
     benchmark.group = f"matpow size={parameters['size']} {parameters['dtype']}"
@@ -28,9 +29,10 @@ def test_matpow(candidate: Any, replay: Any, benchmark: Any) -> None:
     extra = {
         "processes": [process.median for process in row.processes],
         "order": [process.order for process in row.processes],
-        "gflops": row.rate / 1e9,
+        "gflops": row.operations / statistics.time_of([process.median for process in row.processes]) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
+        "floor": statistics.noise_floor(recorded.results.pairs, row).factor,
         "versions": row.description.get("versions", {}),
         "threads": row.description.get("threads", {}),
         "warnings": row.warnings,

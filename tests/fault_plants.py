@@ -57,7 +57,8 @@ def _count(folder: str, size: str) -> int:
 
 
 def _time(backend: Any, executable: Any, inputs: Any, job: dict[str, Any]) -> Any:
-    size = f"{job['parameters']['size']}{'+' if job['label'].endswith('again') else ''}"
+    _, again, count = job["label"].partition(" | again")
+    size = f"{job['parameters']['size']}{'+' if again else ''}{count.strip()}"
     number = _count(os.environ["XBACKEND_FAULT_FOLDER"], size)
     wanted = [entry.split(":") for entry in os.environ["XBACKEND_FAULT"].split(",")]
     _faults[:] = [fault for at, fault, when in wanted if (at, when) == (size, str(number))]

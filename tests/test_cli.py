@@ -105,6 +105,28 @@ def test_run_compares_a_users_function(folder: Path) -> None:
     assert "reference" in done.stdout
     assert "agrees" in done.stdout
     assert "float32[2, 2]" in done.stdout
+    # No winner of one process each, and what agrees is said.
+    assert "results agree where they differ by a relative 1.0e-04 at most; another one with --tolerance" in done.stdout
+    assert "which is faster, xbackend compare says" in done.stdout and "us (" in done.stdout
+
+
+def test_the_tolerance_of_run_grows_with_the_program() -> None:
+    import argparse
+
+    import numpy as np
+
+    import xbackend as xb
+    from xbackend.cli.functions import _tolerance
+
+    def chain(x: xb.Array, n: int) -> xb.Array:
+        for _ in range(n):
+            x = x @ x
+        return x
+
+    asked = argparse.Namespace(tolerance=None)
+    few, many = (_tolerance(asked, xb.trace(chain, np.zeros((64, 64), np.float32), n=n)) for n in (2, 400))
+    assert few == 1e-4 and many > 4 * few
+    assert _tolerance(argparse.Namespace(tolerance=0.5), xb.trace(chain, np.zeros((2, 2)), n=1)) == 0.5
 
 
 def test_run_takes_inputs_and_settings_from_the_command_line(folder: Path) -> None:

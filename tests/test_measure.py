@@ -99,9 +99,10 @@ def test_progress_names_what_begins() -> None:
     done = measured(here(), on_progress=lines.append)
     assert all(any(c.label in line for line in lines) for c in done.candidates)
     begun = [line for line in lines if line.startswith("[")]
-    assert [line.partition("]")[0] for line in begun] == ["[1/3", "[2/3", "[3/3"]
+    assert [line.partition("]")[0] for line in begun] == [f"[{n}/5" for n in range(1, 6)]
     assert {line.partition("] ")[2].partition(":")[0] for line in begun} == {
         "numpy with 1 device", "numpy with 2 devices", "numpy with 1 device, again",
+        "numpy with 1 device, again 2", "numpy with 1 device, again 3",
     }  # fmt: skip
 
 
@@ -168,7 +169,7 @@ def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch:
     def opener(name: str, **options: Any) -> Worker:
         nonlocal opened
         opened += 1
-        return here(Wrong if opened > 2 else NumPyBackend)(name, **options)
+        return here(Wrong if opened > 4 else NumPyBackend)(name, **options)
 
     done = measured(opener, processes=2)
     assert {c.status for c in done.candidates} == {"wrong"}

@@ -78,7 +78,8 @@ def test_one(backend, replay, rounds):
     replay(rounds, 7, {"backend": backend})
 
 def test_two(replay, rounds, request):
-    replay(rounds)
+    processes = request.config.getoption("--processes")
+    replay(rounds, 1, eval(f"dict(processes=[{processes}], floor=1.01)") if processes else {})
     if request.config.getoption("--break"):
         exec(request.config.getoption("--break"))
 """
@@ -88,6 +89,7 @@ def pytest_addoption(parser):
     parser.addoption("--break", default="")
     parser.addoption("--times", default="0.1, 0.1 + 0.2, 1e-9")
     parser.addoption("--fingerprint", default="")
+    parser.addoption("--processes", default="")
 def pytest_benchmark_update_machine_info(config, machine_info):
     if config.getoption("--fingerprint"):
         machine_info["xbackend"] = {"fingerprint": config.getoption("--fingerprint")}
@@ -157,6 +159,19 @@ def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -
     status, output, _ = run_bench(tmp_path, *gate, "--times=0.106, 0.3, 1e-9")
     assert status == Outcome.REGRESSION and "Performance has regressed" in output, output
     assert "Traceback" not in output and "3 passed" in output
+
+
+def test_the_gate_of_benchmarks_is_the_gate_between_runs(tmp_path: Path) -> None:
+    """With the medians of processes a benchmark has the one verdict, whatever the median of its rounds."""
+    gate = ("-k", "two", "--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
+    run_bench(tmp_path, "--benchmark-save=a", "--processes=1.0, 1.01, 0.99")
+    for processes, times, outcome, words in (
+        ("1.2, 1.21, 1.19", "0.1", Outcome.REGRESSION, "slower:5%"),
+        ("1.0, 1.01, 0.99", "0.9", Outcome.PASSED, ""),
+        ("1.0, 1.4, 0.7", "0.1", Outcome.NO_VERDICT, "could have been found, slower:5% is asked for"),
+    ):
+        status, output, _ = run_bench(tmp_path, *gate, f"--processes={processes}", f"--times={times}")
+        assert status == outcome and words in output and "Traceback" not in output, output
 
 
 def test_a_gate_on_anything_but_medians_is_refused(tmp_path: Path) -> None:

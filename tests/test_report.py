@@ -22,7 +22,7 @@ from report_helpers import check_document, check_svg, markdown_of, measured, of,
 
 from xbackend import report
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import blocks, contents, markdown, summary, text
+from xbackend.report import blocks, contents, markdown, published, summary, text
 from xbackend.report.candidates import groups, label
 from xbackend.store.results import Pair, Parity, Results, load
 
@@ -216,11 +216,11 @@ def test_the_noise_floor_holds_verdicts_back() -> None:
     assert report.summary_table(of(*close))[1][1][6] == "faster"
     pair = Pair(workload="matpow", parameters={}, backend="numpy", devices=1, first=[1.0] * 3, second=[1.03] * 3)
     noisy = of(*close, pairs=[pair])
-    assert report.summary_table(noisy)[1][1][6] == "no difference shown"
+    assert report.summary_table(noisy)[1][1][6] == "no difference shown (3.0 % would be)"
     source = markdown_of(noisy)
-    assert "noise floor 3.0 %, the most by which a candidate differed from itself (1 A/A pair)" in source
+    assert "noise floor 3.0 %, by which a candidate differs from itself (known from 6 processes to lie within" in source
     assert "No winner is shown: the fastest are not told apart." in source
-    assert ["matpow", "numpy", "1", "0.971 (0.971 to 0.971)", "3 and 3"] in [
+    assert ["matpow", "numpy", "1", "1.03 (1.03 to 1.03)", "3 and 3"] in [
         [r[0].strip(), *r[1:]] for r in rows_of(source)
     ]
 
@@ -253,7 +253,7 @@ def test_an_unknown_baseline_names_those_there_are(results: Results) -> None:
 
 def test_a_baseline_without_a_time_gives_no_ratios(results: Results) -> None:
     source = markdown_of(results, "aesara")
-    assert "Baseline: none: aesara, the baseline asked for, has no median here, so there are no ratios." in source
+    assert "Baseline: none: aesara, the baseline asked for, has no time here, so there are no ratios." in source
     assert {row[5] for row in report.summary_table(results, "aesara")[1]} == {NONE}
 
 
@@ -321,7 +321,7 @@ def test_the_summary_says_on_what(document: str) -> None:
         "A Processor (R) @ 2.50GHz, 2 cores, 8.00 GiB of memory, no accelerator; Linux x86\\_64, 2 threads each",
         "pytensor 3.0.7 and 2.38.3; xbackend 0.1.0",
         "2026-11-21 00:00 UTC, run 20261121-000000",
-        "95 % intervals over 3 fresh processes of each candidate; noise floors 0.11 to 0.19 %",
+        "95 % intervals over 3 fresh processes of each candidate; noise floors 0.82 % to 0.89 %",
         "6 of 20 candidates, aesara on 1 device (missing), aesara-jax on 1 device (failed) and tensorflow-eager on",
     ):
         assert words.replace("x86\\_64", "x86_64") in top
@@ -454,3 +454,42 @@ def test_a_wrong_baseline_changes_nothing(results: Results, tmp_path: Path) -> N
     with pytest.raises(UsageError):
         report.write(results, tmp_path / "report", "torch")
     assert list(tmp_path.iterdir()) == []
+
+
+# What stood in a report and was not so.
+
+
+def test_the_processes_of_an_a_a_pair_finished() -> None:
+    one, again = measured("numpy", [1.0]), measured("numpy", [1.0])
+    (twin,) = (change(p, order=1) for p in again.processes)
+    pair = Pair(
+        workload="matpow", parameters={"size": 8}, backend="numpy", devices=1, first=[1.0], second=[1.0],
+        processes=[twin],
+    )  # fmt: skip
+    order = ["m | numpy | 1 device", "m | numpy | 1 device | again", "m | b | 1 device"]
+    rows = {r[0]: r for r in rows_of(markdown_of(of(one, pairs=[pair], order=order))) if len(r) == 9}
+    assert rows["1"][5] == "1.000 s" and rows["2"][5] == "did not finish"
+    old = of(one, pairs=[change(pair, processes=[])], order=order, version=3)
+    assert {r[0]: r[5] for r in rows_of(markdown_of(old)) if len(r) == 9}["1"] == "half of an A/A pair"
+
+
+def test_no_two_backends_are_drawn_alike() -> None:
+    from xbackend.backends import registry
+    from xbackend.report import plots
+
+    count = len(registry.names())
+    styles = {tuple(plots._line_style(i, 0)[key] for key in ("color", "marker")) for i in range(2 * count)}
+    assert len(styles) == 2 * count
+
+
+def test_what_proves_the_rules_of_timing_is_shown() -> None:
+    row = measured("a", [1.0, 1.1])
+    checks = [{"second_wait": 0.001, "twice": 2.01}, {"second_wait": 0.02, "twice": 1.9}]
+    kept = [change(p, checks=c, compiled=["xla"]) for p, c in zip(row.processes, checks, strict=True)]
+    source = markdown_of(of(change(row, processes=kept)))
+    assert ["a", "1", "2.0 %", "1.90 times as long", "xla"] in rows_of(source)
+    assert "Checks of the timing" not in markdown_of(of(row))
+
+
+def test_beside_a_workload_stands_what_is_like_it() -> None:
+    assert not [p for p in published.PUBLISHED["matpow"] if "ResNet" in p.source]

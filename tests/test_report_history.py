@@ -92,7 +92,7 @@ def test_a_change_is_judged_against_the_run_before() -> None:
     rows = rows_of(markdown_of(run(1, steady(1.0)), run(2, steady(1.0)), run(3, steady(1.2))))
     by_run = {row[2]: row for row in rows if row[0] == "b" and len(row) == 7}
     assert by_run["r1"][4:] == [NONE, NONE, NONE]
-    assert by_run["r2"][4].startswith("1.00 (") and by_run["r2"][5] == "ambiguous"
+    assert by_run["r2"][4].startswith("1.00 (") and by_run["r2"][5].startswith("ambiguous (")
     assert by_run["r3"][4].startswith("1.20 (") and by_run["r3"][5] == "slower"
     (newest,) = (row for row in rows if row[0] == "matpow: size=8")
     assert newest[2:5] == ["b", "1", "r3"] and newest[-2] == "slower"
@@ -104,7 +104,7 @@ def test_the_noise_floor_of_either_run_holds_a_verdict_back() -> None:
         both = [run(i + 1, steady(s), pairs=[pair] * (i == noisy)) for i, s in enumerate((1.0, 1.2))]
         (found,) = history.series(both)
         last = found.lines[0].points[-1].change
-        assert last is not None and last.verdict is Verdict.NO_DIFFERENCE
+        assert last is not None and last.verdict is Verdict.NO_DIFFERENCE and last.floor == pytest.approx(1.3)
         assert history.changes([found]) == []
 
 
@@ -148,7 +148,7 @@ def test_an_incomplete_run_is_named_and_no_later_run_is_judged_by_it() -> None:
     source = markdown_of(*runs)
     assert "> **Incomplete.** 1 run did not finish: r2." in source
     rows = {row[2]: row for row in rows_of(source) if row[0] == "b" and len(row) == 7}
-    assert rows["r2"][5:] == ["too few processes", "incomplete run"]
+    assert rows["r2"][5:] == ["too few processes", "incomplete run; how sessions differ is not known"]
     assert rows["r3"][4].startswith("1.20 (") and rows["r3"][5] == "slower"
 
 

@@ -15,9 +15,10 @@ from report_helpers import check_svg, markdown_of, measured, of, rows_of
 from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure import profiles, scaling
+from xbackend.measure.statistics import Verdict
 from xbackend.report import ledger, render, timelines
 from xbackend.report.candidates import groups
-from xbackend.store.results import Measurement, Process, Profile
+from xbackend.store.results import Measurement, Pair, Process, Profile
 
 change: Callable[..., Any] = msgspec.structs.replace
 CPUS = [Device("cpu", i) for i in range(4)]
@@ -151,7 +152,7 @@ def test_the_ledger_of_two_devices() -> None:
     (s,) = scaling.scalings(of(*pair([2.0, 2.2, 2.1], [1.0, 1.1, 1.2], profile(1.0, (0, 0.8), (0.2, 0.9), 0.1), 1.0)))
     means = math.prod([2.0, 2.2, 2.1]) ** (1 / 3), math.prod([1.0, 1.1, 1.2]) ** (1 / 3)
     assert s.speedup == pytest.approx(means[0] / means[1]) and s.efficiency == pytest.approx(s.speedup / 2)
-    assert (s.seconds_of_one, s.seconds_of_many) == (2.1, 1.1)
+    assert (s.seconds_of_one, s.seconds_of_many) == pytest.approx(means)
     assert s.interval is not None and 1.5 < s.interval[0] < s.speedup < s.interval[1] < 2.4
     assert s.simulated and s.cores_of_one == 1.0 and s.shares is not None
     assert s.shares.idle == pytest.approx({"cpu:0": 0.2, "cpu:1": 0.3})
@@ -161,9 +162,9 @@ def test_the_ledger_of_two_devices() -> None:
 def test_two_processes_give_no_interval() -> None:
     (s,) = scaling.scalings(of(*pair([2.0, 2.0], [1.0, 1.0], None)))
     assert s.interval is None and s.processes == 2 and s.shares is None
-    assert ledger.outcome(s) == "unknown"
+    assert s.ratio.verdict is Verdict.UNKNOWN
     assert ledger.verdict(s, 2).startswith(
-        "Whether two devices are faster is not shown (2.00 times as fast, but with only 2 processes there is no"
+        "Whether two devices are faster is not known (2.00 times as fast, but with only 2 processes there is no"
     )
 
 
@@ -208,9 +209,15 @@ HIDDEN = profile(2.0, (0, 2.0), (0, 2.0), 1.5)
 SLOWED = profile(5.0, (0, 5.0), (0, 5.0))
 SAID = [
     (2.0, 1.05, AT_ONCE, 1.0, "1.90 times as fast as one: both are busy 95 % of the time, both at once 95 %."),
-    (2.0, 1.98, SHARED, 1.96, "no faster than one (1.01 times as fast): one device already uses both cores (2.0 busy)"),
+    (
+        2.0,
+        1.98,
+        SHARED,
+        1.96,
+        "o difference from one is shown for two devices (1.01 times as fast; 2.0 % would be): one device already",
+    ),
     (1.0, 2.0, MOVING, 1.0, "slower than one (0.500 times as fast): 60 % of the time is transfers."),
-    (2.0, 2.0, IN_TURN, 1.0, "as fast): the devices work one after the other (at once 0 % of the time)."),
+    (2.0, 2.0, IN_TURN, 1.0, "2.0 % would be): the devices work one after the other (at once 0 % of the time)."),
     (2.0, 1.5, WAITING, 1.0, "cpu:0 is busy 100 % and cpu:1 is busy 40 % of the time, both at once 40 %."),
     (2.0, 1.5, WAITING, 1.0, "What is lost: cpu:1 is idle 60 % of the time."),
     (2.0, 2.0, ALWAYS, 1.0, "the profile does not say why, both are busy 100 % of the time, both at once 100 %."),
@@ -221,7 +228,7 @@ SAID = [
         2.0,
         None,
         2.0,
-        "no faster than one (1.00 times as fast): one device already uses both cores (2.0 busy), which",
+        "for two devices (1.00 times as fast; 2.0 % would be): one device already uses both cores (2.0 busy), which",
     ),
     (2.0, 1.0, None, 1.0, "2.00 times as fast as one: there is no profile that would say why (the results hold no"),
 ]
@@ -231,15 +238,18 @@ SAID = [
 def test_the_verdict_says_what_the_numbers_say(
     one: float, two: float, found: Profile | None, own: float, words: str
 ) -> None:
-    (s,) = scaling.scalings(of(*pair([one], [two], found, own)))
+    noise = math.log(1.02) / math.sqrt(4 / 5 * 2 / 3)  # halves of these six processes differ by 2 %
+    halves = [[math.exp(noise * x) for x in part] for part in ([-1, 0, 1], [1, 0, -1])]
+    same = Pair(workload="matpow", parameters={"size": 8}, backend="b", devices=1, first=halves[0], second=halves[1])
+    (s,) = scaling.scalings(of(*pair([one], [two], found, own), pairs=[same]))
     assert words in ledger.verdict(s, 2)
 
 
 def test_an_interval_that_holds_one_calls_nothing() -> None:
     (s,) = scaling.scalings(of(*pair([1.0, 2.0, 3.0], [1.0, 1.4, 3.0], profile(1.0, (0, 1), (0, 1)))))
-    assert ledger.outcome(s) == "unclear"
+    assert s.ratio.verdict is Verdict.AMBIGUOUS
     assert ledger.verdict(s, 2).startswith(
-        "Whether two devices are faster is not clear (1.13 times as fast, interval 0."
+        "Whether two devices are faster is ambiguous (1.13 times as fast, interval 0."
     )
 
 
@@ -305,7 +315,7 @@ def test_the_line_finds_where_it_crosses(b: float, crossing: float, falling: boo
         ({128: 2.0, 256: 1.5, 512: 1.1, 1024: 0.8}, "up to about 630"),
         ({128: 1.5, 256: 1.6, 512: 1.7}, "at every size measured (128 to 512)"),
         ({128: 0.2, 256: 0.5, 512: 0.9}, "at no size measured (128 to 512)"),
-        ({128: 1.02, 256: 0.98, 512: 1.01}, "at no size measured (128 to 512)"),
+        ({128: 1.0, 256: 0.98, 512: 1.0}, "at no size measured (128 to 512)"),
         ({128: 1.4, 256: 0.7, 512: 1.3}, "at 128 and 512, with no clear limit: the speed-ups do not follow the line"),
     ],
 )
@@ -335,10 +345,11 @@ def test_two_sizes_are_too_few_and_the_report_says_what_to_type() -> None:
 def test_the_section_has_the_numbers_and_the_verdict() -> None:
     found = of(*pair([2.0], [1.05], profile(1.05, (0, 1.0), (0, 1.0)), 1.0))
     source = markdown_of(found)
-    (row,) = (r for r in rows_of(source) if len(r) == 12 and r[0] == "b")
+    (row,) = (r for r in rows_of(source) if len(r) == 13 and r[0] == "b")
     assert row[4:] == [
         "1.90",
         "1.90 to 1.90 (3)",
+        "faster",
         "95 %",
         "0 %, alone 0 %",
         "cpu:0 5 %, cpu:1 5 %",
@@ -354,8 +365,19 @@ def test_a_timeline_shows_when_each_device_worked() -> None:
     data = render(found)["timeline-01-matpow.svg"]
     check_svg(data)
     words = data.decode()
-    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b on 2 devices", "time (s)"))
+    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b on 2 devices, 95 % at once", "time (s)"))
     assert render(found)["timeline-01-matpow.svg"] == data
+
+
+def test_the_timeline_drawn_is_the_typical_one_and_says_its_own_share() -> None:
+    """The first process worked 42 % at once, the two others one device after the other, which the ledger says."""
+    one, many = pair([2.0], [1.0], IN_TURN)
+    odd = profile(1.0, (0, 0.71), (0.29, 1.0))
+    many = change(many, processes=[change(many.processes[0], profile=odd), *many.processes[1:]])
+    (group,) = groups(of(one, many), None)
+    (line,) = timelines.timelines(group, 2)
+    (s,) = scaling.scalings(of(one, many))
+    assert line.at_once == ledger.percent(s.shares.together if s.shares else 1.0) == "0 %"
 
 
 def test_a_timeline_says_what_it_leaves_out() -> None:

@@ -123,14 +123,14 @@ def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
     assert 5 <= done.blocks <= 30
     assert done.width <= 0.02
     assert done.stopped == f"every time is known to 2% after {done.blocks} processes each"
-    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [done.blocks] * 3
+    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [done.blocks] * 5
     before = [c.medians[:-1] for c in done.candidates]
     assert max(map(statistics.half_width, before)) > 0.02
 
 
 def test_the_time_given_ends_a_session_after_a_whole_block() -> None:
     done = measured(Here(), ("numpy", "pytensor"), Extent(5, seconds=1e-9))
-    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [1, 1, 1]
+    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [1] * 5
     assert "was used up after 1 process each" in done.stopped
     assert any("too few for a verdict: give more --minutes" in warning for warning in done.warnings)
 
@@ -146,12 +146,14 @@ def test_a_session_in_which_nothing_works_ends() -> None:
 def test_every_session_measures_one_candidate_against_itself_in_processes_of_its_own() -> None:
     opener = Here()
     done = measured(opener, ("tensorflow", "numpy"), 3)
-    (pair,) = done.pairs
-    assert (pair.backend, pair.devices, len(pair.first), len(pair.second)) == ("numpy", 1, 3, 3)
-    assert pair.first == done.candidates[1].medians and not set(pair.first) & set(pair.second)
-    assert sorted(opener.opened) == ["numpy"] * 6 + ["tensorflow"] * 3
+    pair, other = done.pairs
+    for each in (pair, other):
+        assert (each.backend, each.devices, len(each.first), len(each.second)) == ("numpy", 1, 3, 3)
+    assert pair.first == done.candidates[1].medians
+    assert len({*pair.first, *pair.second, *other.first, *other.second}) == 12
+    assert sorted(opener.opened) == ["numpy"] * 12 + ["tensorflow"] * 3
     labels = {candidate.label for candidate in [*done.candidates, *done.twins]}
-    assert [set(done.order[i : i + 3]) for i in (0, 3, 6)] == [labels] * 3  # one in each block
+    assert [set(done.order[i : i + 5]) for i in (0, 5, 10)] == [labels] * 3  # one in each block
 
 
 def test_the_twin_has_no_place_of_its_own_in_a_block() -> None:
@@ -159,7 +161,7 @@ def test_the_twin_has_no_place_of_its_own_in_a_block() -> None:
     for seed in range(8):
         done = measured(Here(numpy=lambda _: answer()), ("numpy",), 1, seed=seed)
         places.add(done.order.index(done.twins[0].label))
-    assert places == {0, 1}
+    assert len(places) > 1
 
 
 @pytest.mark.parametrize(
@@ -176,7 +178,7 @@ def test_the_baseline_is_measured_twice_or_what_works(
 ) -> None:
     planned = {name: BackendUnavailable("not here") for name in missing}
     done = measured(Here(**planned), ("tensorflow", "aesara", "numpy"), 4, baseline=baseline)
-    (pair,) = done.pairs
+    pair, _ = done.pairs
     assert pair.backend == chosen
     assert len(pair.first) == 4 and len(pair.second) >= 2  # it takes a block to see that one is missing
 
@@ -271,7 +273,7 @@ def one_core() -> Iterator[int]:
 
 def test_the_cores_of_a_real_worker_are_read_back(one_core: int) -> None:
     done = measured(open_worker, ("numpy",), 1)
-    assert [p.affinity for c in [*done.candidates, *done.twins] for p in c.processes] == [[one_core]] * 2
+    assert [p.affinity for c in [*done.candidates, *done.twins] for p in c.processes] == [[one_core]] * 4
     assert not any("may use the cores" in warning for warning in done.candidates[0].warnings)
 
 
@@ -417,7 +419,7 @@ def test_errors_are_also_given_in_units_in_the_last_place() -> None:
 
 
 def test_the_largest_error_over_the_processes_is_kept() -> None:
-    ulps = iter([3.0, 9.0, 1.0, 2.0, 2.0, 2.0])
+    ulps = iter([3.0, 9.0, 1.0, *[2.0] * 9])
     done = measured(Here(numpy=lambda _: answer(ulps=next(ulps))), ("numpy",), 3)
     both = [c.parity.ulps for c in [*done.candidates, *done.twins] if c.parity is not None]
     assert 9.0 in both
@@ -442,7 +444,7 @@ def test_each_finished_round_is_a_line_of_its_processs_journal(tmp_path: Path) -
         label = next(c for c in found.order if f"size={row.parameters['size']} " in c and "again" not in c)
         mine = [line["seconds"] for line in lines if line["task"] == label]
         assert mine == [seconds for process in row.processes for seconds in process.rounds]
-    assert len(lines) == 2 * sum(len(p.rounds) for row in found.measurements for p in row.processes)
+    assert len(lines) == 4 * sum(len(p.rounds) for row in found.measurements for p in row.processes)
 
 
 class Ended(BaseException):
@@ -450,7 +452,7 @@ class Ended(BaseException):
 
 
 def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_path: Path) -> None:
-    """The end comes in the seventh of nine processes."""
+    """The end comes in the seventh of fifteen processes."""
     count = 0
 
     def ends(_: Any) -> dict[str, Any]:
@@ -467,8 +469,8 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
     found = Store(tmp_path).load("latest")
     assert not found.complete
     whole = sum(len(row.processes) for row in found.measurements)
-    assert whole + len(found.pairs[0].second) == 6
-    assert [len(found.pairs[0].first), len(found.pairs[0].second)] == [2, 2]
+    assert whole + sum(len(pair.processes) for pair in found.pairs) == 6
+    assert len(found.pairs) == 2 and all(pair.first and pair.second for pair in found.pairs)
     assert [row.status for row in found.measurements] == ["ok", "ok"]
 
 

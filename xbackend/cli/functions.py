@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from xbackend.cli.parser import MOST
 from xbackend.cli.users import calling
 from xbackend.devices import DeviceMap, is_device
 from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
+from xbackend.measure.loop import FOREIGN
+from xbackend.measure.machine import load_warnings
 from xbackend.program.dtypes import as_dtype
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
@@ -32,7 +35,7 @@ from xbackend.program.structure import flatten
 from xbackend.workers.remote import RemoteBackend
 
 _SPEC = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
-_TOLERANCE = {"float32": 1e-4, "float64": 1e-10}
+_LEAST = {"float32": 1e-4, "float64": 1e-10}  # a tolerance that needs no derivation: most programs are within it
 
 
 def _load(target: str) -> tuple[Callable[..., Any], Any]:
@@ -214,11 +217,25 @@ def _placement_text(placement: Placement) -> str:
     )
 
 
-def _tolerance(options: argparse.Namespace, leaves: Sequence[np.ndarray]) -> float:
+def _tolerance(options: argparse.Namespace, program: Program) -> float:
+    """The largest relative difference that passes; without ``--tolerance`` as the workloads have it: each op may lose
+    sqrt(size) roundings, twice over for safety, ``size`` being the longest axis.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, section 3.5, with the probabilistic bound.
+    """
     if options.tolerance is not None:
         tolerance: float = options.tolerance
         return tolerance
-    return max((_TOLERANCE.get(leaf.dtype.name, 0.0) for leaf in leaves), default=0.0)
+    floating = [node for node in program.nodes if node.dtype.is_floating]
+    longest = max((n for node in floating for n in node.shape), default=1)
+    names = {program.nodes[i].dtype.value for i in program.outputs}
+    return max(
+        (
+            max(_LEAST[n], 2.0 * len(floating) * max(longest, 1) ** 0.5 * float(np.finfo(n).eps))
+            for n in names & {*_LEAST}
+        ),
+        default=0.0,
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -226,7 +243,8 @@ def run(options: argparse.Namespace) -> int:
     names = chosen(options.backends)
     program, arrays = _traced(options)
     bindings, count = _bindings(program, options)
-    rows, first, well = [], None, True
+    rows, first, well, tolerance = [], None, True, _tolerance(options, program)
+    warnings = load_warnings()
     with progress() as shown:
         failures = ready(names, shown)
         for name in names:
@@ -240,7 +258,7 @@ def run(options: argparse.Namespace) -> int:
                 with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
                     executable = backend.compile(program, devices=_only(bindings, program))
                     leaves, _ = flatten(executable(*arrays), np.asarray)
-                    seconds = backend.call("xbackend.measure.calls:median_call", executable, executable.put(*arrays))
+                    timed = backend.call("xbackend.measure.calls:rounds", executable, executable.put(*arrays))
                     where = _placement_text(executable.placement)
                     if options.drawings is not None:
                         _save(options.drawings / f"{name}.svg", executable.draw("svg"))
@@ -251,16 +269,38 @@ def run(options: argparse.Namespace) -> int:
             if first is None:
                 first = (name, leaves)
             difference = workloads.relative_error(leaves, first[1])
-            agrees = difference <= _tolerance(options, leaves)
+            agrees = difference <= tolerance
             well = well and agrees
             said = "reference" if first[0] == name else f"{'agrees' if agrees else 'DIFFERS'} ({difference:.1e})"
-            rows.append([name, said, f"{seconds * 1e6:.1f} us", where])
+            rows.append([name, said, _times(timed["seconds"]), where])
+            if timed["foreign_cores"] > FOREIGN:
+                warnings.append(
+                    f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
+                )
     if first is not None:
         for number, leaf in enumerate(first[1]):
             say(f"result {number} on {first[0]}: {leaf.dtype}{list(leaf.shape)}")
             say(np.array2string(leaf, threshold=20, edgeitems=3))
-    table(["backend", f"result against {first[0] if first else 'none'}", "median call", "placement"], rows)
+    table(["backend", f"result against {first[0] if first else 'none'}", "median call (all rounds)", "placement"], rows)
+    _conclude(tolerance, warnings, len(rows))
     return DONE if well else INCOMPLETE
+
+
+def _times(seconds: Sequence[float]) -> str:
+    """The median of the rounds of one process, and from which to which they reach."""
+    low, middle, high = (1e6 * s for s in (min(seconds), median(seconds), max(seconds)))
+    return f"{middle:.1f} us ({low:.1f} to {high:.1f})"
+
+
+def _conclude(tolerance: float, warnings: Sequence[str], backends: int) -> None:
+    """What the table means, and what not."""
+    say(f"results agree where they differ by a relative {tolerance:.1e} at most; another one with --tolerance")
+    if backends > 1:
+        say(
+            "times are of one process each, and equal ones may differ by more: which is faster, xbackend compare says"
+        )
+    for warning in warnings:
+        say(f"warning: {warning}")
 
 
 def _save(path: Path, drawing: str) -> None:

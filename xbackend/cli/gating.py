@@ -7,6 +7,7 @@ import argparse
 from xbackend import report as reports
 from xbackend.cli import DONE
 from xbackend.cli.console import say, table
+from xbackend.cli.reporting import readable
 from xbackend.errors import UsageError
 from xbackend.measure import gate as gates
 from xbackend.measure.gate import Limit, Row
@@ -58,10 +59,13 @@ def gate(options: argparse.Namespace) -> int:
     base, head = store.load(options.base), store.load(options.head)
     if base.run and base.run == head.run:
         raise UsageError(f"BASE and HEAD are both the run {base.run}: a run is not judged by itself")
-    found = gates.judge(base, head, limits, running)
+    runs, damaged = readable(store)
+    found = gates.judge(base, head, limits, running, runs)
     if found.rows:
-        headers = ["measurement", "BASE", "HEAD", "ratio", "interval", "verdict", "gate"]
+        headers = ["measurement", "BASE", "HEAD", "ratio (interval)", "verdict", "could be found", "gate"]
         table(headers, [_judged(row) for row in found.rows])
+    for name, reason in damaged:
+        say(f"left out of what is known of sessions: run {text.plain(name)} is damaged: {text.plain(reason)}")
     for note in [*(f"{row.label}: {row.reason}" for row in found.rows if row.reason), *found.notes]:
         say(text.plain(note))
     say(f"gate {', '.join(map(str, limits))}: {_words(found.outcome)}: {text.plain(found.reason)}")
@@ -69,12 +73,10 @@ def gate(options: argparse.Namespace) -> int:
 
 
 def _judged(row: Row) -> list[str]:
-    between = verdict = text.NOTHING
+    compared = [text.NOTHING] * 3
     if row.ratio is not None:
-        between = f"{text.number(row.ratio.low)} to {text.number(row.ratio.high)}"
-        verdict = str(row.ratio.verdict)
-    times = (text.time(row.base), text.time(row.head), text.number(row.medians))
-    return [text.plain(row.label), *times, between, verdict, _words(row.outcome)]
+        compared = [text.ratio(row.ratio), str(row.ratio.verdict), text.percent(row.ratio.smallest)]
+    return [text.plain(row.label), text.time(row.base), text.time(row.head), *compared, _words(row.outcome)]
 
 
 def _words(outcome: gates.Outcome) -> str:

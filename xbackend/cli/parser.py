@@ -386,7 +386,9 @@ def parser() -> argparse.ArgumentParser:
     _python(command)
     command.add_argument("--virtual-devices", type=_count, help="CPU devices to make (default: as needed)")
     command.add_argument(
-        "--tolerance", type=_tolerance, help="largest relative difference that passes (default: by dtype)"
+        "--tolerance",
+        type=_tolerance,
+        help="largest relative difference that passes (default: by dtype, ops and longest axis)",
     )
     command.add_argument("--drawings", type=_folder, metavar="FOLDER", help="save what each backend executed, as SVG")
     return result

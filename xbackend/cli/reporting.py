@@ -68,7 +68,7 @@ def history(options: argparse.Namespace) -> int:
     """Write the history of the runs in the store; in part done where one of them cannot be read."""
     from xbackend.report.history import change_table, series
 
-    runs, damaged = _runs(Store(options.store))
+    runs, damaged = readable(Store(options.store))
     if not runs and not damaged:
         raise UsageError(f"there is no run in {options.store}; xbackend compare makes one")
     found = reports.render_history(runs, options.workload, damaged)
@@ -85,7 +85,7 @@ def history(options: argparse.Namespace) -> int:
     return INCOMPLETE if damaged else DONE
 
 
-def _runs(store: Store) -> tuple[list[Results], list[tuple[str, str]]]:
+def readable(store: Store) -> tuple[list[Results], list[tuple[str, str]]]:
     """The runs of the store that can be read, the oldest first, and the others with the reason. Changes nothing."""
     found: list[Results] = []
     damaged: list[tuple[str, str]] = []

@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+import msgspec
+
 from xbackend import workloads
 from xbackend.backends.base import Backend
 from xbackend.devices import DeviceMap
 from xbackend.errors import DeviceUnavailable
 from xbackend.measure import matrix
+from xbackend.measure.profiles import typical
 from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker
 from xbackend.program.program import Program
@@ -54,19 +57,23 @@ def task(workload: str, **parameters: Any) -> Task:
 class Group:
     """What shares a process: all tasks of a backend, in one environment, with so many devices.
 
-    ``again`` marks the second half of the A/A pair: the same once more, in processes of its own.
+    ``again`` counts the halves of A/A pairs: the same once more, in processes of its own.
     """
 
     backend: str
     devices: int
     environment: str = ""
-    again: bool = False
+    again: int = 0
 
     @property
     def label(self) -> str:
         """As in ``pytensor (pytensor==2.38.3) with 2 devices, again``."""
         name = matrix.label(self.backend, self.environment)
-        return f"{name} with {counted(self.devices, 'device')}{', again' if self.again else ''}"
+        return f"{name} with {counted(self.devices, 'device')}{_again(', again', self.again)}"
+
+
+def _again(words: str, count: int) -> str:
+    return "" if count == 0 else words if count == 1 else f"{words} {count}"
 
 
 @dataclass(eq=False)
@@ -74,14 +81,14 @@ class Candidate:
     """A task on a backend with so many devices, and what was found out about it so far.
 
     ``environment`` is another version of its framework than the locked one, such as ``pytensor==2.38.3``; ``again``
-    marks the second half of an A/A pair.
+    is above 0 for what is measured once more, as a half of an A/A pair.
     """
 
     task: Task
     backend: str
     devices: int
     environment: str = ""
-    again: bool = False
+    again: int = 0
     status: str = "ok"
     reason: str = ""
     bindings: dict[str, str] = field(default_factory=dict)
@@ -99,7 +106,7 @@ class Candidate:
     @property
     def label(self) -> str:
         name = matrix.label(self.backend, self.environment)
-        return f"{self.task.label} | {name} | {counted(self.devices, 'device')}{' | again' if self.again else ''}"
+        return f"{self.task.label} | {name} | {counted(self.devices, 'device')}{_again(' | again', self.again)}"
 
     def is_called(self, name: str | None) -> bool:
         """Whether this is the name of its backend, of its environment, or of both as in its label."""
@@ -110,9 +117,9 @@ class Candidate:
         """The median round of each process, in seconds."""
         return [process.median for process in self.processes]
 
-    def twin(self) -> Candidate:
+    def twin(self, again: int = 1) -> Candidate:
         """The same once more, for processes of its own."""
-        return Candidate(self.task, self.backend, self.devices, self.environment, again=True)
+        return Candidate(self.task, self.backend, self.devices, self.environment, again=again)
 
     def fail(self, status: str, reason: str) -> None:
         """The candidate is out; a result that is wrong takes its seconds along."""
@@ -159,7 +166,7 @@ class Candidate:
             operations=operations.total,
             operations_by_op=dict(operations.by_op),
             parity=self.parity,
-            processes=list(self.processes if processes is None else processes),
+            processes=_drawn(self.processes if processes is None else processes),
             placement=self.placement,
             description=self.description,
             warnings=list(dict.fromkeys([*self.warnings, *outlier_warnings(self.processes)])),
@@ -186,6 +193,12 @@ def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
         first=candidate.medians,
         second=twin.medians,
         environment=candidate.environment,
+        processes=[
+            msgspec.structs.replace(process, profile=None)
+            for half in (candidate, twin)
+            if half.again
+            for process in half.processes
+        ],
     )
 
 
@@ -203,17 +216,28 @@ def process(found: Mapping[str, Any], candidate: Candidate, worker: Worker, begu
         phases=phases,
         foreign_cores=found["foreign_cores"],
         own_cores=found["own_cores"],
-        profile=_profile(found["profile"], first=not candidate.processes),
+        profile=_profile(found["profile"]),
         affinity=found["affinity"],
+        checks=found["checks"],
+        compiled=found["compiled"],
         **begun,
     )
 
 
-def _profile(found: dict[str, Any] | None, first: bool) -> Profile | None:
-    """A profile as results hold it; the spans of one process are enough for a picture."""
-    if found is None:
-        return None
-    return Profile(**{**found, "spans": [tuple(span) for span in found["spans"]] if first else []})
+def _profile(found: dict[str, Any] | None) -> Profile | None:
+    """A profile as results hold it."""
+    return None if found is None else Profile(**{**found, "spans": [tuple(span) for span in found["spans"]]})
+
+
+def _drawn(processes: Sequence[Process]) -> list[Process]:
+    """The processes, with the spans of one profile, the most typical: enough for a picture."""
+    kept = typical([p.profile for p in processes if p.profile is not None])
+    return [
+        p
+        if p.profile is None or p.profile is kept
+        else msgspec.structs.replace(p, profile=msgspec.structs.replace(p.profile, spans=[]))
+        for p in processes
+    ]
 
 
 def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:

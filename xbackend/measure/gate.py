@@ -1,9 +1,9 @@
 """The gate: whether a run is slower, or faster, than another one by more than a limit.
 
-A measurement fails where the ratio of the medians over its processes exceeds the limit and the verdict over those
-medians (`statistics.ratio`, with the larger of the two runs' noise floors for it) is that it is slower, or faster. The
-median alone would fail on noise; an interval that has to lie beyond the limit altogether would miss half of what is
-just over it. So a ratio over the limit whose interval holds 1 passes, and is named as ambiguous.
+A measurement fails where its ratio exceeds the limit and the verdict over its processes (`statistics.ratio`, with the
+larger of the two runs' noise floors, and how earlier sessions differed) is that it is slower, or faster. It passes only
+where a change of the limit would have been shown: where the interval or the noise floor is wider than that, there is no
+verdict.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from statistics import median
 
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, statistics
-from xbackend.measure.statistics import Ratio, Verdict
+from xbackend.measure.between_runs import floor_of, times_before
+from xbackend.measure.statistics import Floor, Ratio, Verdict
 from xbackend.measure.wording import counted, unfinished
 from xbackend.store.recovery import Key, key
 from xbackend.store.results import Measurement, Results
@@ -30,7 +30,7 @@ class Outcome(IntEnum):
     INCOMPLETE = 11  # something that the baseline has was not measured, or a run is not complete
     STORE = 12  # a run cannot be read: damaged, missing, of a newer version
     NOTHING = 13  # no measurement is in both
-    NO_VERDICT = 14  # different machines, threads or inputs, or too few processes
+    NO_VERDICT = 14  # different machines, threads or inputs, too few processes, or too much noise to find the limit
     PASSED = 0
 
 
@@ -52,10 +52,13 @@ class Limit:
             raise UsageError(f"{text!r} is no limit: write slower:5% or faster:5%")
         return cls(Verdict(found[1]), float(found[2]))
 
+    @property
+    def factor(self) -> float:
+        return 1 + self.percent / 100
+
     def exceeded(self, ratio: float) -> bool:
         """Whether a ratio of times is beyond it."""
-        factor = 1 + self.percent / 100
-        return ratio > factor if self.verdict is Verdict.SLOWER else ratio < 1 / factor
+        return ratio > self.factor if self.verdict is Verdict.SLOWER else ratio < 1 / self.factor
 
     def __str__(self) -> str:
         return f"{self.verdict}:{self.percent:g}%"
@@ -63,14 +66,13 @@ class Limit:
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement of the baseline: seconds, the ratio of the medians, and what the gate says."""
+    """One measurement of the baseline: seconds, their ratio, and what the gate says."""
 
     label: str
     outcome: Outcome
     reason: str = ""
     base: float | None = None
     head: float | None = None
-    medians: float | None = None
     ratio: Ratio | None = None
 
 
@@ -84,12 +86,19 @@ class Judgement:
     notes: list[str] = field(default_factory=list)
 
 
-def judge(base: Results, head: Results, limits: Sequence[Limit], running: Collection[str] = ()) -> Judgement:
+def judge(
+    base: Results,
+    head: Results,
+    limits: Sequence[Limit],
+    running: Collection[str] = (),
+    runs: Sequence[Results] = (),
+) -> Judgement:
     """Judge a run by another one, the baseline.
 
     Measurements are the same by workload, parameters, backend, environment and devices. What the baseline did not
     measure, and what only ``head`` has, is a note. ``running`` names those of ``"BASE"`` and ``"HEAD"`` that are being
-    measured: a run that is neither that nor complete was cut off.
+    measured: a run that is neither that nor complete was cut off. ``runs`` are those of the store: the ones before
+    ``head`` show how much sessions differ.
 
     Raises:
         StoreError: a run has a measurement twice.
@@ -110,8 +119,9 @@ def judge(base: Results, head: Results, limits: Sequence[Limit], running: Collec
         return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
     rows = []
     for at, row in wanted.items():
-        floor = max(statistics.noise_floor(run.pairs, row) for run in (base, head))
-        rows.append(_row(row, ours.get(at), limits, floor))
+        floor, earlier = floor_of(base, head, row), times_before(head, row, runs)
+        rows.append(_row(row, ours.get(at), limits, floor, earlier))
+    notes += _unknown_sessions(rows)
     outcome, reason = _overall(rows, partial)
     return Judgement(outcome, reason, rows, notes)
 
@@ -149,30 +159,49 @@ def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
     return found
 
 
-def _row(base: Measurement, head: Measurement | None, limits: Sequence[Limit], floor: float) -> Row:
+def _row(
+    base: Measurement, head: Measurement | None, limits: Sequence[Limit], floor: Floor, earlier: Sequence[float]
+) -> Row:
     if head is None or not _timed(head):
         reason = "not in HEAD" if head is None else f"{head.status}: {head.reason}"
-        return Row(label(base), Outcome.INCOMPLETE, reason, base.median)
+        return Row(label(base), Outcome.INCOMPLETE, reason, statistics.time_of([p.median for p in base.processes]))
+    theirs, ours = ([p.median for p in row.processes] for row in (base, head))
+    times = statistics.time_of(theirs), statistics.time_of(ours)
     if base.parity and head.parity and base.parity.inputs != head.parity.inputs:
-        return Row(label(base), Outcome.NO_VERDICT, "other inputs: give both the same --seed", base.median, head.median)
-    ours, theirs = [p.median for p in head.processes], [p.median for p in base.processes]
-    ratio = statistics.ratio(ours, theirs, floor=floor)
-    medians = median(ours) / median(theirs)
-    outcome, reason = _decision(medians, ratio, limits)
-    return Row(label(base), outcome, reason, base.median, head.median, medians, ratio)
+        return Row(label(base), Outcome.NO_VERDICT, "other inputs: give both the same --seed", *times)
+    ratio = statistics.ratio(ours, theirs, floor=floor.factor, earlier=earlier)
+    outcome, reason = decision(ratio, limits)
+    return Row(label(base), outcome, reason, *times, ratio)
 
 
-def _decision(medians: float, ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
+def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
+    """What a ratio of HEAD to BASE means under limits, and why where it is not simply within them."""
     if ratio.verdict is Verdict.UNKNOWN:
         processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
         return Outcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
-    beyond = [limit for limit in limits if limit.exceeded(medians)]
-    broken = [limit for limit in beyond if limit.verdict is ratio.verdict]
+    broken = [limit for limit in limits if limit.exceeded(ratio.value) and limit.verdict is ratio.verdict]
     if broken:
         return Outcome.REGRESSION, ", ".join(map(str, broken))
-    if beyond:
-        return Outcome.PASSED, f"{ratio.verdict}, though beyond the limit: measure more processes (--thorough)"
+    missed = [limit for limit in limits if not ratio.smallest <= limit.factor]
+    if missed:
+        least = 100 * (ratio.smallest - 1)
+        return Outcome.NO_VERDICT, (
+            f"no change below {least:.3g} % could have been found, {', '.join(map(str, missed))} is asked for: measure "
+            "both with more processes (--thorough) on a quieter machine, or both in one session, or allow more (--fail)"
+        )
     return Outcome.PASSED, ""
+
+
+def _unknown_sessions(rows: Sequence[Row]) -> list[str]:
+    """That a change may be one of the session, where the store does not show how much sessions differ."""
+    count = sum(row.ratio is not None and not row.ratio.sessions for row in rows)
+    if not count:
+        return []
+    return [
+        f"warning: how much sessions differ is not known for {count} of {counted(len(rows), 'measurement')}: it takes "
+        f"{statistics.FEWEST_SESSIONS} complete runs before HEAD, on this machine with the same versions; a change may "
+        "be one of the session"
+    ]
 
 
 def _overall(rows: Sequence[Row], partial: Sequence[str]) -> tuple[Outcome, str]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from statistics import median_low
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from xbackend.backends.placement import Span
 from xbackend.errors import TimingError, XBackendError
@@ -20,6 +21,29 @@ TAKEN = 3  # profiles, of which the one of median length counts
 KEPT = 500  # spans that are stored: more cannot be told apart in a picture
 
 Stretch = tuple[float, float]
+
+
+class _Shares(Protocol):
+    """What `typical` asks of a profile."""
+
+    @property
+    def wall(self) -> float: ...
+
+    @property
+    def together(self) -> float: ...
+
+
+P = TypeVar("P", bound=_Shares)
+
+
+def typical(found: Sequence[P]) -> P | None:
+    """The profile in which devices computed at once for the part of the time nearest to the median; the first of
+    several, `None` of none."""
+    usable = [profile for profile in found if 0 < profile.wall < math.inf and 0 <= profile.together < math.inf]
+    if not usable:
+        return None
+    middle = median_low([profile.together / profile.wall for profile in usable])
+    return min(usable, key=lambda profile: abs(profile.together / profile.wall - middle))
 
 
 def take(executable: Executable, values: Sequence[Value], seconds: float) -> dict[str, Any]:

@@ -22,11 +22,12 @@ import pytest
 from pytest_benchmark.logger import Logger
 from pytest_benchmark.session import PerformanceRegression
 from pytest_benchmark.storage.file import FileStorage
-from pytest_benchmark.utils import get_machine_id
+from pytest_benchmark.utils import PercentageRegressionCheck, get_machine_id
 
 from xbackend.errors import StoreError
-from xbackend.measure import saved
-from xbackend.measure.gate import Outcome
+from xbackend.measure import saved, statistics
+from xbackend.measure.gate import Limit, Outcome, decision
+from xbackend.measure.statistics import Verdict
 
 Replay = Callable[..., None]
 
@@ -90,6 +91,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+_UNSURE: pytest.StashKey[list[tuple[str, str]]] = pytest.StashKey()
 _COMPLETE: pytest.StashKey[bool] = pytest.StashKey()
 _REGRESSED: pytest.StashKey[bool] = pytest.StashKey()
 
@@ -162,6 +164,8 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> Generator[
     if session.exitstatus == pytest.ExitCode.OK:
         if session.config.stash.get(_REGRESSED, False):
             session.exitstatus = Outcome.REGRESSION
+        elif session.config.stash.get(_UNSURE, []):
+            session.exitstatus = Outcome.NO_VERDICT
         elif _nothing_matched(session.config):
             session.exitstatus = Outcome.NOTHING
     return result
@@ -176,11 +180,14 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 @pytest.hookimpl(wrapper=True)
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Generator[None, Any, Any]:
     """pytest-benchmark ends in a traceback where something regressed, and says nothing where nothing matched."""
+    config.stash[_UNSURE] = _judge(config)
     try:
         result = yield
     except PerformanceRegression:  # what regressed has been printed
         config.stash[_REGRESSED] = True
         result = None
+    for name, reason in config.stash[_UNSURE]:
+        terminalreporter.write_line(f"no verdict: {name}: {reason}", red=True)
     if _nothing_matched(config):
         terminalreporter.write_line(
             "ERROR: no benchmark of this run is in the saved run that it was compared with; run the same options in "
@@ -188,6 +195,40 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
             red=True,
         )
     return result
+
+
+def _judge(config: pytest.Config) -> list[tuple[str, str]]:
+    """Put the gate's decisions in the place of pytest-benchmark's, which knows no noise; those that cannot be made.
+
+    What holds no medians of processes is left to pytest-benchmark.
+    """
+    session: Any = getattr(config, "_benchmarksession", None)
+    if session is None or not session.compare_fail or not session.compared_mapping:
+        return []
+    regressed: list[tuple[str, str]] = []
+    unsure: list[tuple[str, str]] = []
+    for benchmark in session.benchmarks:
+        for mapping in session.compared_mapping.values():
+            saved_one = mapping.get(benchmark.fullname)
+            for check in session.compare_fail if saved_one else ():
+                outcome, reason = _decided(benchmark, saved_one, check)
+                if outcome is Outcome.REGRESSION:
+                    regressed.append((benchmark.name, reason))
+                elif outcome is Outcome.NO_VERDICT:
+                    unsure.append((benchmark.name, reason))
+    session.performance_regressions[:] = regressed
+    return unsure
+
+
+def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Outcome, str]:
+    """What the gate says of a benchmark and its saved one."""
+    ours, theirs = benchmark.extra_info, other.get("extra_info", {})
+    if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes") and theirs.get("processes")):
+        failed = check.fails(benchmark, other["stats"])
+        return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
+    floor = max(float(one.get("floor", 1.0)) for one in (ours, theirs))
+    found = statistics.ratio(ours["processes"], theirs["processes"], floor=floor)
+    return decision(found, [Limit(Verdict.SLOWER, float(check.threshold))])
 
 
 def _nothing_matched(config: pytest.Config) -> bool:

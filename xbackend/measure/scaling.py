@@ -13,7 +13,7 @@ from typing import Any
 
 from xbackend.devices import Device
 from xbackend.errors import DeviceSpellingError
-from xbackend.measure.statistics import ratio
+from xbackend.measure.statistics import Ratio, Verdict, noise_floor, ratio, time_of
 from xbackend.store.results import Measurement, Profile, Results, key_of
 
 ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
@@ -39,8 +39,7 @@ class Shares:
 class Scaling:
     """A workload with the same parameters on one device of a backend and on ``devices``.
 
-    ``speedup`` is the time on one device over that on several and ``interval`` its 95 % interval over the processes, as
-    `statistics.ratio` has them; `None` where one side has fewer processes than that needs. ``simulated``: the devices
+    ``ratio`` is the time on several over that on one, with its verdict on several; ``simulated``: the devices
     are CPU devices of one process and share its cores. ``cores_of_one`` is how many cores one device alone keeps busy,
     ``foreign_cores`` how many other processes did, on the busier side. ``shares`` are those on several devices; where
     there are none, ``unprofiled`` says why.
@@ -50,9 +49,7 @@ class Scaling:
     many: Measurement
     seconds_of_one: float
     seconds_of_many: float
-    speedup: float
-    interval: tuple[float, float] | None
-    processes: int
+    ratio: Ratio
     simulated: bool
     cores_of_one: float | None
     foreign_cores: float | None
@@ -62,6 +59,26 @@ class Scaling:
     @property
     def devices(self) -> int:
         return self.many.devices
+
+    @property
+    def speedup(self) -> float:
+        """The time on one device over that on several."""
+        return 1 / self.ratio.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """That of the speed-up; `None` where one side has too few processes for one."""
+        return (1 / self.ratio.high, 1 / self.ratio.low) if math.isfinite(self.ratio.low) else None
+
+    @property
+    def processes(self) -> int:
+        """Of the side that had fewer."""
+        return min(self.ratio.processes)
+
+    @property
+    def faster(self) -> bool:
+        """Whether several devices are shown to be faster than one."""
+        return self.ratio.verdict is Verdict.FASTER
 
     @property
     def efficiency(self) -> float:
@@ -78,7 +95,8 @@ def scalings(results: Results) -> list[Scaling]:
         if one is not None and many.devices > 1 and many.status == "ok":
             pair = _medians(one), _medians(many)
             if all(pair):
-                found.append(_scaling(one, many, *pair))
+                compared = ratio(pair[1], pair[0], floor=noise_floor(results.pairs, many).factor)
+                found.append(_scaling(one, many, compared))
     return found
 
 
@@ -92,18 +110,15 @@ def _medians(m: Measurement) -> list[float]:
     return found if all(1e-12 < seconds < 1e12 for seconds in found) else []
 
 
-def _scaling(one: Measurement, many: Measurement, ones: list[float], manys: list[float]) -> Scaling:
-    found = ratio(ones, manys)
+def _scaling(one: Measurement, many: Measurement, compared: Ratio) -> Scaling:
     foreign = [_median(p.foreign_cores for p in m.processes) for m in (one, many)]
     profiles = [p.profile for p in many.processes if p.profile is not None and _usable(p.profile)]
     return Scaling(
         one=one,
         many=many,
-        seconds_of_one=median(ones),
-        seconds_of_many=median(manys),
-        speedup=found.value,
-        interval=(found.low, found.high) if math.isfinite(found.low) else None,
-        processes=min(found.processes),
+        seconds_of_one=time_of(_medians(one)),
+        seconds_of_many=time_of(_medians(many)),
+        ratio=compared,
         simulated=simulated(many.bindings.values()),
         cores_of_one=_median(p.own_cores for p in one.processes),
         foreign_cores=max((cores for cores in foreign if cores is not None), default=None),

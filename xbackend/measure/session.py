@@ -130,8 +130,8 @@ def _warnings(results: Results) -> list[str]:
     drift = statistics.drift(results)
     found = [drift.warning] if drift is not None and drift.warning else []
     for pair in results.pairs:
-        same = statistics.ratio(pair.second, pair.first, level=0.99)
-        if same.verdict in (statistics.Verdict.FASTER, statistics.Verdict.SLOWER):
+        same = statistics.differs_from_itself(pair)
+        if same is not None:
             found.append(
                 f"{pair.workload} on {pair.backend} differs from itself by {abs(same.value - 1):.1%}, more than its "
                 "processes spread: something else changed during the session; look for what it was and measure again"

@@ -1,15 +1,22 @@
 """Which is faster, by how much and how sure: computed from the medians of fresh processes, and of nothing smaller.
 
-    floor = noise_floor(run.pairs, candidate)
+    floor = noise_floor(run.pairs, candidate).factor
     ratio([p.median for p in candidate.processes], [p.median for p in baseline.processes], floor=floor)
+
+`ratio` alone says whether two candidates differ; all that shows a verdict has it from there.
 
 Seconds are compared on the logarithmic scale, so that a ratio and its inverse are judged alike. The interval is the t
 interval with the bootstrap standard error (SciPy's `bootstrap`), corrected by sqrt(n / (n - 1)) because a sample drawn
 from n values with replacement varies less than a fresh one, and with Welch's degrees of freedom for two sides: Tim C.
 Hesterberg, *What Teachers Should Know about the Bootstrap* (arXiv:1411.5279), which shows why percentile and BCa
-intervals are too narrow for few values. With the spread measured between processes (4.9 %), percentile and BCa
-intervals of nominally 95 % hold the truth in 80 % of cases at 3 processes a side, 86 % at 5, 91 % at 10; Hesterberg's
-expanded percentiles in 90, 94 and 94 %; these in 97, 95.5 and 95 %. ``tests/test_statistics.py`` simulates it.
+intervals are too narrow for few values. With
+the spread measured between processes (4.9 %), percentile and BCa intervals of nominally 95 % hold the truth in 80 % of
+cases at 3 processes a side, 86 % at 5, 91 % at 10; Hesterberg's expanded percentiles in 90, 94 and 94 %; these in 97,
+95.5 and 95 %.
+
+A time is the geometric mean of the processes' medians, and not their median: with processes that come in two kinds, an
+interval of the median calls 11 % of identical pairs different at 5 processes a side, and with any it finds fewer true
+differences (of 10 %: 60 and not 73 % of them). ``tests/test_statistics.py`` simulates it.
 """
 
 from __future__ import annotations
@@ -27,6 +34,9 @@ from xbackend.errors import ArgumentError
 if TYPE_CHECKING:
     from xbackend.store.results import Measurement, Pair, Results
 
+LEVEL = 0.95  # of every interval that is shown
+LEVEL_OF_SAME = 0.99  # at which the halves of an A/A pair are called different: every session has some
+FEWEST_SESSIONS = 5  # earlier runs: with fewer, nothing is known of how sessions differ
 FEWEST = 3  # processes a side: with two, nothing is known of how they spread
 RESAMPLES = 9999  # the error of a standard error is then 0.7 % of it
 SHORTEST, LONGEST = 1e-12, 1e12  # seconds that can be of this world; others are of a damaged file
@@ -50,6 +60,8 @@ class Ratio:
 
     ``value`` is the ratio of the geometric means, ``low`` and ``high`` its interval at ``level``, ``floor`` the factor
     within which nothing is called a difference, ``processes`` how many the candidate and the baseline had.
+    ``sessions`` is from how many earlier sessions it is known how sessions differ: 0 where it is not, or where both
+    sides are of one session.
     Below `FEWEST` processes a side ``low`` and ``high`` are nan and the verdict ``UNKNOWN``; ``value`` is nan too with
     seconds that cannot be divided.
     """
@@ -61,13 +73,32 @@ class Ratio:
     floor: float
     verdict: Verdict
     processes: tuple[int, int]
+    sessions: int = 0
+
+    @property
+    def smallest(self) -> float:
+        """The smallest ratio above 1 (or its inverse) that would have been called a difference, with this spread; nan
+        without an interval."""
+        if not math.isfinite(self.low):
+            return math.nan
+        return max(self.floor, self.high / self.value)
 
 
-def ratio(medians: Sequence[float], baseline: Sequence[float], *, floor: float = 1.0, level: float = 0.95) -> Ratio:
+def ratio(
+    medians: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    floor: float = 1.0,
+    level: float = LEVEL,
+    earlier: Sequence[float] = (),
+) -> Ratio:
     """The ratio of the time of a candidate to that of a baseline, each given as seconds: one median a process.
 
     The verdict: ``NO_DIFFERENCE`` where the ratio lies within ``[1 / floor, floor]``; else ``AMBIGUOUS`` where its
     interval holds 1; else ``FASTER`` or ``SLOWER``. The same numbers give the same result.
+
+    Where the two sides are of two sessions, ``earlier`` are the candidate's times in earlier ones. Sessions differ by
+    more than the processes of one; with `FEWEST_SESSIONS` or more the interval is at least as wide as they show.
 
     Raises:
         ArgumentError: ``floor`` is below 1 or ``level`` is not between 0 and 1.
@@ -82,7 +113,9 @@ def ratio(medians: Sequence[float], baseline: Sequence[float], *, floor: float =
     difference = fmean(ours) - fmean(theirs)
     if min(processes) < FEWEST:
         return Ratio(math.exp(difference), math.nan, math.nan, level, floor, Verdict.UNKNOWN, processes)
-    margin = _margin((ours, theirs), level)
+    sessions = _logarithms(earlier)
+    known = len(sessions) >= FEWEST_SESSIONS
+    margin = max(_margin((ours, theirs), level), _margin_of_sessions(sessions, level) if known else 0.0)
     return Ratio(
         value=math.exp(difference),
         low=_exp(difference - margin),
@@ -91,7 +124,19 @@ def ratio(medians: Sequence[float], baseline: Sequence[float], *, floor: float =
         floor=floor,
         verdict=_verdict(difference, margin, math.log(floor)),
         processes=processes,
+        sessions=len(sessions) if known else 0,
     )
+
+
+def time_of(medians: Sequence[float]) -> float:
+    """The time of a candidate, in seconds: the geometric mean of its processes' medians; nan where it has none.
+
+    A ratio is that of two of these.
+    """
+    logarithms = _logarithms(medians)
+    if not logarithms:
+        return math.nan
+    return medians[0] if min(medians) == max(medians) else math.exp(fmean(logarithms))
 
 
 def _verdict(difference: float, margin: float, floor: float) -> Verdict:
@@ -103,7 +148,7 @@ def _verdict(difference: float, margin: float, floor: float) -> Verdict:
     return Verdict.FASTER if difference < 0 else Verdict.SLOWER
 
 
-def interval(medians: Sequence[float], *, level: float = 0.95) -> tuple[float, float]:
+def interval(medians: Sequence[float], *, level: float = LEVEL) -> tuple[float, float]:
     """The interval of the geometric mean of one candidate's seconds; (nan, nan) below `FEWEST` processes.
 
     It is for error bars. Two of them that overlap or do not are no verdict: that is `ratio`.
@@ -118,27 +163,71 @@ def interval(medians: Sequence[float], *, level: float = 0.95) -> tuple[float, f
     return _exp(middle - margin), _exp(middle + margin)
 
 
-def half_width(medians: Sequence[float], *, level: float = 0.95) -> float:
+def half_width(medians: Sequence[float], *, level: float = LEVEL) -> float:
     """Half the width of `interval` as a part of the time: 0.02 is 2 %. Infinite below `FEWEST` processes."""
     logarithms = _logarithms(medians)
     return math.expm1(min(_margin((logarithms,), level), 700.0)) if len(logarithms) >= FEWEST else math.inf
 
 
-def noise_floor(pairs: Iterable[Pair], like: Measurement | None = None) -> float:
-    """The factor, from 1 up, by which a candidate differed from itself in this run: the largest over its A/A pairs.
+@dataclass(frozen=True)
+class Floor:
+    """The noise floor of comparisons: the ratio, from 1 up, by which a candidate typically differs from itself.
 
-    For a comparison of measurements ``like`` this one, those with its workload and parameters count, as small sizes are
-    noisier than large ones; where there are none of them, all of the run do. It is the ratio that was seen and not the
-    end of its interval: the spread between processes is in the interval of every comparison already, and would count
-    twice. 1.0 without pairs.
+    ``low`` and ``high`` are its interval at `LEVEL`, which says how well it is known, from how many ``processes``.
+    ``observed``: two equal halves were shown to differ, by ``factor``. Without processes it is not known: 1 and nan.
     """
-    factors: dict[bool, list[float]] = {True: [], False: []}
+
+    factor: float = 1.0
+    low: float = math.nan
+    high: float = math.nan
+    processes: int = 0
+    observed: bool = False
+
+
+def noise_floor(pairs: Iterable[Pair], like: Measurement | None = None) -> Floor:
+    """The noise floor of comparisons of measurements ``like`` this one, from the A/A pairs of a run.
+
+    One division of equal processes into halves is a draw: the floor is the root mean square over all divisions, which
+    follows from the spread of all processes of the pairs. Where two halves are shown to differ it is what they differ
+    by, if that is more. Pairs with the workload and parameters of ``like`` count, as small sizes are noisier than large
+    ones; where there are none of them, the largest floor of the run does.
+    """
+    from xbackend.store.results import key_of
+
+    by_key: dict[tuple[str, str], list[Pair]] = {}
     for pair in pairs:
-        first, second = _logarithms(pair.first), _logarithms(pair.second)
-        if first and second:
-            same = like is None or (pair.workload, pair.parameters) == (like.workload, like.parameters)
-            factors[same].append(math.exp(abs(fmean(first) - fmean(second))))
-    return max(factors[True] or factors[False], default=1.0)
+        if _logarithms(pair.first) and _logarithms(pair.second):
+            by_key.setdefault((pair.workload, key_of(pair.parameters)), []).append(pair)
+    own = by_key.get((like.workload, key_of(like.parameters))) if like is not None else None
+    found = [_floor(own)] if own else [_floor(some) for some in by_key.values()]
+    return max(found, key=lambda floor: floor.factor, default=Floor())
+
+
+def _floor(pairs: Sequence[Pair]) -> Floor:
+    """The floor of pairs of one workload with the same parameters, which all have seconds."""
+    from scipy import stats
+
+    samples: dict[tuple[str, str, int], list[float]] = {}
+    for pair in pairs:
+        both = samples.setdefault((pair.backend, pair.environment, pair.devices), [])
+        both += _logarithms([*pair.first, *pair.second])
+    degrees = sum(len(sample) - 1 for sample in samples.values())
+    squares = math.fsum(value**2 for sample in samples.values() for value in _centred(sample))
+    parts = fmean(1 / len(pair.first) + 1 / len(pair.second) for pair in pairs)
+    spread = math.sqrt(squares / degrees * parts)
+    low, high = (spread * math.sqrt(degrees / stats.chi2.ppf(q, degrees)) for q in ((1 + LEVEL) / 2, (1 - LEVEL) / 2))
+    processes = sum(map(len, samples.values()))
+    shown = [same for pair in pairs if (same := differs_from_itself(pair)) is not None]
+    largest = max((abs(math.log(same.value)) for same in shown), default=0.0)
+    if largest > spread:
+        return Floor(_exp(largest), _exp(min(low, largest)), _exp(max(high, largest)), processes, observed=True)
+    return Floor(_exp(spread), _exp(low), _exp(high), processes)
+
+
+def differs_from_itself(pair: Pair) -> Ratio | None:
+    """The ratio of the halves of an A/A pair where they are shown to differ, at `LEVEL_OF_SAME`; `None` where not."""
+    same = ratio(pair.second, pair.first, level=LEVEL_OF_SAME)
+    return same if same.verdict in (Verdict.FASTER, Verdict.SLOWER) else None
 
 
 def check_level(level: float) -> None:
@@ -167,6 +256,15 @@ def _margin(samples: Sequence[Sequence[float]], level: float) -> float:
     # Welch and Satterthwaite; n - 1 for one sample.
     degrees = total**2 / sum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))
     return float(stats.t.ppf((1 + level) / 2, degrees)) * math.sqrt(total)
+
+
+def _margin_of_sessions(logarithms: Sequence[float], level: float) -> float:
+    """Half the width of the interval of the difference of two sessions, of which earlier ones had these times."""
+    from scipy import stats
+
+    degrees = len(logarithms) - 1
+    spread = math.sqrt(math.fsum(value**2 for value in _centred(logarithms)) / degrees)
+    return float(stats.t.ppf((1 + level) / 2, degrees)) * spread * math.sqrt(2)
 
 
 @lru_cache(maxsize=4096)  # a baseline is asked for once for each candidate

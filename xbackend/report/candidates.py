@@ -10,14 +10,15 @@ from statistics import median
 from typing import Any, Protocol
 
 from xbackend.errors import UsageError
-from xbackend.measure.statistics import Ratio, Verdict, noise_floor, ratio
+from xbackend.measure.statistics import LEVEL as _LEVEL
+from xbackend.measure.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
 from xbackend.measure.wording import counted
 from xbackend.report.text import as_float, join, pairs, plain, value
 from xbackend.store.results import Measurement, Process, Results, key_of
 
 # The baseline where the reader names none: the oracle's backend, if it was measured.
 DEFAULT_BASELINE = "numpy"
-LEVEL = "95 % interval"  # what `statistics` takes where nothing else is said
+LEVEL = f"{100 * _LEVEL:.0f} % interval"
 
 PHASES = (
     "process_start",
@@ -58,24 +59,22 @@ class Candidate:
         """The median of each process; none for a measurement that is not ok, which gives no evidence."""
         return tuple(p.median for p in self.processes) if self.measurement.status == "ok" else ()
 
-    @property
-    def median(self) -> float | None:
-        """The median of the processes' medians; `None` without one."""
-        return median(self.medians) if self.medians else None
+    @cached_property
+    def time(self) -> float | None:
+        """The geometric mean of the processes' medians, which ratios are of; `None` without one."""
+        return time_of(self.medians) if self.medians else None
 
     @property
     def usable(self) -> bool:
-        """Whether the median can be compared: there is one, finite and above zero."""
-        middle = self.median
-        return middle is not None and math.isfinite(middle) and middle > 0
+        """Whether the time can be compared: there is one, finite and above zero."""
+        return self.time is not None and math.isfinite(self.time) and self.time > 0
 
     @property
     def gflops(self) -> float | None:
-        """10^9 operations of the program per second at the median; `None` without a median or a count of operations."""
-        middle = self.median
-        if middle is None or not self.usable or not self.measurement.operations:
+        """10^9 operations of the program per second; `None` without a time or a count of operations."""
+        if self.time is None or not self.usable or not self.measurement.operations:
             return None
-        return as_float(self.measurement.operations) / middle / 1e9
+        return as_float(self.measurement.operations) / self.time / 1e9
 
     @property
     def spread(self) -> tuple[float, float] | None:
@@ -116,19 +115,27 @@ def label(measurement: _Named) -> str:
     return plain(measurement.backend) + (f" ({environment})" if environment else "")
 
 
-def compared(candidate: Candidate, baseline: Candidate | None, floor: float) -> Ratio | None:
-    """The time of a candidate over that of the baseline; `None` where one of them has none that can be divided."""
+def compared(
+    candidate: Candidate, baseline: Candidate | None, floor: Floor, earlier: Sequence[float] = ()
+) -> Ratio | None:
+    """The time of a candidate over that of the baseline; `None` where one of them has none that can be divided.
+
+    ``earlier`` are the candidate's times in earlier sessions, where the two are of different ones.
+    """
     if baseline is None or not (candidate.usable and baseline.usable):
         return None
-    found = ratio(candidate.medians, baseline.medians, floor=floor)
+    found = ratio(candidate.medians, baseline.medians, floor=floor.factor, earlier=earlier)
     return found if math.isfinite(found.value) else None
+
+
+_UNKNOWN = Floor()
 
 
 @dataclass(frozen=True)
 class Group:
     """The candidates of one workload with the same parameters, in the order of the results.
 
-    ``floor`` is the noise floor of comparisons among them, a factor from 1 up.
+    ``floor`` is the noise floor of comparisons among them.
     """
 
     workload: str
@@ -137,7 +144,7 @@ class Group:
     candidates: tuple[Candidate, ...]
     baseline: Candidate | None
     baseline_note: str
-    floor: float = 1.0
+    floor: Floor = _UNKNOWN
 
     @property
     def title(self) -> str:
@@ -147,8 +154,8 @@ class Group:
 
     @cached_property
     def ranked(self) -> list[Candidate]:
-        """Those that have a usable median, the smallest first."""
-        return sorted((c for c in self.candidates if c.usable), key=lambda c: c.median or 0.0)
+        """Those that have a usable time, the smallest first."""
+        return sorted((c for c in self.candidates if c.usable), key=lambda c: c.time or 0.0)
 
     def against_baseline(self, candidate: Candidate) -> Ratio | None:
         """The ratio of a candidate to the baseline; `None` where there is none."""
@@ -161,7 +168,7 @@ class Group:
 
     @property
     def rivals(self) -> list[Candidate]:
-        """Those that the candidate with the smallest median is not shown to be faster than; without any, it wins."""
+        """Those that the candidate with the smallest time is not shown to be faster than; without any, it wins."""
         return [other for other, found in self.against_first if found is None or found.verdict is not Verdict.FASTER]
 
 
@@ -198,7 +205,7 @@ def _label(one: Measurement, others: Iterable[Measurement]) -> str:
     return " ".join([plain(one.workload), *([pairs(telling)] if telling else [])])
 
 
-def _group(measurements: list[Measurement], words: str, baseline: str | None, floor: float) -> Group:
+def _group(measurements: list[Measurement], words: str, baseline: str | None, floor: Floor) -> Group:
     candidates = tuple(map(Candidate, measurements))
     chosen, note = _baseline(candidates, baseline)
     return Group(measurements[0].workload, measurements[0].parameters, words, candidates, chosen, note, floor)
@@ -213,7 +220,7 @@ def _baseline(candidates: tuple[Candidate, ...], name: str | None) -> tuple[Cand
         fewest = min(wanted, key=lambda c: (c.measurement.devices, c.measurement.environment != ""))
         return fewest, "as asked for" if name is not None else "the default"
     if name is not None:
-        return None, f"{plain(name)}, the baseline asked for, has no median here, so there are no ratios"
+        return None, f"{plain(name)}, the baseline asked for, has no time here, so there are no ratios"
     if usable:
         return usable[0], f"the first that gave results, as {DEFAULT_BASELINE} gave none"
     return None, "nothing gave results, so there are no ratios"

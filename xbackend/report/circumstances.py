@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from xbackend.measure.statistics import noise_floor, ratio
+from xbackend.measure.statistics import ratio
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Inline, Link, Table, paragraph, table
 from xbackend.report.candidates import LEVEL, Group, compared, label
@@ -76,14 +76,14 @@ def _facts(name: str, facts: Mapping[str, Any]) -> Table:
     return table((name, "value"), [[text.plain(key), text.value(value)] for key, value in facts.items()])
 
 
-def pairs(results: Results) -> list[Block]:
-    """The candidates that were measured against themselves; empty without any."""
+def pairs(results: Results, groups: Sequence[Group]) -> list[Block]:
+    """The candidates that were measured against themselves, and the floors that follow; empty without any."""
     if not results.pairs:
         return []
     headers = ("workload", "backend", "devices", f"ratio of the halves ({LEVEL})", "processes")
     rows = []
     for pair in results.pairs:
-        found = ratio(pair.first, pair.second)
+        found = ratio(pair.second, pair.first)
         rows.append(
             [
                 " ".join([text.plain(pair.workload), text.pairs(pair.parameters)]),
@@ -94,17 +94,30 @@ def pairs(results: Results) -> list[Block]:
             ]
         )
     said = (
-        "Measured against themselves, each in two equal halves: what these differ by is noise. The noise floor of a "
-        "comparison is the largest of those with its workload and parameters, or of all where there is none: "
-        f"{text.number(100 * (noise_floor(results.pairs) - 1), 2)} %."
+        "Measured against themselves, in two equal halves: what these differ by is noise. One division into halves is "
+        "a draw, so the noise floor of a comparison is what halves of this size typically differ by (the root mean "
+        "square), from the spread of all processes of the pairs with its workload and parameters, or, without any, the "
+        "largest of the others; where two halves are shown to differ, what they differ by."
     )
-    return [paragraph(said), table(headers, rows, right=headers[2:])]
+    blocks: list[Block] = [paragraph(said), table(headers, rows, right=headers[2:])]
+    floors = [[g.label, *_floor(g)] for g in groups if g.floor.processes]
+    return [*blocks, table(("comparison", *_FLOOR), floors, right=_FLOOR[:3])] if floors else blocks
+
+
+_FLOOR = ("noise floor", LEVEL, "processes", "from")
+
+
+def _floor(group: Group) -> list[str]:
+    floor = group.floor
+    between = f"{text.percent(floor.low)} to {text.percent(floor.high)}"
+    source = "halves that are shown to differ" if floor.observed else "the spread of all processes"
+    return [text.percent(floor.factor), between, str(floor.processes), source]
 
 
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
     finished: dict[int, list[Process]] = {}
-    for process in (p for m in results.measurements for p in m.processes):
+    for process in (p for part in (results.measurements, results.pairs) for one in part for p in one.processes):
         finished.setdefault(process.order, []).append(process)
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
@@ -117,9 +130,10 @@ def order(results: Results) -> list[Block]:
         found = finished.get(position, [])
         rows += [[str(position), words, *_run(p, first)] for p in found]
         if not found:
-            rows.append(
-                [str(position), words, *[text.NOTHING] * 3, "did not finish", *[text.NOTHING] * len(_MEANWHILE)]
-            )
+            # Before version 4 results had of the second half of an A/A pair its seconds alone.
+            half = results.version < 4 and any(words.endswith(again) for again in ("| again", ", again"))
+            end = "half of an A/A pair" if half else "did not finish"
+            rows.append([str(position), words, *[text.NOTHING] * 3, end, *[text.NOTHING] * len(_MEANWHILE)])
     headers = ("position", "candidate", "process began", "rounds", "iterations", "median", *_MEANWHILE)
     return [
         paragraph(
@@ -252,10 +266,10 @@ def _today(group: Group) -> list[list[Inline]]:
                 "this machine",
                 group.title,
                 str(candidate.measurement.devices),
-                text.time(one.median),
-                text.time(candidate.median),
+                text.time(one.time),
+                text.time(candidate.time),
                 text.ratio(found),
-                text.NOTHING if verdict is None else str(verdict.verdict),
+                text.NOTHING if verdict is None else text.verdict(verdict),
             ]
         )
     return rows

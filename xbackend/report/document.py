@@ -15,6 +15,13 @@ _PARITY = (
     "in units in the last place (ULP) of the output's dtype. Inputs: the beginning of their hash."
 )
 
+_CHECKS = (
+    "The worst over the processes. A second wait after a round adds next to nothing (at most 5 %), so that what was "
+    "timed is the work and not its launch; twice the work takes about twice as long (at least 1.5 times), so that it "
+    "is done each time. The compilers named were watched, and compiled nothing in the timed rounds: a process in which "
+    "one did gives no time."
+)
+
 
 def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
     """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
@@ -47,7 +54,7 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     blocks += _section("Versions, threads and BLAS", _maybe(circumstances.environment(results)))
     blocks += [Heading(2, "Machine"), circumstances.machine(results)]
     blocks += _section("Settings", _maybe(circumstances.settings(results)))
-    blocks += _section("Noise floor", circumstances.pairs(results))
+    blocks += _section("Noise floor", circumstances.pairs(results, found))
     blocks += [Heading(2, "Order of the processes"), *circumstances.order(results)]
     return blocks, pictures
 
@@ -77,6 +84,9 @@ def _group(number: int, group: Group, pictures: Pictures) -> list[Block]:
     parity = tables.parities(group)
     if parity is not None:
         blocks += [Heading(3, f"Parity: {group.label}"), paragraph(_PARITY), parity]
+    checks = tables.checks(group)
+    if checks is not None:
+        blocks += [Heading(3, f"Checks of the timing: {group.label}"), paragraph(_CHECKS), checks]
     return blocks
 
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xbackend.errors import UsageError
-from xbackend.measure.statistics import Ratio, Verdict, noise_floor
+from xbackend.measure.between_runs import floor_of, times_before
+from xbackend.measure.statistics import FEWEST_SESSIONS, Ratio, Verdict
 from xbackend.measure.wording import counted
 from xbackend.report import history_plots, text, versions
 from xbackend.report.blocks import (
@@ -29,19 +30,21 @@ from xbackend.report.candidates import LEVEL, Candidate, compared
 from xbackend.report.pictures import Pictures
 from xbackend.store.results import Measurement, Results, key_of
 
-_HEADERS = ("backend", "devices", "run", "median", f"against the run before ({LEVEL})", "verdict", "notes")
+_HEADERS = ("backend", "devices", "run", "time", f"against the run before ({LEVEL})", "verdict", "notes")
 _CHANGES = ("comparison", "machine", *_HEADERS)
 
 READING = (
     ("Against the run before", "the time divided by that of the complete run before it, so below 1 is faster."),
     (
         "Verdict",
-        "as in a report, the noise floor being the larger one of the two runs. Between two runs lie hours or months, "
-        "in which more changes than versions: measure both versions in one run (--env) before blaming one.",
+        "as in a report, the noise floor being the larger one of the two runs, and the interval at least as wide as "
+        f"earlier sessions differ, where {FEWEST_SESSIONS} or more with the same versions are known; where not, it is "
+        "said. Between two runs lie hours or months, in which more changes than versions: measure both versions in one "
+        "run (--env) before blaming one.",
     ),
     (
         "Plots",
-        "a panel for each backend, a point the median of a run, its bar the 95 % interval, which takes at least 3 "
+        "a panel for each backend, a point the time in a run, its bar the 95 % interval, which takes at least 3 "
         "processes. A hollow point is of an incomplete run, a cross one that gave no time; a dashed line is where "
         "versions changed. Runs stand one beside the other, however long apart; the axes of time do not begin at 0.",
     ),
@@ -133,8 +136,9 @@ def _points(members: Sequence[tuple[Results, Candidate]]) -> tuple[Point, ...]:
     for run, candidate in members:
         change = None
         if before is not None:
-            floor = max(noise_floor(each.pairs, candidate.measurement) for each in (run, before[0]))
-            change = compared(candidate, before[1], floor)
+            floor = floor_of(before[0], run, candidate.measurement)
+            earlier = times_before(run, before[1].measurement, [each for each, _ in members])
+            change = compared(candidate, before[1], floor, earlier)
         now = versions.frameworks(candidate.measurement)
         changed = {package for package, version in now.items() if known.get(package, version) != version}
         news = versions.words({package: f"{known[package]} to {now[package]}" for package in now if package in changed})
@@ -230,14 +234,15 @@ def _row(line: Line, point: Point) -> list[str]:
     change, m = point.change, point.candidate.measurement
     notes = [f"{point.news}"] if point.news else []
     notes += [] if point.complete else ["incomplete run"]
+    notes += [] if change is None or change.sessions else ["how sessions differ is not known"]
     notes += [] if m.status == "ok" else [f"{text.plain(m.status)}: {text.shorten(text.plain(m.reason), 160)}"]
     return [
         line.label,
         str(line.devices),
         point.run,
-        text.time(point.candidate.median),
+        text.time(point.candidate.time),
         text.NOTHING if change is None else text.ratio(change),
-        text.NOTHING if change is None else str(change.verdict),
+        text.NOTHING if change is None else text.verdict(change),
         "; ".join(notes) or text.NOTHING,
     ]
 

@@ -25,7 +25,7 @@ def drawn(series: Series) -> list[str]:
 
 
 def _shown(point: Point) -> bool:
-    return drawable(point.candidate.median)
+    return drawable(point.candidate.time)
 
 
 def picture(series: Series, title: str) -> bytes:
@@ -54,7 +54,7 @@ def _line(axes: Any, line: Line, places: dict[tuple[str, str], int], colour: str
     """The points of a line that have a time, and crosses where there was none."""
     there = [p for p in line.points if _shown(p)]
     at = [places[p.run, p.created] for p in there]
-    times = [p.candidate.median or 0.0 for p in there]
+    times = [p.candidate.time or 0.0 for p in there]
     ends = [bar(p.candidate) or [t, t] for p, t in zip(there, times, strict=True)]
     errors = [
         [max(t - low, 0.0) for t, (low, _) in zip(times, ends, strict=True)],
@@ -92,7 +92,7 @@ def _marks(axes: Any, lines: Sequence[Line], places: dict[tuple[str, str], int])
 
 def _time_axis(axes: Any, points: Sequence[Point]) -> None:
     """From a little below to a little above what is there; a wide interval leaves the panel, not the others flat."""
-    times = [p.candidate.median or 0.0 for p in points]
+    times = [p.candidate.time or 0.0 for p in points]
     low, high = min(times), max(times)
     reach = [t for p in points for t in bar(p.candidate)] or times
     bottom = max(min(*reach, low / _ROOM), low / 2)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
-from xbackend.measure.statistics import FEWEST
+from xbackend.measure.statistics import FEWEST, Verdict
 from xbackend.measure.wording import counted
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
@@ -14,7 +14,7 @@ from xbackend.report.candidates import Group, label
 from xbackend.report.pictures import Pictures
 from xbackend.store.results import Results
 
-_CLOSE = 0.05  # a speed-up this near to 1 is none
+_CLOSE = 0.05  # of the time: devices that are busy as long as each other
 _MUCH = 0.2  # of the time: a transfer share worth a word
 _ALTERNATE = 0.25  # of the shorter one's work: less of it at once, and devices work one after the other
 _WAITING = 0.4  # of the time: an idle share worth a word, beyond what the transfers explain
@@ -24,7 +24,7 @@ _ROUGH = 2.0  # times the timed execution: the shares of such a profile are roug
 
 READING = (
     "Speed-up: the time on one device divided by the time on several. Interval: 95 %, over processes; with fewer than "
-    f"{FEWEST} a side there is none, and nothing is called. A speed-up within 5 % of 1 is called no gain. "
+    f"{FEWEST} a side there is none, and nothing is called. Verdict: on several devices, as in the tables above. "
     "Efficiency: speed-up divided by the number of devices. The shares are of a profiled execution, the medians over "
     "the processes. Transfers: the part of its time in which at least one was under way; alone: the part in which, "
     "besides, no device computed. Idle: the part in which a device computed nothing. At once: the part in which at "
@@ -32,8 +32,8 @@ READING = (
     "devices of one process, which share its cores; real ones do not."
 )
 _HEADERS = (
-    *("backend", "devices", "one device", "several", "speed-up", "interval (processes)", "efficiency", "transfers"),
-    *("idle", "at once", "cores of one", "devices are"),
+    *("backend", "devices", "one device", "several", "speed-up", "interval (processes)", "verdict"),
+    *("efficiency", "transfers", "idle", "at once", "cores of one", "devices are"),
 )
 _FIT_HEADERS = ("backend", "devices", "speed-up by size", "several devices pay", "the line reaches 1 at", "residual")
 
@@ -43,55 +43,46 @@ def percent(part: float) -> str:
     return f"{100 * part:.0f} %"
 
 
-def outcome(s: Scaling) -> str:
-    """``faster``, ``slower``, ``same``, ``unclear`` where the interval holds 1 and the speed-up is far from it, or
-    ``unknown`` where there is no interval."""
-    if s.interval is None:
-        return "unknown"
-    if 1 / (1 + _CLOSE) <= s.speedup <= 1 + _CLOSE:
-        return "same"
-    if s.interval[0] <= 1 <= s.interval[1]:
-        return "unclear"
-    return "faster" if s.speedup > 1 else "slower"
-
-
 def verdict(s: Scaling, cores: int) -> str:
     """What the numbers of a scaling say, and why; ``cores`` is how many the machine has."""
-    result, times = outcome(s), text.number(s.speedup)
+    result, times = s.ratio.verdict, text.number(s.speedup)
     between = " to ".join(map(text.number, s.interval or ()))
+    shown = text.percent(s.ratio.smallest)
     many = "two devices" if s.devices == 2 else f"{s.devices} devices"
     heads = {
-        "faster": f"{many} are {times} times as fast as one",
-        "same": f"{many} are no faster than one ({times} times as fast)",
-        "slower": f"{many} are slower than one ({times} times as fast)",
-        "unknown": f"whether {many} are faster is not shown ({times} times as fast, but with {_few(s)})",
-        "unclear": f"whether {many} are faster is not clear ({times} times as fast, interval {between})",
+        Verdict.FASTER: f"{many} are {times} times as fast as one",
+        Verdict.NO_DIFFERENCE: f"no difference from one is shown for {many} ({times} times as fast; {shown} would be)",
+        Verdict.SLOWER: f"{many} are slower than one ({times} times as fast)",
+        Verdict.UNKNOWN: f"whether {many} are faster is not known ({times} times as fast, but with {_few(s)})",
+        Verdict.AMBIGUOUS: f"whether {many} are faster is ambiguous ({times} times as fast, interval {between}; a "
+        f"difference of {shown} would be shown)",
     }
     said = f"{heads[result]}: {_why(s, cores, result)}."
     if s.foreign_cores is not None and s.foreign_cores > FOREIGN:
         busy = text.number(s.foreign_cores, 2)
         said = f"doubtful, as other processes kept {busy} cores busy meanwhile (end them and measure again): {said}"
-    return " ".join([said[0].upper() + said[1:], *_lost(s, cores, result), *_rough(s)])
+    return " ".join([said[0].upper() + said[1:], *_lost(s, cores), *_rough(s)])
 
 
 def _few(s: Scaling) -> str:
     return f"only {counted(s.processes, 'process', 'processes')} there is no interval"
 
 
-def _why(s: Scaling, cores: int, result: str) -> str:
-    if s.shares is not None and result in ("faster", "unclear", "unknown"):
-        return _busy(s)
-    causes = _causes(s, cores) if result in ("same", "slower") else []
+def _why(s: Scaling, cores: int, result: Verdict) -> str:
+    no_gain = result in (Verdict.NO_DIFFERENCE, Verdict.SLOWER, Verdict.AMBIGUOUS)
+    causes = _causes(s, cores) if no_gain else []
     if causes:
         return "; ".join(causes)
+    if s.shares is not None and result not in (Verdict.NO_DIFFERENCE, Verdict.SLOWER):
+        return _busy(s)
     if s.shares is None:
         return f"there is no profile that would say why ({text.plain(s.unprofiled)})"
     return f"the profile does not say why, {_busy(s)}"
 
 
-def _lost(s: Scaling, cores: int, result: str) -> list[str]:
+def _lost(s: Scaling, cores: int) -> list[str]:
     """Where the rest of a gain went, or what is odd about it."""
-    if result != "faster" or s.shares is None:
+    if not s.faster or s.shares is None:
         return []
     if _in_turn(s):
         return [
@@ -182,7 +173,7 @@ def _name(s: Scaling) -> str:
 
 def _table(found: Sequence[Scaling]) -> Table:
     unit = text.time_unit(s.seconds_of_many for s in found)
-    right = [h for h in _HEADERS if h not in ("backend", "idle", "devices are")]
+    right = [h for h in _HEADERS if h not in ("backend", "verdict", "idle", "devices are")]
     return table(_HEADERS, [_row(s, unit) for s in found], right=right)
 
 
@@ -201,6 +192,7 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
         text.time(s.seconds_of_many, unit),
         text.number(s.speedup),
         f"{interval} ({s.processes})",
+        text.verdict(s.ratio),
         percent(s.efficiency),
         *shares,
         text.number(s.cores_of_one, 2),
@@ -272,7 +264,7 @@ def pays(sweep: Sweep) -> str:
     fit = sweep.fit
     if fit is None:
         return "measure more sizes: --size 256,512,1024"
-    outcomes = [outcome(s) == "faster" for s in sweep.scalings]
+    outcomes = [s.faster for s in sweep.scalings]
     measured = f"{fit.points[0][0]:g} to {fit.points[-1][0]:g}"
     if all(outcomes):
         return f"at every size measured ({measured})"

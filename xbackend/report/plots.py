@@ -11,7 +11,7 @@ from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import COLOURS, canvas
 
-_MARKERS = "osD^vP<>Xph"
+_MARKERS = "osD^vP<>Xphd"  # not as many as colours: both together repeat after 132 backends only
 _LINES = ("-", "--", ":", "-.")
 # Times outside of this many seconds come from a damaged file and have no place on an axis.
 _SMALLEST, _LARGEST = 1e-12, 1e12
@@ -56,7 +56,7 @@ def drawable(value: float | None) -> bool:
 
 def shown(group: Group) -> list[Candidate]:
     """The candidates of a group that have a place on an axis of time."""
-    return [c for c in group.candidates if drawable(c.median) and _dots(c)]
+    return [c for c in group.candidates if drawable(c.time) and _dots(c)]
 
 
 def _dots(candidate: Candidate) -> list[float]:
@@ -70,14 +70,14 @@ def bar(candidate: Candidate) -> list[float]:
 
 
 def medians(group: Group, title: str) -> bytes:
-    """A row for each candidate: a dot for each process, a line for the interval, a bar across at the median, its value.
+    """A row for each candidate: a dot for each process, a line for the interval, a bar across at the time, its value.
 
     There must be a candidate that is `shown`.
     """
     with canvas(7.6, 0.9 + 0.3 * len(group.candidates)) as (figure, finish):
         axes = figure.add_subplot()
         drawn = shown(group)
-        unit = text.time_unit(c.median for c in drawn)
+        unit = text.time_unit(c.time for c in drawn)
         scaled = [t / unit[1] for c in drawn for t in (*_dots(c), *bar(c))]
         _time_axis(axes, unit, min(scaled), max(scaled))
         counts = sorted({c.measurement.devices for c in group.candidates})
@@ -107,7 +107,7 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float) -> N
 
 
 def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float], colour: str) -> None:
-    middle = candidate.median
+    middle = candidate.time
     if middle is None or not drawable(middle) or not _dots(candidate):
         words = candidate.measurement.status if candidate.measurement.status != "ok" else "no time"
         where = (0.01, row)
@@ -164,8 +164,8 @@ def _line_style(backend: int, devices: int) -> dict[str, Any]:
 
 
 def _times(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> Any:
-    middles = [c.median or 0.0 for _, c in points]
-    # Without an interval no bar; no less than 0, as the interval is that of the geometric mean.
+    middles = [c.time or 0.0 for _, c in points]
+    # Without an interval no bar; no less than 0, as the rounding of logarithms may give.
     ends = [bar(c) or [m, m] for m, (_, c) in zip(middles, points, strict=True)]
     below = [max(m - low, 0.0) for m, (low, _) in zip(middles, ends, strict=True)]
     above = [max(high - m, 0.0) for m, (_, high) in zip(middles, ends, strict=True)]

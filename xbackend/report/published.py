@@ -61,15 +61,5 @@ PUBLISHED: dict[str, tuple[Published, ...]] = {
             0.310,
             0.83,
         ),
-        Published(
-            "tf_cnn_benchmarks, ResNet-50",
-            "https://github.com/tensorflow/benchmarks",
-            "8x P100",
-            "training, images per second",
-            8,
-            None,
-            None,
-            7.91,
-        ),
     ),
 }

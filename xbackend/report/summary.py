@@ -22,17 +22,18 @@ NOT_MEASURED = "What was not measured, and why"
 MORE_PROCESSES = f"measure with more of them (--processes 10); below {FEWEST} there is no interval at all"
 
 READING = (
-    ("Median", "the median over fresh processes of each process's median time of one execution."),
+    ("Time", "of one execution: the geometric mean over fresh processes of each process's median."),
     (
         "Ratio",
-        "a candidate's time divided by the baseline's, so below 1 is faster than the baseline. Each time is the "
-        "geometric mean of its processes' medians. The interval holds the true ratio in 95 of 100 such comparisons.",
+        "a candidate's time divided by the baseline's, so below 1 is faster than the baseline. The interval holds the "
+        "true ratio in 95 of 100 such comparisons.",
     ),
     (
         "Verdict",
         "faster or slower where the interval does not hold 1 and the ratio is beyond the noise floor, which is by how "
-        "much a candidate differed from itself with the same parameters; no difference shown within the floor; else "
-        "ambiguous. A winner is called where it is faster than every other.",
+        "much a candidate differs from itself with the same parameters; no difference shown within the floor; else "
+        "ambiguous. In parentheses: the smallest difference that would have been shown. A winner is called where it is "
+        "faster than every other.",
     ),
     ("Spread", "the smallest and the largest median of a process, and of how many processes."),
     ("GFLOP/s", "10^9 operations per second, counted in the program before any backend simplifies it."),
@@ -40,7 +41,7 @@ READING = (
     ("Compile", "trace, lower and first call together."),
     (
         "Plots",
-        "a dot is a process, the bar across the median, the line the 95 % interval of the time, which takes at least "
+        "a dot is a process, the bar across the time, the line the 95 % interval of the time, which takes at least "
         f"{FEWEST} processes. Two such lines that overlap are no verdict: that is the ratio's.",
     ),
 )
@@ -125,15 +126,15 @@ def _short(candidate: Candidate, group: Group) -> str:
 
 
 def _winners(groups: Sequence[Group]) -> Table:
-    headers = ("comparison", "fastest", "median", f"ratio to the next ({LEVEL})", "ratio to the baseline")
-    return table(headers, [_row(group) for group in groups], right=("median",))
+    headers = ("comparison", "fastest", "time", f"ratio to the next ({LEVEL})", "ratio to the baseline")
+    return table(headers, [_row(group) for group in groups], right=("time",))
 
 
 def _row(group: Group) -> list[Inline]:
     if not group.ranked:
         return [group.label, "no candidate gave a time", *[text.NOTHING] * 3]
     first = group.ranked[0]
-    unit = text.time_unit([first.median])
+    unit = text.time_unit([first.time])
     following = text.NOTHING
     if group.against_first:
         other, found = group.against_first[0]
@@ -147,7 +148,7 @@ def _row(group: Group) -> list[Inline]:
     return [
         group.label,
         Bold(_short(first, group)) if found_one else _open(group),
-        text.time(first.median, unit),
+        text.time(first.time, unit),
         following,
         baseline,
     ]
@@ -159,7 +160,7 @@ def _open(group: Group) -> str:
     if len(group.ranked) == 1:
         return f"{_short(first, group)}, the only one that gave a time"
     if any(found is None or found.verdict is Verdict.UNKNOWN for _, found in group.against_first):
-        return f"not shown (smallest median: {_short(first, group)})"
+        return f"not shown (smallest time: {_short(first, group)})"
     named = [_short(c, group) for c in (first, *rivals)]
     return f"not told apart: {_some(named)}"
 
@@ -171,7 +172,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _said(found: Ratio | None, than: str) -> str:
-    return text.NOTHING if found is None else f"{text.ratio(found)} of {than}: {found.verdict}"
+    return text.NOTHING if found is None else f"{text.ratio(found)} of {than}: {text.verdict(found)}"
 
 
 def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
@@ -181,7 +182,7 @@ def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
     if counts:
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
-        said.append([Bold("How sure"), f": 95 % intervals over {of}; {_floor(results, groups)}."])
+        said.append([Bold("How sure"), f": 95 % intervals over {of}; {_floor(groups)}{_smallest(groups)}."])
     doubts = sum(len(notes(g)) for g in groups)
     if doubts:
         they = "stands below its table" if doubts == 1 else "stand below the tables"
@@ -203,18 +204,30 @@ def _warnings(results: Results) -> list[str]:
     return [found.warning] if found is not None and found.warning else []
 
 
-def _floor(results: Results, groups: Sequence[Group]) -> str:
-    """The noise floors of the comparisons in words."""
-    if not results.pairs:
+def _floor(groups: Sequence[Group]) -> str:
+    """The noise floors of the comparisons in words, and how well they are known."""
+    known = sorted({g.floor for g in groups if g.floor.processes}, key=lambda floor: floor.factor)
+    if not known:
         return "the noise floor is not known, as no candidate was measured against itself"
-    percents = [text.number(100 * (factor - 1), 2) for factor in sorted({group.floor for group in groups})]
-    floor = f"floor {percents[0]} %" if len(percents) == 1 else f"floors {percents[0]} to {percents[-1]} %"
-    of = "" if len(percents) == 1 else " in the same workload with the same parameters"
+    few, many = known[0], known[-1]
+    percents = list(dict.fromkeys(text.percent(floor.factor) for floor in (few, many)))
+    ends = " to ".join(text.percent(end) for end in (min(f.low for f in known), max(f.high for f in known)))
+    few_processes = min(floor.processes for floor in known)
     return (
-        f"noise {floor}, the most by which a candidate differed from itself{of} "
-        f"({counted(len(results.pairs), 'A/A pair')}): what is closer reads \N{LEFT DOUBLE QUOTATION MARK}"
-        f"{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
+        f"noise floor{'' if len(percents) == 1 else 's'} {' to '.join(percents)}, by which a candidate differs from "
+        f"itself (known from {few_processes} processes to lie within {ends}): what is closer reads "
+        f"\N{LEFT DOUBLE QUOTATION MARK}{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
     )
+
+
+def _smallest(groups: Sequence[Group]) -> str:
+    """The smallest differences that comparisons with the baseline could have shown."""
+    found = [r.smallest for g in groups for c in g.ranked if c is not g.baseline and (r := g.against_baseline(c))]
+    known = sorted(factor for factor in found if math.isfinite(factor))
+    if not known:
+        return ""
+    ends = " to ".join(dict.fromkeys(text.percent(factor) for factor in (known[0], known[-1])))
+    return f"; the smallest difference from the baseline that could have been shown is {ends}"
 
 
 def _on_what(results: Results) -> list[list[Inline]]:
@@ -254,7 +267,7 @@ def notes(group: Group) -> list[str]:
     wide = [c.name for c in group.ranked if _width(c) > _WIDE]
     if wide:
         found.append(
-            f"The processes of {text.join(wide)} differ by more than 10 % of their median: "
+            f"The processes of {text.join(wide)} differ by more than 10 % of their time: "
             "measure on a quieter machine or with more processes."
         )
     counts = {len(c.medians) for c in group.ranked}
@@ -271,7 +284,7 @@ def notes(group: Group) -> list[str]:
 
 
 def _width(candidate: Candidate) -> float:
-    middle, spread = candidate.median, candidate.spread
+    middle, spread = candidate.time, candidate.spread
     if not middle or spread is None or not all(map(math.isfinite, spread)):
         return math.inf
     return (spread[1] - spread[0]) / middle

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.blocks import Table, table
 from xbackend.report.candidates import LEVEL, PHASES, Candidate, Group, label
-from xbackend.store.results import Measurement
+from xbackend.store.results import Measurement, Process
 
 RATIO = f"ratio ({LEVEL})"
 HEADERS = (
-    *("backend", "devices", "median", "GFLOP/s", RATIO, "verdict", "spread (processes)", "relative error", "compile"),
+    *("backend", "devices", "time", "GFLOP/s", RATIO, "verdict", "spread (processes)", "relative error", "compile"),
     "status",
 )
-_NUMBERS = ("devices", "median", "GFLOP/s", RATIO, "spread (processes)", "relative error", "compile")
+_NUMBERS = ("devices", "time", "GFLOP/s", RATIO, "spread (processes)", "relative error", "compile")
 _PARITY = ("backend", "devices", "relative error", "largest that passes", "largest error (ULP)", "passed", "inputs")
+_CHECKS = ("backend", "devices", "a second wait adds", "twice the work takes", "compilers watched")
 _SHORT = 160
 
 
 def comparison_rows(group: Group) -> list[list[str]]:
     """A row of `HEADERS` for each candidate, times in one unit."""
-    unit = text.time_unit(c.median for c in group.candidates)
+    unit = text.time_unit(c.time for c in group.candidates)
     compile_unit = text.time_unit(c.compile_time for c in group.candidates)
     return [
         [
             c.label,
             str(c.measurement.devices),
-            text.time(c.median, unit),
+            text.time(c.time, unit),
             text.number(c.gflops),
             *_compared(c, group),
             _spread(c, unit),
@@ -55,7 +56,7 @@ def _compared(candidate: Candidate, group: Group) -> tuple[str, str]:
     if candidate is group.baseline:
         return "1", "baseline"
     found = group.against_baseline(candidate)
-    return (text.NOTHING, text.NOTHING) if found is None else (text.ratio(found), str(found.verdict))
+    return (text.NOTHING, text.NOTHING) if found is None else (text.ratio(found), text.verdict(found))
 
 
 def _spread(candidate: Candidate, unit: tuple[str, float]) -> str:
@@ -118,6 +119,30 @@ def parities(group: Group) -> Table | None:
         for c, p in found
     ]
     return table(_PARITY, rows, right=_PARITY[1:5])
+
+
+def checks(group: Group) -> Table | None:
+    """What the checks of the timing itself found, the worst over the processes; `None` where none was recorded."""
+    rows = [
+        [c.label, str(c.measurement.devices), *_worst([p.checks for p in kept if p.checks]), _watched(kept)]
+        for c in group.candidates
+        if (kept := [p for p in c.processes if p.checks])
+    ]
+    return table(_CHECKS, rows, right=_CHECKS[1:4]) if rows else None
+
+
+def _worst(found: Sequence[Mapping[str, float]]) -> list[str]:
+    waits = [check["second_wait"] for check in found if "second_wait" in check]
+    twice = [check["twice"] for check in found if "twice" in check]
+    return [
+        f"{text.number(100 * max(waits), 2)} %" if waits else text.NOTHING,
+        f"{text.number(min(twice))} times as long" if twice else text.NOTHING,
+    ]
+
+
+def _watched(processes: Sequence[Process]) -> str:
+    """The compilers that were watched in the timed rounds of all processes, in which none of them worked."""
+    return ", ".join(sorted({text.plain(name) for p in processes for name in p.compiled or []})) or text.NOTHING
 
 
 def not_ok(measurements: Sequence[Measurement]) -> Table | None:

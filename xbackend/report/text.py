@@ -82,6 +82,18 @@ def ratio(found: Ratio) -> str:
     return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
 
 
+def verdict(found: Ratio) -> str:
+    """A verdict; one that shows no difference with the smallest difference that would have been shown."""
+    if found.verdict not in ("no difference shown", "ambiguous") or not math.isfinite(found.smallest):
+        return str(found.verdict)
+    return f"{found.verdict} ({percent(found.smallest)} would be)"
+
+
+def percent(factor: float) -> str:
+    """By how many percent a factor differs from 1."""
+    return f"{number(100 * (factor - 1), 2)} %"
+
+
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
     """The unit in which the middle one of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbackend.measure.profiles import typical
 from xbackend.program.graph import colours, ordered
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
@@ -19,7 +20,8 @@ _LABEL = 60
 
 READING = (
     "In a timeline a row is a device, a bar in its colour a stretch in which it computed, a grey bar one in which it "
-    "received a value. Executions are profiled after the timed rounds, slower than usual; each timeline is of one."
+    "received a value. Executions are profiled after the timed rounds, slower than usual; each timeline is of one "
+    "execution in one process, the one whose shares are nearest to the medians that the ledger has, and says its own."
 )
 
 
@@ -32,6 +34,7 @@ class Timeline:
     rows: tuple[str, ...]
     spans: tuple[tuple[str, float, float, str, str], ...]
     left_out: str
+    at_once: str
 
 
 def timelines(group: Group, devices: int) -> list[Timeline]:
@@ -39,7 +42,7 @@ def timelines(group: Group, devices: int) -> list[Timeline]:
     found = []
     for candidate in group.candidates:
         m = candidate.measurement
-        profile = next((p.profile for p in m.processes if p.profile is not None and p.profile.spans), None)
+        profile = typical([p.profile for p in m.processes if p.profile is not None and p.profile.spans])
         if m.devices == devices and m.status == "ok" and profile is not None:
             line = _timeline(candidate, profile)
             if line is not None:
@@ -56,7 +59,8 @@ def _timeline(candidate: Candidate, profile: Profile) -> Timeline | None:
     left_out = [f"{len(every) - _ROWS} more devices"] if len(every) > _ROWS else []
     if profile.count > len(profile.spans):
         left_out.append(f"the last {profile.count - len(profile.spans)} of {profile.count} spans")
-    return Timeline(candidate, wall, every[:_ROWS], spans, text.join(left_out))
+    at_once = f"{100 * min(1.0, max(0.0, profile.together / wall)):.0f} %"
+    return Timeline(candidate, wall, every[:_ROWS], spans, text.join(left_out), at_once)
 
 
 def picture(found: Sequence[Timeline], title: str) -> bytes:
@@ -77,7 +81,7 @@ def _panel(axes: Any, line: Timeline, palette: dict[str, str]) -> None:
             bars = [(s[1] / unit[1], (s[2] - s[1]) / unit[1]) for s in line.spans if s[0] == device and s[3] == kind]
             looks = {"facecolors": colour, "edgecolors": "#ffffff", "linewidth": 0.4}
             axes.broken_barh(bars, (row - height / 2, height), **looks)
-    words = line.candidate.name + (f", without {line.left_out}" if line.left_out else "")
+    words = f"{line.candidate.name}, {line.at_once} at once" + (f", without {line.left_out}" if line.left_out else "")
     axes.set_title(text.shorten(words, _LABEL), loc="left", fontsize=10)
     axes.set_yticks(range(len(line.rows)), [text.shorten(text.plain(device), 24) for device in line.rows])
     axes.set_ylim(len(line.rows) - 0.5, -0.5)

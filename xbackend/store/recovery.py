@@ -11,7 +11,7 @@ import msgspec
 
 from xbackend.errors import DamagedStore
 from xbackend.store import journal
-from xbackend.store.results import Measurement, Pair, Results, key_of
+from xbackend.store.results import Count, Measurement, Pair, Results, key_of
 
 NOT_COME_TO = "not measured: the run did not come to it"
 
@@ -23,12 +23,13 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """A line of a session's own journal: what one process found out about one candidate.
 
     ``measurement`` has just the process that is new, or none; ``label`` is the candidate's in the order of the
-    processes. With ``half`` it is one of an A/A pair, and its median belongs to that half.
+    processes. With ``half`` it is one of an A/A pair, counted by ``pair``, and its median belongs to that half.
     """
 
     measurement: Measurement
     label: str = ""
     half: Half = ""
+    pair: Count = 0
 
 
 def key(row: Measurement | Pair) -> Key:
@@ -78,18 +79,20 @@ def _merged(old: Measurement, new: Measurement) -> Measurement:
 
 
 def _pairs(found: Iterable[Record]) -> list[Pair]:
-    pairs: dict[Key, Pair] = {}
+    pairs: dict[tuple[Key, int], Pair] = {}
     for record in found:
         if record.half and record.measurement.processes:
             row = record.measurement
             pair = pairs.setdefault(
-                key(row),
+                (key(row), record.pair),
                 Pair(
                     workload=row.workload, parameters=row.parameters, backend=row.backend, devices=row.devices,
-                    environment=row.environment, first=[], second=[],
+                    environment=row.environment, first=[], second=[], processes=[],
                 ),
             )  # fmt: skip
             (pair.first if record.half == "first" else pair.second).extend(p.median for p in row.processes)
+            if record.half == "second" or record.pair:
+                pair.processes.extend(msgspec.structs.replace(p, profile=None) for p in row.processes)
     return list(pairs.values())
 
 

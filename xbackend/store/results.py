@@ -21,8 +21,9 @@ from xbackend.store.files import read_file, write_whole
 # 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
 # 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
 # a measurement `environment` and `versions`; a file has a `checksum`.
+# 4: a process has `checks` and `compiled`, an A/A pair `processes`.
 # Files of older versions are read; they lack these.
-VERSION = 3
+VERSION = 4
 
 FORMAT = "xbackend.results"
 
@@ -64,7 +65,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
     ``together`` (at least two devices computed).
     ``spans`` are device, start, end, ``compute`` or ``transfer``, and what; of ``count`` there were, the first are
-    kept, of the first process only.
+    kept, of the process only whose share of ``together`` is nearest to the median.
     """
 
     wall: float
@@ -84,6 +85,9 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ``foreign_cores`` is how many cores other processes kept busy meanwhile, ``own_cores`` how many it did itself.
     ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
     ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
+    ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
+    of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
+    the timed rounds, and did nothing. Both are `None` in files of older versions.
     """
 
     order: Count
@@ -97,6 +101,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     affinity: list[Count] | None = None
     load: Amount | None = None
     accelerator_processes: list[str] | None = None
+    checks: dict[str, float] | None = None
+    compiled: list[str] | None = None
 
     @property
     def median(self) -> float:
@@ -154,22 +160,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
             raise ValueError(f"more operations than {MOST_OPERATIONS:.0e}")
 
-    @property
-    def median(self) -> float | None:
-        """The median over the processes' medians, in seconds; `None` without a process."""
-        return median([p.median for p in self.processes]) if self.processes else None
-
-    @property
-    def rate(self) -> float | None:
-        """Operations per second at the median; `None` without one."""
-        middle = self.median
-        return self.operations / middle if middle else None
-
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate measured against itself: seconds, the medians of processes of two equal halves.
 
-    What the two differ by is noise.
+    What the two differ by is noise. ``processes`` are those of them that no measurement has.
     """
 
     workload: str
@@ -179,6 +174,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     first: list[Round]
     second: list[Round]
     environment: str = ""
+    processes: list[Process] = []
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):

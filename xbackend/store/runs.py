@@ -77,12 +77,12 @@ class Run:
         """The journal of a process, numbered from 1; nobody else writes into it."""
         return self.folder / JOURNAL / f"{number}.jsonl"
 
-    def record(self, measurement: Measurement, *, label: str = "", half: str = "") -> None:
+    def record(self, measurement: Measurement, *, label: str = "", half: str = "", pair: int = 0) -> None:
         """Keep what one process found out about one candidate; see `recovery.Record`. On disk when it returns.
 
         Raises `StoreError`.
         """
-        record = recovery.Record(measurement=measurement, label=label, half=half)
+        record = recovery.Record(measurement=measurement, label=label, half=half, pair=pair)
         journal.append(self.folder / JOURNAL / _SESSION, recovery.plain(record))
 
     def finish(self, results: Results) -> Path:
