@@ -474,6 +474,26 @@ def test_what_the_standard_leaves_out_has_its_default(numpy_backend: Backend) ->
     assert program.outputs == program.inputs
 
 
+def test_the_keywords_of_the_standard_for_devices_and_copies() -> None:
+    makers: list[Callable[[], Any]] = [
+        lambda: xb.zeros(2, device="dev1"), lambda: xb.ones(2, device="dev1"), lambda: xb.full(2, 3, device="dev1"),
+        lambda: xb.eye(2, device="dev1"), lambda: xb.arange(2, device="dev1"), lambda: xb.linspace(0, 1, 2, device="dev1"),
+        lambda: xb.asarray([1.0], device="dev1"), lambda: xb.ones_like([1.0], device="dev1"),
+    ]  # fmt: skip
+    for make in makers:
+        program = xb.trace(make)
+        assert [program.nodes[i].device for i in program.outputs] == ["dev1"]
+    for move in (lambda x: xb.asarray(x, device="dev1"), lambda x: xb.astype(x, "float64", device="dev1")):
+        program = xb.trace(move, np.ones(2))
+        assert [(program.nodes[i].op, program.nodes[i].device) for i in program.outputs] == [("transfer", "dev1")]
+    for copy, op in ((True, "reshape"), (None, "input"), (False, "input")):
+        program = xb.trace(lambda x, copy=copy: xb.asarray(x, copy=copy), np.ones(2))
+        assert [program.nodes[i].op for i in program.outputs] == [op]
+        assert xb.trace(lambda x, copy=copy: xb.reshape(x, (2, 1), copy=copy), np.ones(2))
+    with pytest.raises(DTypeError, match="needs a copy"):
+        xb.trace(lambda x: xb.asarray(x, dtype="float32", copy=False), np.ones(2))
+
+
 def test_what_would_be_taken_for_something_else_is_refused(numpy_backend: Backend) -> None:
     masked, matrix, x = np.ma.masked_array([1.0, 2.0], [True, False]), np.matrix([[1.0, 2.0]]), np.ones(2)
     with pytest.raises(DTypeError, match=r"argument 'x' is a masked array.*filled"):

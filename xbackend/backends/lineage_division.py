@@ -1,4 +1,4 @@
-"""Quotients, remainders and powers in the Theano lineage: exact for integers, and as NumPy has them for floats."""
+"""Quotients, remainders and powers in the Theano lineage: exact for integers, and NumPy's for floats."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.program.program import Node
 
 Row = Callable[[Any, Node, Sequence[Any]], Any]
@@ -15,6 +16,21 @@ Row = Callable[[Any, Node, Sequence[Any]], Any]
 def _number(T: Any, node: Node) -> Callable[[int], Any]:
     """Constants of the dtype of a node."""
     return lambda n: T.constant(n, dtype=node.dtype.value)
+
+
+def _special(T: Any, node: Node) -> Elementwise:
+    return Elementwise(
+        number=lambda value: T.constant(value, dtype=node.dtype.value),
+        where=T.switch,
+        equal=T.eq,
+        less=T.lt,
+        both=T.and_,
+        either=T.or_,
+        is_infinite=T.isinf,
+        add=T.add,
+        multiply=T.mul,
+        divide=T.true_div,
+    )
 
 
 def _divisor(T: Any, node: Node, y: Any) -> Any:
@@ -42,7 +58,7 @@ def quotient(negates: bool = False) -> Row:
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
         if not node.dtype.is_integer:
-            return floor_of_quotient(T, x, y)
+            return floor_of_quotient(T, node, x, y)
         divide = T.floor_divide if hasattr(T, "floor_divide") else T.int_div
         divisor = _divisor(T, node, y)
         if negates:
@@ -62,22 +78,21 @@ def remainder(negates: bool = False) -> Row:
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, y = inputs
         if not node.dtype.is_integer:
-            return T.mod(x, y)
+            return _special(T, node).remainder(x, y, T.mod(x, y))
         divisor = _divisor(T, node, y)  # 1 in the place of -1: the remainder is 0 as well
         return T.mod(_near(T, node, x, divisor)[0] if negates else x, divisor)
 
     return row
 
 
-def floor_of_quotient(T: Any, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
+def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any], Any] | None = None) -> Any:
     """floor(x / y) of floats as NumPy has it: of the quotient before it is rounded, as 1 // 0.1 is 9 and not 10.
 
-    What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it. Where there is no
-    remainder (by zero, of infinities) it is the floor of the quotient.
+    What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it.
     """
     whole = T.true_div(T.sub(x, T.mod(x, y)), y)
     whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
-    return T.switch(T.or_(T.isnan(whole), T.isinf(whole)), T.floor(T.true_div(x, y)), whole)
+    return _special(T, node).quotient(x, y, whole)
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -104,4 +119,13 @@ def power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     if node.dtype.is_integer:
         # What a negative power of an integer is the standard leaves open; Numba raises.
         y = T.switch(T.lt(y, T.constant(0, dtype=y.dtype)), T.constant(0, dtype=y.dtype), y)
+    elif is_half(_known(y)):
+        x = _special(T, node).radicand(x)  # it becomes a square root (local_pow_specialize)
     return T.pow(x, y)
+
+
+def _known(variable: Any) -> np.ndarray | None:
+    """The numbers of a constant, or the one that fills an array; `None` where they are not known before a call."""
+    if variable.owner is not None and type(variable.owner.op).__name__ == "Alloc":
+        variable = variable.owner.inputs[0]
+    return np.asarray(variable.data) if hasattr(variable, "data") else None

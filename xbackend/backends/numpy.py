@@ -52,6 +52,18 @@ def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return result
 
 
+def _power(xp: Any) -> Function:
+    """``power``, which takes the square root where the exponent is one number, 0.5: that of -inf is not its power, nor is
+    that of -0.0."""
+
+    def power(x: Any, y: Any) -> Any:
+        if y.ndim == 0 and y == 0.5:
+            x = xp.where(x == -np.inf, np.inf, x + 0.0)
+        return xp.power(x, y)
+
+    return power
+
+
 # Ops whose name in NumPy is another than the standard's.
 _NAMES = {
     "asin": "arcsin",
@@ -99,7 +111,7 @@ def _function(xp: Any, node: Node) -> Function:
         # NumPy warns of the mean of nothing, which is NaN as the standard says.
         "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
         "prod": lambda: lambda x: np.prod(x, axis=p["axis"]) if xp is np else _product(xp, x, p["axis"]),
-        "pow": lambda: xp.power if node.dtype.is_floating else _integer_power,
+        "pow": lambda: _power(xp) if node.dtype.is_floating else _integer_power,
     }
     if node.op in special:
         return special[node.op]()

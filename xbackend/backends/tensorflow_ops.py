@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -91,32 +92,55 @@ def _logarithm(base: float) -> Row:
     return lambda tf, node, inputs, xla: tf.raw_ops.Log(x=inputs[0]) / tf.constant(math.log(base), node.dtype.value)
 
 
-def _integer_division(name: str) -> Row:
-    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        x, y = inputs
-        if node.dtype.is_integer:
-            known = tf.get_static_value(y)
-            if known is None or not np.all(known):
-                # The standard leaves the number unspecified; TensorFlow would end the whole execution with an error.
-                y = tf.where(tf.equal(y, 0), tf.ones_like(y), y)
-        plain = getattr(tf.raw_ops, name)(x=x, y=y)
-        if node.dtype.is_integer or name != "FloorDiv":
-            return plain
-        # TensorFlow takes the floor of the rounded quotient; NumPy that of the exact one, as 1 // 0.1 is 9 and not 10.
-        whole = tf.round(tf.divide(tf.subtract(x, tf.raw_ops.FloorMod(x=x, y=y)), y))
-        return tf.where(tf.math.is_finite(whole), whole, plain)
+def _special(tf: Any, node: Node) -> Elementwise:
+    return Elementwise(
+        number=lambda value: tf.constant(value, node.dtype.value),
+        where=tf.where,
+        equal=tf.equal,
+        less=tf.less,
+        both=tf.logical_and,
+        either=tf.logical_or,
+        is_infinite=tf.math.is_inf,
+        add=tf.add,
+        multiply=tf.multiply,
+        divide=tf.divide,
+    )
 
-    return row
+
+def _of_integers(tf: Any, name: str, x: Any, y: Any) -> Any:
+    known = tf.get_static_value(y)
+    if known is None or not np.all(known):
+        # The standard leaves the number unspecified; TensorFlow would end the whole execution with an error.
+        y = tf.where(tf.equal(y, 0), tf.ones_like(y), y)
+    return getattr(tf.raw_ops, name)(x=x, y=y)
+
+
+def _floor_divide(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    x, y = inputs
+    if node.dtype.is_integer:
+        return _of_integers(tf, "FloorDiv", x, y)
+    # TensorFlow takes the floor of the rounded quotient; NumPy that of the exact one, as 1 // 0.1 is 9 and not 10.
+    whole = tf.round(tf.divide(tf.subtract(x, tf.raw_ops.FloorMod(x=x, y=y)), y))
+    return _special(tf, node).quotient(x, y, whole)
+
+
+def _remainder(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    x, y = inputs
+    if node.dtype.is_integer:
+        return _of_integers(tf, "FloorMod", x, y)
+    return _special(tf, node).remainder(x, y, tf.raw_ops.FloorMod(x=x, y=y))
 
 
 def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     x, y = inputs
+    known = tf.get_static_value(y)
     if node.dtype.is_integer:
-        known = tf.get_static_value(y)
         if known is None or np.any(known < 0):
             y = tf.maximum(y, 0)  # as for division by zero
         if xla:
             return _power_by_squaring(tf, x, y)
+    elif is_half(known):
+        x = _special(tf, node).radicand(x)  # its optimiser takes the square root
     return tf.raw_ops.Pow(x=x, y=y)
 
 
@@ -246,8 +270,8 @@ TABLE: Mapping[str, Row] = {
     "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
     # Its optimiser writes `x <= y` for the LogicalNot of `x > y`, which a NaN is not.
     "logical_not": lambda tf, node, inputs, xla: tf.raw_ops.Equal(x=inputs[0], y=tf.constant(False)),
-    "floor_divide": _integer_division("FloorDiv"),
-    "remainder": _integer_division("FloorMod"),
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
     "pow": _pow,
     "maximum": _extremum("Maximum", "GreaterEqual"),
     "minimum": _extremum("Minimum", "LessEqual"),

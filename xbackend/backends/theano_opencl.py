@@ -140,7 +140,7 @@ def _floor_divide(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     if node.dtype.is_integer:
         return TABLE[node.op](T, node, inputs)
     x, y = inputs
-    return floor_of_quotient(T, x, y, nearest=lambda whole: _round(T, node, [whole]))
+    return floor_of_quotient(T, node, x, y, nearest=lambda whole: _round(T, node, [whole]))
 
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:

@@ -1,32 +1,54 @@
-"""Arrays made of nothing."""
+"""Arrays made of nothing.
+
+``device``, a device or a logical name, is that of the ops; without one it is that of the scope (`xbackend.device`).
+"""
 
 from __future__ import annotations
 
 import builtins
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from xbackend.errors import DTypeError, ShapeError
-from xbackend.program.array import Array
-from xbackend.program.casting import Scalar, cast, integer, is_scalar
+from xbackend.program.array import Array, Operators
+from xbackend.program.casting import Scalar, cast, copied, integer, is_scalar
 from xbackend.program.casting import shape as as_shape
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.tracing import current
+from xbackend.program.tracing import device as scope
 
 
-def asarray(value: Any, /, *, dtype: Any = None) -> Array:
-    """A constant of the program: numbers, nested lists, NumPy arrays. Python floats are float64, integers int64."""
-    array = current("xb.asarray").array(value)
-    return array if dtype is None else cast(array, as_dtype(dtype))
+def _on(device: Any) -> AbstractContextManager[Any]:
+    return nullcontext() if device is None else scope(device)
 
 
-def full(shape: Any, fill_value: Scalar, *, dtype: Any = None) -> Array:
+def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
+    """A constant of the program: numbers, nested lists, NumPy arrays. Python floats are float64, integers int64.
+
+    With ``copy`` a traced array becomes one of its own. Raises `DTypeError` where ``copy=False`` and the dtype is another.
+    """
+    with _on(device):
+        array = current("xb.asarray").array(value)
+        kind = array.dtype if dtype is None else as_dtype(dtype)
+        if copy is False and array.dtype is not kind:
+            raise DTypeError(f"asarray of {array.dtype} as {kind} needs a copy, which copy=False refuses")
+        if array.dtype is not kind:
+            array = cast(array, kind)
+        elif copy:
+            array = copied(array)
+    # What exists already is moved; a constant is made there.
+    return array if device is None or not isinstance(value, Operators) else array.to_device(device)
+
+
+def full(shape: Any, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
     """An array filled with a number; without a dtype it is float64, int64 or bool, as the number is."""
     if not is_scalar(fill_value):
         raise DTypeError(f"full takes a Python number, not {fill_value!r:.60}; use xb.broadcast_to")
     kind = as_dtype(type(fill_value) if dtype is None else dtype)
     params = {"shape": as_shape(shape), "dtype": kind, "fill_value": _number(fill_value, kind)}
-    return current("xb.full").emit("full", (), params)
+    with _on(device):
+        return current("xb.full").emit("full", (), params)
 
 
 def _number(value: Scalar, dtype: DType) -> Scalar:
@@ -43,43 +65,48 @@ def _number(value: Scalar, dtype: DType) -> Scalar:
     return number
 
 
-def zeros(shape: Any, *, dtype: Any = None) -> Array:
+def zeros(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of zeros, float64 unless a dtype is given."""
-    return full(shape, 0, dtype=_or_float(dtype))
+    return full(shape, 0, dtype=_or_float(dtype), device=device)
 
 
-def ones(shape: Any, *, dtype: Any = None) -> Array:
+def ones(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of ones, float64 unless a dtype is given."""
-    return full(shape, 1, dtype=_or_float(dtype))
+    return full(shape, 1, dtype=_or_float(dtype), device=device)
 
 
 def _or_float(dtype: Any) -> DType:
     return DType.float64 if dtype is None else as_dtype(dtype)
 
 
-def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None) -> Array:
+def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of the shape, and unless given the dtype, of another, filled with a number."""
     array = current("xb.full_like").array(x)
-    return full(array.shape, fill_value, dtype=dtype or array.dtype)
+    return full(array.shape, fill_value, dtype=dtype or array.dtype, device=device)
 
 
-def zeros_like(x: Any, /, *, dtype: Any = None) -> Array:
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Zeros in the shape, and unless given the dtype, of another array."""
-    return full_like(x, 0, dtype=dtype)
+    return full_like(x, 0, dtype=dtype, device=device)
 
 
-def ones_like(x: Any, /, *, dtype: Any = None) -> Array:
+def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     """Ones in the shape, and unless given the dtype, of another array."""
-    return full_like(x, 1, dtype=dtype)
+    return full_like(x, 1, dtype=dtype, device=device)
 
 
-def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None) -> Array:
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
+) -> Array:
     """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given."""
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
-    return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": _or_float(dtype)})
+    with _on(device):
+        return current("xb.eye").emit("eye", (), {"k": k, "shape": shape, "dtype": _or_float(dtype)})
 
 
-def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None) -> Array:
+def arange(
+    start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dtype: Any = None, device: Any = None
+) -> Array:
     """Evenly spaced numbers from ``start`` (or 0) up to ``stop``, which is not reached.
 
     Raises `DTypeError` for what is no number of the dtype, `ShapeError` where there is no end.
@@ -98,7 +125,8 @@ def arange(start: Scalar, /, stop: Scalar | None = None, step: Scalar = 1, *, dt
         _number(int(start), kind)
         _number(int(start + (length - 1) * step), kind)
     params = {"start": start, "step": step, "shape": (length,), "dtype": kind}
-    return current("xb.arange").emit("arange", (), params)
+    with _on(device):
+        return current("xb.arange").emit("arange", (), params)
 
 
 def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
@@ -113,7 +141,9 @@ def _steps(start: Scalar, stop: Scalar, step: Scalar) -> int:
     return length if length > 0 else 0
 
 
-def linspace(start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, endpoint: bool = True) -> Array:
+def linspace(
+    start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, device: Any = None, endpoint: bool = True
+) -> Array:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is one of them unless ``endpoint`` is false."""
     import numpy as np
 
@@ -122,4 +152,4 @@ def linspace(start: Scalar, stop: Scalar, /, num: int, *, dtype: Any = None, end
     kind, length = _or_float(dtype), integer(num)
     if length is None or length < 0:
         raise ShapeError(f"linspace of {num!r:.40} numbers: it is a non-negative integer")
-    return asarray(np.linspace(start, stop, length, endpoint=endpoint, dtype=kind.value))
+    return asarray(np.linspace(start, stop, length, endpoint=endpoint, dtype=kind.value), device=device)

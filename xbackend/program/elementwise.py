@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 from xbackend.program.array import Array
 from xbackend.program.casting import cast, copied, operands
@@ -87,6 +84,13 @@ add = _binary("add", "The sum")
 subtract = _binary("subtract", "The difference")
 multiply = _binary("multiply", "The product")
 divide = _binary("divide", "The quotient (floating point only)")
+floor_divide = _binary(
+    "floor_divide",
+    "The quotient rounded down (of integers by zero it is unspecified, of floats NumPy's with its zeros and infinities: "
+    "docs/numbers.md)",
+)
+remainder = _binary("remainder", "The remainder of `floor_divide`, with the divisor's sign, which a zero has, too")
+pow = _binary("pow", "The first to the power of the second (integers: negative exponents are unspecified)")
 atan2 = _binary("atan2", "The angle of the point (x2, x1) (radians)")
 maximum = _binary("maximum", "The larger one (NaN if one is)")
 minimum = _binary("minimum", "The smaller one (NaN if one is)")
@@ -106,71 +110,6 @@ def positive(x: Any, /) -> Array:
     return copied(current("xb.positive").array(x))
 
 
-def floor_divide(x1: Any, x2: Any, /) -> Array:
-    """The quotient rounded down, element by element; shapes broadcast. Of integers a zero divisor gives an unspecified
-    number; of floats it is NumPy's, with its zeros and infinities: see docs/numbers.md."""
-    tracer = current("xb.floor_divide")
-    x, y = operands("floor_divide", tracer, x1, x2)
-    whole = tracer.emit("floor_divide", (x, y), {})
-    if x.dtype.is_integer:
-        return whole
-    quotient = divide(x, y)
-    whole = where(isinf(y), where(_opposite(x, y), -1.0, quotient), whole)
-    whole = where(equal(y, 0), quotient, where(isinf(x), math.nan, whole))
-    return where(equal(whole, 0), where(equal(quotient, 0), quotient, 0.0), whole)
-
-
-def remainder(x1: Any, x2: Any, /) -> Array:
-    """The remainder of `floor_divide`, with the divisor's sign, which a zero has, too."""
-    tracer = current("xb.remainder")
-    x, y = operands("remainder", tracer, x1, x2)
-    rest = tracer.emit("remainder", (x, y), {})
-    if x.dtype.is_integer:
-        return rest
-    rest = where(isinf(y), where(_opposite(x, y), y, x), rest)
-    rest = where(logical_or(equal(y, 0), isinf(x)), math.nan, rest)
-    sign_of_y = where(less(y, 0), _number(-1.0, y), 1)
-    return multiply(sign_of_y, _with_positive_zero(multiply(sign_of_y, rest)))
-
-
-def _opposite(x: Array, y: Array) -> Array:
-    """Whether one is positive and the other negative."""
-    return logical_or(logical_and(less(x, 0), greater(y, 0)), logical_and(greater(x, 0), less(y, 0)))
-
-
-def _number(value: float, like: Array) -> Array:
-    """A number in the dtype of an array."""
-    return like._tracer.array(value, like.dtype)
-
-
-def _with_positive_zero(x: Array) -> Array:
-    """The same numbers, -0.0 as 0.0. What is added is no function of x, so that gradients stay."""
-    return add(x, where(equal(x, 0), _number(0.0, x), -0.0))
-
-
-def pow(x1: Any, x2: Any, /) -> Array:
-    """The first to the power of the second (integers: negative exponents are unspecified), element by element; shapes
-    broadcast."""
-    tracer = current("xb.pow")
-    base, exponent = operands("pow", tracer, x1, x2)
-    return tracer.emit("pow", (_radicand(base) if _is_half(exponent) else base, exponent), {})
-
-
-def _is_half(exponent: Array) -> bool:
-    """Whether all numbers are known to be 0.5 or -0.5."""
-    node = exponent._tracer.nodes[exponent.node]
-    if node.op not in ("constant", "full"):
-        return False
-    value = node.params["value"] if node.op == "constant" else node.params["fill_value"]
-    return bool((np.abs(value) == 0.5).all())
-
-
-def _radicand(x: Array) -> Array:
-    """The number with which ``sqrt`` gives the power 0.5, as most backends compute it: of -0.0 and -inf, of which it
-    gives -0.0 and NaN, the powers are those of 0.0 and inf."""
-    return where(equal(x, -math.inf), math.inf, _with_positive_zero(x))
-
-
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
     """``x1`` where the bool ``condition`` holds, else ``x2``; shapes broadcast, dtypes of ``x1`` and ``x2`` promote."""
     tracer = current("xb.where")
@@ -187,8 +126,9 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
     return minimum(array, max) if max is not None else array
 
 
-def astype(x: Any, dtype: Any, /, *, copy: bool = True) -> Array:
-    """The array in another dtype; floating point to integer cuts the fraction off. With ``copy=False`` an array that
-    has the dtype is returned as it is."""
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
+    """The array in another dtype, and with ``device`` on another device; floating point to integer cuts the fraction
+    off. With ``copy=False`` an array that has the dtype is returned as it is."""
     array, kind = current("xb.astype").array(x), as_dtype(dtype)
-    return copied(array) if copy and array.dtype is kind else cast(array, kind)
+    result = copied(array) if copy and array.dtype is kind else cast(array, kind)
+    return result if device is None else result.to_device(device)

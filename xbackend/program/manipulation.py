@@ -14,8 +14,11 @@ from xbackend.program.casting import shape as as_shape
 from xbackend.program.tracing import current
 
 
-def reshape(x: Any, /, shape: Any) -> Array:
-    """The same elements, in row-major order, in another shape, of which one length may be -1."""
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
+    """The same elements, in row-major order, in another shape, of which one length may be -1.
+
+    ``copy`` is the standard's and changes nothing: arrays of a program never change, so that nobody can tell.
+    """
     array = current("xb.reshape").array(x)
     lengths = list(sequence(shape, "shape"))
     if lengths.count(-1) == 1:

@@ -1,0 +1,70 @@
+"""NumPy's zeros, infinities and NaN in quotients, remainders and square roots (docs/numbers.md), for frameworks whose own
+differ.
+
+Each formula is written once, with the functions of a framework. What is added to a number is no function of it, so that
+gradients stay those of the framework.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Elementwise(NamedTuple):
+    """A framework's functions of floats, element by element; ``number`` makes a constant of their dtype."""
+
+    number: Callable[[float], Any]
+    where: Callable[[Any, Any, Any], Any]
+    equal: Callable[[Any, Any], Any]
+    less: Callable[[Any, Any], Any]
+    both: Callable[[Any, Any], Any]
+    either: Callable[[Any, Any], Any]
+    is_infinite: Callable[[Any], Any]
+    add: Callable[[Any, Any], Any]
+    multiply: Callable[[Any, Any], Any]
+    divide: Callable[[Any, Any], Any]
+
+    def quotient(self, x: Any, y: Any, whole: Any) -> Any:
+        """The quotient rounded down, where ``whole`` is that of finite numbers without signs of zeros."""
+        quotient, zero = self.divide(x, y), self.number(0.0)
+        whole = self.where(
+            self.is_infinite(y), self.where(self._opposite(x, y), self.number(-1.0), quotient), whole
+        )
+        of_finite = self.where(self.is_infinite(x), self.number(math.nan), whole)
+        whole = self.where(self.equal(y, zero), quotient, of_finite)
+        return self.where(self.equal(whole, zero), self.where(self.equal(quotient, zero), quotient, zero), whole)
+
+    def remainder(self, x: Any, y: Any, rest: Any) -> Any:
+        """The remainder with the sign of y, which a zero has, too; ``rest`` is that of finite numbers."""
+        rest = self.where(self.is_infinite(y), self.where(self._opposite(x, y), y, x), rest)
+        undefined = self.either(self.equal(y, self.number(0.0)), self.is_infinite(x))
+        rest = self.where(undefined, self.number(math.nan), rest)
+        sign = self.where(self.less(y, self.number(0.0)), self.number(-1.0), self.number(1.0))
+        return self.multiply(sign, self._with_positive_zero(self.multiply(sign, rest)))
+
+    def radicand(self, x: Any) -> Any:
+        """The number with which ``sqrt`` gives the power 0.5: of -0.0 and -inf, of which it gives -0.0 and NaN, the
+        powers are those of 0.0 and inf."""
+        endless = self.equal(x, self.number(-math.inf))
+        return self.where(endless, self.number(math.inf), self._with_positive_zero(x))
+
+    def _opposite(self, x: Any, y: Any) -> Any:
+        """Whether one is positive and the other negative."""
+        zero = self.number(0.0)
+        return self.either(
+            self.both(self.less(x, zero), self.less(zero, y)), self.both(self.less(zero, x), self.less(y, zero))
+        )
+
+    def _with_positive_zero(self, x: Any) -> Any:
+        """The same numbers, -0.0 as 0.0."""
+        zero = self.number(0.0)
+        return self.add(x, self.where(self.equal(x, zero), zero, self.number(-0.0)))
+
+
+def is_half(exponent: Any) -> bool:
+    """Whether an exponent, known while lowering (`None` where not), is 0.5 or -0.5: compilers take the square root."""
+    return exponent is not None and np.size(exponent) > 0 and bool((np.abs(exponent) == 0.5).all())
