@@ -41,16 +41,6 @@ EXPECTED_FAILURES: tuple[ExpectedFailure, ...] = (
             "PyTensor compiles for Numba without signed zeros (fastmath's nsz); without it sums take 10 times as long",
             "https://github.com/pymc-devs/pytensor/blob/main/pytensor/link/numba/dispatch/basic.py",
         )
-        for label in ("special-remainder", "special-power_*", "special-floor_divide")
-    ),
-    *(
-        ExpectedFailure(
-            "aesara-numba",
-            "test_result_of_op",
-            label,
-            "Aesara's Numba mode computes powers of integers in floating point",
-            "https://github.com/aesara-devs/aesara/blob/main/aesara/link/numba/dispatch/scalar.py",
-        )
-        for label in ("pow_beyond_53_bits-int64", "special-integer_powers")
+        for label in ("special-remainder", "special-power_*")
     ),
 )

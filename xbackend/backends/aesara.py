@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -10,7 +10,15 @@ import numpy as np
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_jax import JAXMode
-from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode, multiplies_integers, product_of_integers
+from xbackend.backends.lineage_modes import (
+    CMode,
+    Mode,
+    NumbaMode,
+    is_of_integers,
+    multiplies_integers,
+    power_of_integers,
+    product_of_integers,
+)
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction
 from xbackend.backends.lineage_rewrites import LEFT_OUT
 
@@ -74,7 +82,18 @@ class _AesaraNumbaMode(NumbaMode):
 
             return basic.numba_njit(product)
 
+        self._raise_integers_exactly(basic._numba_funcify, basic.numba_njit)
         return mode
+
+    def _raise_integers_exactly(self, registry: Any, compiled: Callable[[Any], Any]) -> None:
+        op = self.backend.module("scalar.basic").Pow
+        theirs = registry.dispatch(op)
+
+        @registry.register(op)  # type: ignore[untyped-decorator]
+        def power(op: Any, node: Any, **options: Any) -> Any:
+            if not is_of_integers(node):
+                return theirs(op, node=node, **options)
+            return compiled(power_of_integers(node.outputs[0].type.dtype))
 
 
 class _AesaraJAXMode(JAXMode):

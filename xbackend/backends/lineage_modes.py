@@ -264,6 +264,30 @@ def multiplies_integers(node: Any) -> bool:
     return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
 
 
+def power_of_integers(dtype: str) -> Callable[[Any, Any], Any]:
+    """The power of integers, exact, as Numba compiles it; of negative exponents it is 1.
+
+    Numba's own is computed in floating point, exact up to 2**53.
+    """
+    kind = getattr(np, dtype)
+
+    def power(x: Any, y: Any) -> Any:
+        result, base, exponent = np.int64(1), np.int64(x), np.int64(y)
+        while exponent > 0:
+            if exponent & 1:
+                result *= base
+            base *= base
+            exponent >>= 1
+        return kind(result)
+
+    return power
+
+
+def is_of_integers(node: Any) -> bool:
+    """Whether a node of the framework takes and gives integers only."""
+    return all(v.type.dtype.startswith("int") for v in (*node.inputs, *node.outputs))
+
+
 class NumbaMode(HostMode):
     """One function compiled by Numba."""
 

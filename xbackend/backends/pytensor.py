@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
-from xbackend.backends.lineage_division import power_by_squaring
 from xbackend.backends.lineage_jax import JAXMode
-from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode, multiplies_integers, product_of_integers
+from xbackend.backends.lineage_modes import (
+    CMode,
+    Mode,
+    NumbaMode,
+    is_of_integers,
+    multiplies_integers,
+    power_of_integers,
+    product_of_integers,
+)
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
 
@@ -31,7 +38,7 @@ class _PyTensor(LineageBackend):
 class PyTensorNumba(_PyTensor):
     """PyTensor's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS, "pow": power_by_squaring}
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
 
     def make_mode(self) -> Mode:
         return _PyTensorNumbaMode(self)
@@ -70,4 +77,19 @@ class _PyTensorNumbaMode(NumbaMode):
             return (product, 1) if keyed else product
 
         (basic.register_funcify_default_op_cache_key if keyed else basic.numba_funcify.register)(op)(dot)
+        self._raise_integers_exactly(basic)
         return mode
+
+    def _raise_integers_exactly(self, basic: Any) -> None:
+        op = self.backend.module("scalar.basic").Pow
+        keyed = hasattr(basic, "numba_funcify_and_cache_key")
+        theirs = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
+
+        def power(op: Any, node: Any, **options: Any) -> Any:
+            if not is_of_integers(node):
+                return theirs(op, node=node, **options)
+            dtype = node.outputs[0].type.dtype
+            compiled = basic.numba_njit(power_of_integers(dtype))
+            return (compiled, f"xbackend power of {dtype}, 1") if keyed else compiled
+
+        (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(power)
