@@ -319,7 +319,11 @@ def test_two_real_runs_are_stored_and_judged(store: Store, tmp_path: Path) -> No
     assert gate(tmp_path, "gate", "latest", str(ROOT / "tests" / "data" / "results.json"))[0] == 14
     (store.folder / after.run / "results.json").unlink()
     again = store.load(after.run)
-    assert not again.complete and again.measurements[0].processes == measured.processes
+    # A profile's stretches are stored of one process, the most typical, which is known at the end.
+    found, wanted = (
+        [msgspec.structs.replace(p, profile=None) for p in m.processes] for m in (again.measurements[0], measured)
+    )
+    assert not again.complete and found == wanted
     assert again.pairs == after.pairs and len(after.pairs) == 2 and again.order == after.order
 
 

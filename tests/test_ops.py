@@ -477,7 +477,8 @@ def test_what_the_standard_leaves_out_has_its_default(numpy_backend: Backend) ->
 def test_the_keywords_of_the_standard_for_devices_and_copies() -> None:
     makers: list[Callable[[], Any]] = [
         lambda: xb.zeros(2, device="dev1"), lambda: xb.ones(2, device="dev1"), lambda: xb.full(2, 3, device="dev1"),
-        lambda: xb.eye(2, device="dev1"), lambda: xb.arange(2, device="dev1"), lambda: xb.linspace(0, 1, 2, device="dev1"),
+        lambda: xb.eye(2, device="dev1"), lambda: xb.arange(2, device="dev1"),
+        lambda: xb.linspace(0, 1, 2, device="dev1"),
         lambda: xb.asarray([1.0], device="dev1"), lambda: xb.ones_like([1.0], device="dev1"),
     ]  # fmt: skip
     for make in makers:

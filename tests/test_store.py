@@ -352,7 +352,7 @@ def test_the_halves_of_a_pair_are_recovered(store: Store) -> None:
     found = store.load("latest")
     assert found.pairs == [
         Pair(workload="matpow", parameters={"size": 8, "dtype": "float32"}, backend="numpy", devices=1,
-             first=[0.01, 0.03], second=[0.02])
+             first=[0.01, 0.03], second=[0.02], processes=[process(0.02)])
     ]  # fmt: skip
     assert all(m.status == "missing" for m in found.measurements)
 

@@ -32,6 +32,7 @@ class Item:
         parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {})}
         self.callspec = type("Spec", (), {"params": parameters})
         self.marks = marks
+        self.nodeid = f"tests/contract/test_it.py::test_it[{backend}]"
 
     def get_closest_marker(self, name: str) -> Any:
         return type("Mark", (), {"args": self.marks[name]}) if name in self.marks else None
@@ -68,14 +69,22 @@ def test_what_the_parent_refuses_is_tried_once_below_the_exhaustive_tier() -> No
 
 
 def test_variants_are_left_to_the_exhaustive_tier_and_the_first_backends() -> None:
-    usual, variant = (next(c for c in CHECKS if c.core is wanted) for wanted in (True, False))
-    for name in tiers.firsts():
+    variant = next(c for c in CHECKS if not c.core)
+    for name in registry.names():
         whole = name in tiers.firsts()[:2]
-        assert found(Item(name, usual)) == list(tiers.TIERS)
         assert found(Item(name, variant)) == (["standard", "exhaustive"] if whole else ["exhaustive"])
-    for name in OTHERS:
-        assert found(Item(name, usual)) == ["standard", "exhaustive"]
-        assert found(Item(name, variant)) == ["exhaustive"]
+        assert found(Item(name, variant=())) == (["standard", "exhaustive"] if whole else ["exhaustive"])
+
+
+def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_them() -> None:
+    for check in (c for c in CHECKS if c.core):
+        made_by = [name for name in registry.names() if "standard" in found(Item(name, check))]
+        assert made_by[:2] == list(tiers.firsts()[:2]) and len(made_by) >= 4
+        assert all(found(Item(name, check))[-1] == "exhaustive" for name in registry.names())
+    for name in registry.names()[2:]:
+        mine = [c for c in CHECKS if c.core and "standard" in found(Item(name, c))]
+        assert len(mine) == pytest.approx(sum(c.core for c in CHECKS) / tiers.TURNS, abs=1)
+    assert {name for name in registry.names() if "standard" in found(Item(name, takes_turns=()))} < {*registry.names()}
 
 
 def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:

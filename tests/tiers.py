@@ -4,7 +4,8 @@ Compiling is what tests cost, so the tiers differ in how often the same is compi
 
 - *quick* is the answer to wait for: what needs no minutes, and the core of the contract on the oracle and the first
   backends of two other environments.
-- *standard*: the core of the contract on every backend, all of it on the first two of them.
+- *standard*: all of the contract on the first two backends; the others take turns with its core, so that each check of
+  the core is made by a quarter of them.
 - *exhaustive*: everything on every backend.
 
 A test is in every tier unless something of this says otherwise:
@@ -14,6 +15,7 @@ A test is in every tier unless something of this says otherwise:
   first backend of the registry only.
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   every test is run by some backend.
+- ``@pytest.mark.takes_turns``: below the exhaustive tier all but the first two backends take turns with these tests.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
   none of them, the standard one those on the first two of its backends.
 
@@ -22,11 +24,14 @@ A test is in every tier unless something of this says otherwise:
 
 from __future__ import annotations
 
+from zlib import crc32
+
 import pytest
 
 from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
+TURNS = 4  # a check of the core is made by the first two backends and by one in so many of the others
 chosen = TIERS[-1]  # set before the modules of the tests are imported
 
 
@@ -49,9 +54,17 @@ def backend_of(item: pytest.Item) -> str | None:
     return next((v for v in values if isinstance(v, str) and v in registry.REGISTRY), None)
 
 
-def compiled(tier: str, backend: str, core: bool) -> bool:
+def its_turn(backend: str, number: int) -> bool:
+    """Whether a backend makes the check with this number: the first two make all."""
+    place = registry.names().index(backend) - 2
+    return place < 0 or place % TURNS == number % TURNS
+
+
+def compiled(tier: str, backend: str, core: bool, turn: int) -> bool:
     """Whether a check of the contract is made on a backend."""
-    return tier == "exhaustive" or core or (tier == "standard" and backend in firsts()[:2])
+    if tier == "exhaustive":
+        return True
+    return its_turn(backend, turn) if core else tier == "standard" and backend in firsts()[:2]
 
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
@@ -74,8 +87,12 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     if turn is not None and (registry.names().index(backend) - turn.args[0]) % turn.args[1]:
         return False
     check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
-    core = item.get_closest_marker("variant") is None if check is None else check.core
-    return compiled(tier, backend, core)
+    if check is not None:
+        return compiled(tier, backend, check.core, check.turn)
+    if item.get_closest_marker("variant") is not None:
+        return backend in firsts()[:2] and tier == "standard"
+    number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
+    return item.get_closest_marker("takes_turns") is None or its_turn(backend, number)
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ class Check:
     rule: Rule = "element"
     limits: dict[str, float] = field(default_factory=lambda: LIMIT)
     core: bool = True
+    turn: int = 0  # which of the backends that take turns make it
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,15 @@ class Batch:
 
     name: str
     checks: tuple[Check, ...]
+
+
+def in_turns(batches: Sequence[Batch]) -> tuple[Batch, ...]:
+    """The batches with the checks of their core numbered, so that backends can take turns with them."""
+    numbers = itertools.count()
+    return tuple(
+        replace(batch, checks=tuple(replace(c, turn=next(numbers)) if c.core else c for c in batch.checks))
+        for batch in batches
+    )
 
 
 class Host:
@@ -84,7 +95,7 @@ class Host:
         """The results of the batch, by label."""
         if batch.name not in self._results:
             self._results[batch.name] = {}
-            checks = [check for check in batch.checks if tiers.compiled(self.tier, self.name, check.core)]
+            checks = [check for check in batch.checks if tiers.compiled(self.tier, self.name, check.core, check.turn)]
             self._whole[batch.name] = self._run(checks, self._results[batch.name]) if checks else None
         return self._results[batch.name]
 

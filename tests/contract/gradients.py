@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from batches import Batch, Check
+from batches import Batch, Check, in_turns
 from tolerances import CHAIN
 
 import xbackend as xb
@@ -222,4 +222,4 @@ def structure() -> Batch:
     return Batch("gradients-structure", tuple(checks))
 
 
-BATCHES = (first_order(DType.float64), first_order(DType.float32), second_order(), structure())
+BATCHES = in_turns([first_order(DType.float64), first_order(DType.float32), second_order(), structure()])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from batches import Batch, Check
+from batches import Batch, Check, in_turns
 from core import is_core
 from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES
 from tolerances import Rule
@@ -440,9 +440,11 @@ def with_core(batch: Batch) -> Batch:
     return replace(batch, checks=tuple(replace(c, core=is_core(batch.name, c.label)) for c in batch.checks))
 
 
-BATCHES = tuple(
-    map(
-        with_core,
-        (*elementwise(), *reductions(), *moving(), *conversions(), *products(), *creation(), *promotion(), *algebra()),
-    )
-)
+BATCHES = in_turns(
+    [
+        with_core(batch)
+        for batch in (
+            *elementwise(), *reductions(), *moving(), *conversions(), *products(), *creation(), *promotion(), *algebra()
+        )
+    ]
+)  # fmt: skip

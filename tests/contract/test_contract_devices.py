@@ -13,6 +13,8 @@ from xbackend.backends.base import Backend
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable
 
+pytestmark = pytest.mark.takes_turns
+
 THREE = tuple(Device("cpu", i) for i in range(3))
 SPREAD = "dev0=cpu:0,dev1=cpu:1,dev2=cpu:2"
 ONE = "dev0=cpu:0,dev1=cpu:0,dev2=cpu:0"

@@ -17,6 +17,8 @@ from xbackend.backends.base import Backend
 from xbackend.errors import DeviceUnavailable, DTypeError, SharedVariableError, UnboundDevice, WorkerDied
 from xbackend.workers.remote import RemoteBackend
 
+pytestmark = pytest.mark.takes_turns
+
 A = np.arange(6.0).reshape(2, 3)
 
 

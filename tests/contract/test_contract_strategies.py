@@ -12,6 +12,8 @@ import xbackend as xb
 from xbackend.backends.base import Backend
 from xbackend.strategies import replicate
 
+pytestmark = pytest.mark.takes_turns
+
 DEVICES = ("dev0", "dev1", "dev2")
 SPREAD = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}
 RATE = 0.2

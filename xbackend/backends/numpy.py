@@ -53,8 +53,7 @@ def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def _power(xp: Any) -> Function:
-    """``power``, which takes the square root where the exponent is one number, 0.5: that of -inf is not its power, nor is
-    that of -0.0."""
+    """``power``, which takes the square root where the exponent is one number, 0.5: that of -inf differs."""
 
     def power(x: Any, y: Any) -> Any:
         if y.ndim == 0 and y == 0.5:

@@ -1,8 +1,7 @@
-"""NumPy's zeros, infinities and NaN in quotients, remainders and square roots (docs/numbers.md), for frameworks whose own
-differ.
+"""NumPy's zeros, infinities and NaN in quotients, remainders and square roots, for frameworks whose own differ.
 
-Each formula is written once, with the functions of a framework. What is added to a number is no function of it, so that
-gradients stay those of the framework.
+docs/numbers.md says what they are. Each formula is written once, with the functions of a framework. What is added to a
+number is no function of it, so that gradients stay those of the framework.
 """
 
 from __future__ import annotations
@@ -31,9 +30,7 @@ class Elementwise(NamedTuple):
     def quotient(self, x: Any, y: Any, whole: Any) -> Any:
         """The quotient rounded down, where ``whole`` is that of finite numbers without signs of zeros."""
         quotient, zero = self.divide(x, y), self.number(0.0)
-        whole = self.where(
-            self.is_infinite(y), self.where(self._opposite(x, y), self.number(-1.0), quotient), whole
-        )
+        whole = self.where(self.is_infinite(y), self.where(self._opposite(x, y), self.number(-1.0), quotient), whole)
         of_finite = self.where(self.is_infinite(x), self.number(math.nan), whole)
         whole = self.where(self.equal(y, zero), quotient, of_finite)
         return self.where(self.equal(whole, zero), self.where(self.equal(quotient, zero), quotient, zero), whole)

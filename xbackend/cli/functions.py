@@ -296,9 +296,7 @@ def _conclude(tolerance: float, warnings: Sequence[str], backends: int) -> None:
     """What the table means, and what not."""
     say(f"results agree where they differ by a relative {tolerance:.1e} at most; another one with --tolerance")
     if backends > 1:
-        say(
-            "times are of one process each, and equal ones may differ by more: which is faster, xbackend compare says"
-        )
+        say("times are of one process each, and equal ones may differ by more: which is faster, xbackend compare says")
     for warning in warnings:
         say(f"warning: {warning}")
 

@@ -26,7 +26,8 @@ def _on(device: Any) -> AbstractContextManager[Any]:
 def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """A constant of the program: numbers, nested lists, NumPy arrays. Python floats are float64, integers int64.
 
-    With ``copy`` a traced array becomes one of its own. Raises `DTypeError` where ``copy=False`` and the dtype is another.
+    With ``copy`` a traced array becomes one of its own. Raises `DTypeError` where ``copy=False`` and the dtype is
+    another.
     """
     with _on(device):
         array = current("xb.asarray").array(value)
@@ -95,9 +96,7 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
     return full_like(x, 1, dtype=dtype, device=device)
 
 
-def eye(
-    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None
-) -> Array:
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Any = None) -> Array:
     """A matrix with ones on its k-th diagonal and zeros elsewhere, float64 unless a dtype is given."""
     shape = as_shape((n_rows, n_rows if n_cols is None else n_cols))
     with _on(device):

@@ -86,8 +86,8 @@ multiply = _binary("multiply", "The product")
 divide = _binary("divide", "The quotient (floating point only)")
 floor_divide = _binary(
     "floor_divide",
-    "The quotient rounded down (of integers by zero it is unspecified, of floats NumPy's with its zeros and infinities: "
-    "docs/numbers.md)",
+    "The quotient rounded down (of integers by zero it is unspecified, of floats NumPy's with its zeros and "
+    "infinities: docs/numbers.md)",
 )
 remainder = _binary("remainder", "The remainder of `floor_divide`, with the divisor's sign, which a zero has, too")
 pow = _binary("pow", "The first to the power of the second (integers: negative exponents are unspecified)")
