@@ -231,11 +231,11 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
     lines: list[str] = []
     measured(Here(numpy=lasting(10), aesara=lasting(100)), ("numpy", "aesara"), 3, on_progress=lines.append)
     begun = [line for line in lines if line.startswith("[")]
-    assert [line.partition("]")[0] for line in begun] == [f"[{i}/9" for i in range(1, 10)]
+    assert [line.partition("]")[0] for line in begun] == [f"[{i}/15" for i in range(1, 16)]
     assert "left" not in begun[0] and all("left" in line for line in begun[1:])
     # From the second block on nothing is guessed: what is left is what the processes that follow take.
     lengths = [100.0 if "aesara" in line else 10.0 for line in begun]
-    for i in range(3, 9):
+    for i in range(5, 15):
         assert begun[i].endswith(blocks._in_words(sum(lengths[i:])))
 
 
@@ -438,13 +438,13 @@ def test_each_finished_round_is_a_line_of_its_processs_journal(tmp_path: Path) -
     (run,) = Store(tmp_path).runs()
     assert run.complete and run.name == found.run and Store(tmp_path).load("latest") == found
     files = sorted((tmp_path / run.name / "journal").glob("[1-9]*.jsonl"))
-    assert len(files) == 4  # two processes, and two more of the twin
+    assert len(files) == 8  # two processes, and two more of each of three twins
     lines = [line for file in files for line in journal.read(file)]
     for row in found.measurements:
         label = next(c for c in found.order if f"size={row.parameters['size']} " in c and "again" not in c)
         mine = [line["seconds"] for line in lines if line["task"] == label]
         assert mine == [seconds for process in row.processes for seconds in process.rounds]
-    assert len(lines) == 4 * sum(len(p.rounds) for row in found.measurements for p in row.processes)
+    assert len(lines) == sum(len(p.rounds) for row in [*found.measurements, *found.pairs] for p in row.processes)
 
 
 class Ended(BaseException):

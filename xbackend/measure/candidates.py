@@ -193,12 +193,15 @@ def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
         first=candidate.medians,
         second=twin.medians,
         environment=candidate.environment,
-        processes=[
-            msgspec.structs.replace(process, profile=None)
-            for half in (candidate, twin)
-            if half.again
-            for process in half.processes
-        ],
+        processes=sorted(
+            (
+                msgspec.structs.replace(process, profile=None)
+                for half in (candidate, twin)
+                if half.again
+                for process in half.processes
+            ),
+            key=lambda process: process.order,
+        ),
     )
 
 
