@@ -58,7 +58,7 @@ def test_a_backward_op_is_bound_to_the_device_of_its_forward_op() -> None:
         ("c", "cpu:0", "cpu:0", "as asked", 2),
         ("d", None, "cpu:1", "as asked", 1),
     ]
-    assert f"backward op for the gradient at node {gradient}, 2 times: bound to cpu:0" in str(placement)
+    assert f"backward op for the gradient at node {gradient} (c, 2 times): bound to cpu:0" in str(placement)
     (box,) = (b for b in executed(of.program, placement).boxes if b.text.startswith("grad"))
     assert box.text.endswith(", backward on cpu:0 (3) and cpu:1 (2)")
     assert ["by its forward op", "cpu:0", "cpu:0", "as asked", "3", "in backward passes"] in _backward_rows(

@@ -32,8 +32,8 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
             continue
         edges += [_edge(place[j], len(boxes)) for j in node.inputs]
         place[i] = (len(boxes), [])
-        box = _box(label(program, i), node.device or "", records.get(i))
-        boxes.append(_with_backward(box, [b for b in placement.backward if b.gradient == i]))
+        drawn = _box(label(program, i), node.device or "", records.get(i))
+        boxes.append(_with_backward(drawn, [b for b in placement.backward if b.gradient == i]))
     for number, i in enumerate(program.outputs):
         edges.append(_edge(place[i], len(boxes)))
         device = program.nodes[i].device if place[i][1] else boxes[place[i][0]].device

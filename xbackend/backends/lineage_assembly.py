@@ -228,10 +228,11 @@ class Assembly:
             stage = self.plan.stage_of.get(variable)
             if nodes[i].op != "grad" or stage is None:
                 continue
-            name = str(variable.owner.op)
-            if isinstance(variable.owner.op, self.backend.Transfer):
+            op: Any = variable.owner.op
+            name = str(op)
+            if isinstance(op, self.backend.Transfer):
                 evidence = "device of what the transfer returned"
-                yield Backward(i, None, variable.owner.op.target, self.devices.get(variable), name, evidence)
+                yield Backward(i, None, op.target, self.devices.get(variable), name, evidence)
             elif stage in self._numbers:
                 device, evidence = self._ran(stage)
                 yield Backward(i, None, stage.device, device, name, evidence)

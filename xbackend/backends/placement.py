@@ -190,8 +190,8 @@ class Placement:
             for r in self.ops
         ]
         lines += [
-            f"{r.what}{f', {r.count} times' if r.count > 1 else ''}: bound to {r.bound or 'no device'}, "
-            f"executed {r.executed or '?'}, {r.status}"
+            f"{r.what} ({r.framework_op or '?'}{f', {r.count} times' if r.count > 1 else ''}): "
+            f"bound to {r.bound or 'no device'}, executed {r.executed or '?'}, {r.status}"
             for r in self.backward
         ]
         lines += [f"transfer {t.source} -> {t.target}: {t.bytes} bytes ({t.cause})" for t in self.transfers]
