@@ -179,6 +179,10 @@ def test_a_backward_pass_on_one_device_has_records_too(three: Backend) -> None:
     run(x)
     assert run.placement.backward
     assert {(r.executed, r.bound) for r in run.placement.backward} <= {("cpu:0", "cpu:0"), ("cpu:0", None)}
+    # Of a backward pass that is a transfer, and else ones.
+    run = three.compile(lambda x: xb.grad(xb.sum(xb.to_device(x, "dev2")), x), x, devices=SPREAD)
+    run(x)
+    assert not [r for r in run.placement.backward if r.status in ("moved", "not read")]
     # Ones, whatever it is given.
     run = three.compile(lambda x: xb.grad(xb.sum(x), x), x, devices=ONE)
     run(x)

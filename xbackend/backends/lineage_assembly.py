@@ -223,16 +223,14 @@ class Assembly:
     def _backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on
         constants only are in no stage of their own."""
-        nodes = self.graph.program.nodes
+        nodes, moved = self.graph.program.nodes, {m.target: m.device for m in self.plan.moves}
         for i, variable in self.graph.own():
-            stage = self.plan.stage_of.get(variable)
-            if nodes[i].op != "grad" or stage is None:
+            stage, name = self.plan.stage_of.get(variable), str(variable.owner.op)
+            if nodes[i].op != "grad":
                 continue
-            op: Any = variable.owner.op
-            name = str(op)
-            if isinstance(op, self.backend.Transfer):
+            if variable in moved:
                 evidence = "device of what the transfer returned"
-                yield Backward(i, None, op.target, self.devices.get(variable), name, evidence)
+                yield Backward(i, None, moved[variable], self.devices.get(variable), name, evidence)
             elif stage in self._numbers:
                 device, evidence = self._ran(stage)
                 yield Backward(i, None, stage.device, device, name, evidence)
