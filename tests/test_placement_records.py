@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 import xbackend as xb
+from xbackend.backends import registry
+from xbackend.backends.base import Settings
 from xbackend.backends.drawing import executed
 from xbackend.backends.placement import Backward, Execution, merge, with_folded
+from xbackend.cli.functions import _placement_text
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.binding import Placed, bind
@@ -83,6 +87,16 @@ def test_a_backward_pass_without_a_word_is_not_read_and_one_without_ops_is_folde
     assert "does not tell" in record.evidence
     (record,) = merge(of, Execution({}, (), with_folded(of.program, ()))).backward
     assert record.status == "folded" and record.evidence
+
+
+def test_a_run_on_numpy_says_where_its_backward_pass_went() -> None:
+    with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
+        of = backend.compile(placed().program, devices={})
+        assert [r.status for r in of.placement.backward] == ["not read"]
+        of(np.ones(3))
+        assert {r.executed for r in of.placement.backward} == {"cpu:0", "cpu:1"}
+        assert "backward on cpu:0 (2) and cpu:1 (1)" in of.draw()
+        assert "2 backward ops on cpu:0, 1 backward ops on cpu:1" in _placement_text(of.placement)
 
 
 def test_stored_placements_from_before_have_no_backward_ops() -> None:
