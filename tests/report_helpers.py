@@ -219,9 +219,13 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         {"node": st.just(1), "source": NASTY, "target": NASTY, "bytes": st.integers(), "cause": NASTY}
         | {"framework_op": NASTY, "evidence": NASTY}
     )
+    backward = st.fixed_dictionaries(
+        {"gradient": st.just(1), "forward": st.none() | st.just(1), "bound": st.none() | NASTY, "count": st.integers()}
+        | {"executed": st.none() | NASTY, "framework_op": NASTY, "evidence": NASTY, "status": NASTY}
+    )
     placement = st.fixed_dictionaries(
         {"ops": st.lists(record, max_size=2), "transfers": st.lists(transfer, max_size=2), "drawing": NASTY},
-        optional={"graph": graphs().map(asdict) | data},
+        optional={"graph": graphs().map(asdict) | data, "backward": st.lists(backward, max_size=2) | data},
     )
     return draw(
         st.builds(

@@ -147,6 +147,65 @@ def test_what_one_device_has_another_one_does_not_need(three: Backend) -> None:
     assert not [r for r in run.placement.ops if r.status == "moved"]
 
 
+def test_the_ops_of_a_backward_pass_have_records_of_their_own(three: Backend) -> None:
+    """The gradient is on dev1, and part of its backward pass runs on dev2, where the loss is."""
+
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            y = xb.tanh(x * x)
+        with xb.device("dev2"):
+            loss = xb.sum(xb.sin(y) * xb.exp(y))
+        return xb.grad(loss, x)
+
+    x = np.linspace(0.1, 0.9, 5)
+    run = three.compile(function, x, devices=SPREAD)
+    y = np.tanh(x * x)
+    np.testing.assert_allclose(run(x), np.exp(y) * (np.cos(y) + np.sin(y)) * (1 - y * y) * 2 * x, rtol=1e-6)
+    placement = run.placement
+    (gradient,) = (r for r in placement.ops if r.op == "grad")
+    assert (gradient.executed, gradient.status) == ("cpu:1", "as asked")
+    assert {r.executed for r in placement.backward} == {"cpu:1", "cpu:2"}
+    assert {r.gradient for r in placement.backward} == {gradient.node}
+    for record in placement.backward:
+        assert record.status in ("as asked", "fused"), record
+        assert record.executed in (record.bound, None) or record.bound is None, record
+        assert record.evidence and record.framework_op and record.count > 0
+        node = run.program.nodes[record.forward] if record.forward is not None else None
+        assert node is None or record.bound == run.program.nodes[node.inputs[0]].device
+    assert placement.to_dict()["backward"] and "backward op" in str(placement)
+
+
+def test_a_backward_pass_on_one_device_has_records_too(three: Backend) -> None:
+    x = np.linspace(0.1, 0.9, 5)
+    run = three.compile(lambda x: xb.grad(xb.sum(xb.sin(x) * x), x), x, devices=ONE)
+    run(x)
+    assert run.placement.backward
+    assert {(r.executed, r.bound) for r in run.placement.backward} <= {("cpu:0", "cpu:0"), ("cpu:0", None)}
+    # Of a backward pass that is a transfer, and else ones.
+    run = three.compile(lambda x: xb.grad(xb.sum(xb.to_device(x, "dev2")), x), x, devices=SPREAD)
+    run(x)
+    assert not [r for r in run.placement.backward if r.status in ("moved", "not read")]
+    # Ones, whatever it is given.
+    run = three.compile(lambda x: xb.grad(xb.sum(x), x), x, devices=ONE)
+    run(x)
+    assert run.placement.backward and {r.status for r in run.placement.backward} <= {"as asked", "fused", "folded"}
+
+
+def test_what_depends_on_constants_only_is_folded_where_it_was_not_seen(three: Backend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            return xb.concat([xb.zeros((100,))[:50], x])
+
+    x = np.arange(3.0)
+    run = three.compile(function, x, devices=SPREAD)
+    np.testing.assert_array_equal(run(x), [0.0] * 50 + [0.0, 1.0, 2.0])
+    records = {r.op: r for r in run.placement.ops}
+    assert not [r for r in run.placement.ops if r.status == "not read"]
+    for op in ("full", "slice"):
+        assert records[op].executed == "cpu:1" or records[op].status == "folded"
+        assert records[op].executed or records[op].evidence.startswith("it depends on constants only: ")
+
+
 def test_a_fourth_device_is_not_there(three: Backend) -> None:
     with pytest.raises(DeviceUnavailable, match=r"cpu:3.*there is cpu:0, cpu:1, cpu:2.*virtual_devices=4"):
         three.compile(lambda x: xb.to_device(x, "cpu:3"), 1.0)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
-from xbackend.backends.placement import OpRecord, Placement, TransferRecord
+from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.program.graph import Box, Edge, Graph, Link, bytes_text, check_size, label
 from xbackend.program.program import Program
 
@@ -12,8 +14,9 @@ from xbackend.program.program import Program
 def executed(program: Program, placement: Placement, title: str = "") -> Graph:
     """What was executed of a placed program, as a graph.
 
-    An op that moved says where it was asked to run, one that was fused, folded or not read says so. A transfer of the
-    program is an edge; one that the framework made of itself goes from device to device. Raises `UsageError` for a
+    An op that moved says where it was asked to run, one that was fused, folded or not read says so; a gradient whose
+    backward pass ran on other devices too, how many of its ops ran where. A transfer of the program is an edge; one
+    that the framework made of itself goes from device to device. Raises `UsageError` for a
     program too large to be read as a drawing.
     """
     check_size(program)
@@ -29,7 +32,8 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
             continue
         edges += [_edge(place[j], len(boxes)) for j in node.inputs]
         place[i] = (len(boxes), [])
-        boxes.append(_box(label(program, i), node.device or "", records.get(i)))
+        drawn = _box(label(program, i), node.device or "", records.get(i))
+        boxes.append(_with_backward(drawn, [b for b in placement.backward if b.gradient == i]))
     for number, i in enumerate(program.outputs):
         edges.append(_edge(place[i], len(boxes)))
         device = program.nodes[i].device if place[i][1] else boxes[place[i][0]].device
@@ -49,6 +53,20 @@ def _transfer(made: TransferRecord | None, record: OpRecord | None) -> str:
     if made is not None:
         return f"{bytes_text(made.bytes)}, {made.cause}"
     return f"no transfer seen ({record.status})" if record is not None else "no transfer seen"
+
+
+def _with_backward(box: Box, records: Sequence[BackwardRecord]) -> Box:
+    """A gradient's box that says where the ops of its backward pass ran, if that was not only where it is."""
+    counts: Counter[str] = Counter()
+    for record in records:
+        if record.executed is not None:
+            moved = f" MOVED from {record.bound}" if record.status == "moved" else ""
+            counts[f"{record.executed}{moved}"] += record.count
+    if not set(counts) - {box.device}:
+        return box
+    said = " and ".join(f"{where} ({count})" for where, count in sorted(counts.items()))
+    mark = "moved" if any(record.status == "moved" for record in records) else box.mark
+    return replace(box, text=f"{box.text}, backward on {said}", mark=mark)
 
 
 def _box(text: str, device: str, record: OpRecord | None) -> Box:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,10 @@ import numpy as np
 from xbackend.backends.base import Built, Value
 from xbackend.backends.device_threads import DeviceThreads
 from xbackend.backends.placed import Plan, Schedule, Stage, State, Step, straight_line
-from xbackend.backends.placement import Executed, Execution, Span, Transferred
+from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution, Span, Transferred, with_folded
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
+from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
@@ -48,6 +49,21 @@ class Graph:
     def device(self, node: int) -> Device:
         return Device.parse(self.program.nodes[node].device or "")
 
+    def own(self) -> Iterator[tuple[int, Variable]]:
+        """The variables that are computed, each with the first node that needs it; after it those that it needs.
+
+        So those of a gradient are the ones that its backward pass adds to the graph.
+        """
+        seen: set[Variable] = set()
+        for i, variable in enumerate(self.variables):
+            todo = [variable]
+            while todo:
+                v = todo.pop()
+                if v.owner is not None and v not in seen:
+                    seen.add(v)
+                    todo += v.owner.inputs
+                    yield i, v
+
 
 class Assembly:
     """The compiled stages of one program, put together to one callable."""
@@ -63,6 +79,7 @@ class Assembly:
         self.state = State(list(self.cells.values()), self.constants, targets, backend.mode.confirm)
         self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
         self.bytes: dict[Variable, int] = {}
+        self._numbers = {stage: k for k, stage in enumerate(plan.stages)}
 
     def built(self) -> Built:
         one_device = len({*self.graph.sources.values(), *(s.device for s in self.plan.stages)}) <= 1
@@ -152,7 +169,7 @@ class Assembly:
         return outputs[:first]
 
     def _executed(self) -> Execution:
-        return Execution(self._ops(), self._transfers())
+        return Execution(self._ops(), self._transfers(), with_folded(self.graph.program, self._backward()))
 
     def _transfers(self) -> tuple[Transferred, ...]:
         """Each move between stages; those that are no node of the program the framework's gradient inserted."""
@@ -174,9 +191,7 @@ class Assembly:
 
     def _ops(self) -> Mapping[int, Executed]:
         """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
-        stages = {s: k for k, s in enumerate(self.plan.stages)}
-        of_stage = {s: {self.devices[v] for v in s.outputs if v in self.devices} for s in stages}
-        records = {}
+        constant, records = analyses.constant(self.graph.program), {}
         for i, (node, variable) in enumerate(zip(self.graph.program.nodes, self.graph.variables, strict=True)):
             if node.op in ("input", "shared") or node.op in GENERATORS:
                 continue
@@ -189,11 +204,36 @@ class Assembly:
                     records[i] = Executed(self.devices[variable], name, "device of what the transfer returned")
                 continue
             stage = self.plan.stage_of.get(variable)
-            found = of_stage.get(stage, set()) if stage is not None else set()
-            if stage is not None and len(found) == 1:
-                evidence = f"stage {stages[stage]} of {len(stages)}, {self.backend.mode.evidence}"
-                records[i] = Executed(next(iter(found)), name, evidence)
+            device, evidence = self._ran(stage) if stage is not None else (None, "")
+            if device is not None:
+                records[i] = Executed(device, name, evidence)
+            elif stage is None and i in constant:
+                evidence = f"{CONSTANT}it belongs to every stage that uses it"
+                records[i] = Executed(None, name, evidence, "folded")
         return records
+
+    def _ran(self, stage: Stage) -> tuple[Device | None, str]:
+        """Where a stage ran: on the device of its outputs. How that is known."""
+        found = {self.devices[v] for v in stage.outputs if v in self.devices}
+        if len(found) != 1:
+            return None, ""
+        number = self._numbers[stage]
+        return next(iter(found)), f"stage {number} of {len(self._numbers)}, {self.backend.mode.evidence}"
+
+    def _backward(self) -> Iterator[Backward]:
+        """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on
+        constants only are in no stage of their own."""
+        nodes, moved = self.graph.program.nodes, {m.target: m.device for m in self.plan.moves}
+        for i, variable in self.graph.own():
+            stage, name = self.plan.stage_of.get(variable), str(variable.owner.op)
+            if nodes[i].op != "grad":
+                continue
+            if variable in moved:
+                evidence = "device of what the transfer returned"
+                yield Backward(i, None, moved[variable], self.devices.get(variable), name, evidence)
+            elif stage in self._numbers:
+                device, evidence = self._ran(stage)
+                yield Backward(i, None, stage.device, device, name, evidence)
 
 
 class Profiler:

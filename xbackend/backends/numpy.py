@@ -19,9 +19,10 @@ import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.placement import Executed, Execution, Span, Transferred
+from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred, with_folded
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, PlacementError
+from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
 
@@ -39,6 +40,7 @@ class DeviceArray(NamedTuple):
 
 
 _EVIDENCE = "tag of the result"
+_WENT_BACK = "autograd went back through the node"
 Env = dict[int, DeviceArray]  # by node
 
 
@@ -188,10 +190,11 @@ class _Interpreter:
         self.devices = [Device.parse(n.device or "") for n in program.nodes]
         self.ran: dict[int, Executed] = {}
         self.transfers: list[Transferred] = []
+        self.backward: dict[int, list[Backward]] = {}  # by loss
         self.constants: dict[int, DeviceArray] = {}
         self.handed_on = self._primitive()
         self.going_back = False  # whether autograd is in a backward pass, whose values are new
-        self.gradients = self._gradients()
+        self.gradients = analyses.gradients(program)
         self.steps = self._steps()
 
     def _primitive(self) -> Function:
@@ -235,16 +238,14 @@ class _Interpreter:
             kept |= used
         return found[::-1]
 
-    def _gradients(self) -> dict[int, list[int]]:
-        """The gradient nodes of each loss."""
-        groups: dict[int, list[int]] = {}
-        for i, node in enumerate(self.program.nodes):
-            if node.op == "grad":
-                groups.setdefault(node.inputs[0], []).append(i)
-        return groups
-
     def built(self) -> Built:
-        return Built(self.execute, lambda: Execution(dict(self.ran), tuple(self.transfers)), self.profile)
+        return Built(self.execute, self._executed, self.profile)
+
+    def _executed(self) -> Execution:
+        if self.gradients and not self.backward:
+            return Execution(dict(self.ran), tuple(self.transfers))
+        backward = with_folded(self.program, [b for found in self.backward.values() for b in found])
+        return Execution(dict(self.ran), tuple(self.transfers), backward)
 
     def execute(self, *values: Value) -> Sequence[Value]:
         with self.alone:
@@ -326,6 +327,26 @@ class _Interpreter:
             result = np.asarray(cotangents[node.inputs[1]], dtype=node.dtype.value)
             env[i] = DeviceArray(result, self.devices[i])
             self.ran[i] = Executed(env[i].device, "autograd.make_vjp", _EVIDENCE)
+        if loss not in self.backward:
+            self.backward[loss] = [self._went_back(i, group[0]) for i in self._way_back(loss, set(wrt))]
+
+    def _way_back(self, loss: int, wrt: set[int]) -> list[int]:
+        """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
+        nodes = self.program.nodes
+        between, dependent = self._between(loss, wrt)
+        inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
+        found, todo = set[int](), [loss]
+        while todo:
+            i = todo.pop()
+            if i in inside and i not in found:
+                found.add(i)
+                todo.extend(nodes[i].inputs)
+        return sorted(found, reverse=True)
+
+    def _went_back(self, i: int, gradient: int) -> Backward:
+        node = self.program.nodes[i]
+        where = self.devices[node.inputs[0] if node.op == "transfer" else i]
+        return Backward(gradient, i, None, where, f"autograd of {node.op}", _WENT_BACK)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Mapping[int, DeviceArray]) -> Any:
         """The loss as a function of ``wrt``, with everything that does not depend on them as it is.

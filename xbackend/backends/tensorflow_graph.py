@@ -17,11 +17,16 @@ import numpy as np
 
 from xbackend.backends.tensorflow_ops import TABLE
 from xbackend.devices import Device
+from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
 # Constants of more elements are handed to the graph as values: a graph is a protocol buffer and ends at 2 GiB.
 LARGEST_CONSTANT = 1024
+
+# TensorFlow names a backward op after the op that it is the gradient of.
+_BACKWARD = re.compile(r"/gradients(?:_\d+)?/(.+)_grad/")
+_CROSSING = "Xbackend from "  # how the gradients of crossings are called
 
 Tensors = dict[int, Any]
 
@@ -56,10 +61,9 @@ class Lowering:
         self.staged = staged
         self.values: dict[int, list[str]] = {}  # node -> names of the tensors that are its value, the last one first
         self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
-        self._gradients: dict[int, list[int]] = {}
-        for i, node in enumerate(program.nodes):
-            if node.op == "grad":
-                self._gradients.setdefault(node.inputs[0], []).append(i)
+        # Backward op -> the node whose backward op it is and the device that it is to run on, as far as they are known.
+        self.backward: dict[str, tuple[int | None, Device | None]] = {}
+        self._gradients = analyses.gradients(program)
 
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The program in the graph under construction: its outputs and the operations that update shared variables."""
@@ -121,6 +125,8 @@ class Lowering:
     def _differentiate(self, loss: int, tensors: Tensors) -> None:
         """All gradients of one loss at once, so that they share TensorFlow's backward ops."""
         tf, nodes, group = self.tf, self.program.nodes, self._gradients[loss]
+        graph = tf.compat.v1.get_default_graph()
+        before = len(graph.get_operations())
         with self.place(group[0]):
             found = tf.compat.v1.gradients(
                 self.value(loss, tensors),
@@ -128,10 +134,35 @@ class Lowering:
                 colocate_gradients_with_ops=True,
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
+        for op in graph.get_operations()[before:]:
+            self.backward[op.name] = self._asked(graph, op)
         for i, gradient in zip(group, found, strict=True):
             with self.place(i):
                 tensors[i] = tf.identity(gradient, name="gradient")
             self.values[i] = [tensors[i].name, gradient.name]
+
+    def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
+        """The node whose backward op an op is, and the device that it is to run on: where its forward op is, or that of
+        a crossing gets its value from. What has no name of that kind, as a sum of gradients, is where TensorFlow was
+        told to keep it."""
+        match, nowhere = _BACKWARD.search(op.name), (None, None)
+        if match is None:
+            groups = [group.decode().removeprefix("loc:@") for group in op.colocation_groups()]
+            return None, next((self._bound(name) for name in groups if name != op.name), None)
+        try:
+            forward = graph.get_operation_by_name(match[1])
+        except (KeyError, ValueError):
+            return nowhere
+        if forward.node_def.attr["_gradient_op_type"].s.decode().startswith(_CROSSING):
+            return self.owner(match[1]), self._bound(forward.inputs[0].op.name)
+        return self.owner(match[1]), self._bound(match[1])
+
+    def _bound(self, name: str) -> Device | None:
+        """The device that an op of the graph is to run on."""
+        if name in self.backward:
+            return self.backward[name][1]
+        match = re.search(rf"(?:^|/){self.prefix}[ans](\d+)(?:_\d+)?(?:/|$)", name)
+        return self.devices[int(match[1])] if match else None
 
     def _updates(self, tensors: Tensors) -> list[Any]:
         updates = []
@@ -169,7 +200,7 @@ def _crossing(tf: Any, value: Any, source: str) -> Any:
 @cache
 def _crossing_back(tf: Any, source: str) -> str:
     """The name under which TensorFlow knows the gradient of a crossing from ``source``: a crossing to there."""
-    name = f"Xbackend from {source}"
+    name = f"{_CROSSING}{source}"
 
     @tf.RegisterGradient(name)  # type: ignore[untyped-decorator]
     def gradient(op: Any, cotangent: Any) -> Any:

@@ -7,17 +7,16 @@ node it belongs to. Values go from device to device as pairs of ``_Send`` and ``
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xbackend.backends.placement import Executed, Execution, Transferred
+from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution, Transferred, with_folded
 from xbackend.backends.tensorflow_graph import Lowering
 from xbackend.devices import Device
 from xbackend.errors import BackendError
+from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +81,6 @@ def _read_ops(observed: Observed, nodes: Iterable[Any], devices: Mapping[str, De
             observed.composed[node.name] = len(node.attr["op_names"].list.s)
 
 
-# TensorFlow names a backward op after the op that it is the gradient of.
-_BACKWARD = re.compile(r"/gradients(?:_\d+)?/(.+)_grad/")
 _EXCHANGES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
 
 
@@ -166,7 +163,7 @@ class _Records:
             self.by_tensor.setdefault(received.tensor, []).append(received)
             for user in received.users:
                 self.by_user.setdefault(user, []).append(received)
-        self.live = _needed(self.program)
+        self.live = analyses.needed(self.program)
         transfers = [i for i, node in enumerate(self.program.nodes) if node.op == "transfer"]
         for i in transfers:
             self._claim(i, self._came(i))
@@ -177,7 +174,7 @@ class _Records:
 
     def execution(self) -> Execution:
         made = (self._transferred(received, self.claimed.get(received)) for received in self.observed.received)
-        return Execution(self._ops(), tuple(made))
+        return Execution(self._ops(), tuple(made), with_folded(self.program, self._backward()))
 
     def _transferred(self, found: Received, node: int | None) -> Transferred:
         backward = self.lowering.is_backward
@@ -229,7 +226,7 @@ class _Records:
     def _ops(self) -> dict[int, Executed]:
         result: dict[int, Executed] = {}
         observed, program = self.observed, self.program
-        live, constant = self.live, _constant(program)
+        live, constant = self.live, analyses.constant(program)
         for i, node in enumerate(program.nodes):
             if node.op in ("input", "shared"):
                 continue
@@ -252,10 +249,10 @@ class _Records:
             elif node.op in ("transfer", "grad"):
                 result[i] = self._handed_on(i)
             elif i in constant:
-                result[i] = Executed(None, "", "not among the executed ops: computed while compiling", "folded")
+                result[i] = Executed(None, "", f"{CONSTANT}computed while compiling", "folded")
             else:
                 result[i] = Executed(None, "", "not among the executed ops: merged with others", "fused")
-        return {**result, **self._composed(), **self._strayed()}
+        return {**result, **self._composed()}
 
     def _composed(self) -> dict[int, Executed]:
         """The nodes that the optimiser put into one op, which is named after the last of them."""
@@ -268,23 +265,19 @@ class _Records:
                 node = next(iter(self.program.nodes[node].inputs), None)
         return result
 
-    def _is_crossing(self, name: str) -> bool:
-        """Whether an op, or the op whose gradient it is a part of, is a transfer: its gradient goes back."""
-        scopes = re.findall(rf"{self.lowering.prefix}n(\d+)", name)
-        return bool(scopes) and self.program.nodes[int(scopes[-1])].op == "transfer"
-
-    def _strayed(self) -> dict[int, Executed]:
-        """The gradients whose backward ops ran elsewhere than the ops that they are the gradients of."""
-        result: dict[int, Executed] = {}
-        for name, (kind, device) in self.observed.ops.items():
-            node, match = self.lowering.owner(name), _BACKWARD.search(name)
-            if node is None or match is None or kind == "Const":
-                continue
-            forward = self.observed.ops.get(match[1])
-            if forward is not None and forward[1] != device and not self._is_crossing(match[1]):
-                evidence = f"{self.observed.evidence}: {match[1]} ran on {forward[1]}, its backward op {name} did not"
-                result[node] = Executed(device, kind, evidence, "moved")
-        return result
+    def _backward(self) -> Iterator[Backward]:
+        """The executed ops that TensorFlow made for gradients. What it computed while compiling is none of them."""
+        observed, lowering = self.observed, self.lowering
+        for name, (kind, device) in observed.ops.items():
+            gradient = lowering.owner(name)
+            if gradient is not None and lowering.is_backward(name) and "/gradients" in name and kind != "Const":
+                forward, bound = lowering.backward.get(name, (None, None))  # not there: made by the optimiser
+                yield Backward(gradient, forward, bound, device, kind, observed.evidence)
+        for group in analyses.gradients(self.program).values():
+            call = lowering.stages.get(group[0])
+            if call in observed.ops:  # the whole backward pass is inside of it
+                found = self._compiled(call)
+                yield Backward(group[0], None, None, found.device, found.framework_op, found.evidence, found.status)
 
     def _compiled(self, call: str) -> Executed:
         """A node inside of a stage. The name of the call says which stage it is."""
@@ -308,25 +301,3 @@ class _Records:
         for device in sorted(there, key=lambda d: (d != bound, "Recv" not in there[d], str(d))):
             return Executed(device, there[device], observed.evidence)
         return Executed(None, "", "not among the executed ops: merged with others", "fused")
-
-
-def _needed(program: Program) -> set[int]:
-    """The nodes whose values the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
-    found = {*program.outputs, *program.updates.values()}
-    todo = list(found)
-    while todo:
-        node = program.nodes[todo.pop()]
-        for i in node.inputs if node.op != "grad" else ():
-            if i not in found:
-                found.add(i)
-                todo.append(i)
-    return found
-
-
-def _constant(program: Program) -> set[int]:
-    """The nodes whose value depends neither on an argument nor on a shared variable."""
-    found: set[int] = set()
-    for i, node in enumerate(program.nodes):
-        if node.op not in ("input", "shared") and found.issuperset(node.inputs):
-            found.add(i)
-    return found

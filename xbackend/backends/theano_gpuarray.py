@@ -98,7 +98,7 @@ class TheanoGpuArray(Theano):
         sources = {**graph.sources, **{variable: graph.device(i) for i, variable in graph.shared.items()}}
         wanted = [(graph.variables[i], graph.device(i)) for i in (*program.outputs, *program.updates.values())]
         plan = cut(sources, wanted, self.Transfer)  # not run in stages, but it says which device each op belongs to
-        marks = mark(program, graph.variables, {v: stage.device for v, stage in plan.stage_of.items()})
+        marks = mark(graph, {v: stage.device for v, stage in plan.stage_of.items()})
 
         def at_home(i: int) -> Variable:
             return graph.variables[i].transfer(str(graph.device(i)))

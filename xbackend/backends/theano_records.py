@@ -18,11 +18,10 @@ import numpy as np
 
 from xbackend.backends.lineage import Variable
 from xbackend.backends.lineage_assembly import Graph
-from xbackend.backends.placement import Executed, Execution, Transferred
+from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
 from xbackend.backends.theano_contexts import HOST
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Program
 
 # Kinds of entries in a trace: the op computes what the mark of that number says, or that was fused into it.
 _COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"
@@ -47,20 +46,13 @@ class Mark:
     lengths: tuple[int, ...] | None
 
 
-def mark(program: Program, variables: Sequence[Variable], where: Mapping[Variable, Device]) -> Sequence[Mark]:
+def mark(graph: Graph, where: Mapping[Variable, Device]) -> Sequence[Mark]:
     """Write into the traces of the lowered graph which mark each op has; returns the marks."""
     marks: list[Mark] = []
-    seen: set[Variable] = set()
-    for i, variable in enumerate(variables):
-        todo = [variable]
-        while todo:
-            v = todo.pop()
-            if v.owner is not None and v not in seen:
-                seen.add(v)
-                lengths = getattr(v.tag, "lengths", None)
-                v.tag.trace = [[(_COMPUTES, len(marks), program.nodes[i].op, "")]]  # four, as Theano prints them
-                marks.append(Mark(i, where.get(v), v is variable, lengths))
-                todo += v.owner.inputs
+    for i, v in graph.own():
+        lengths = getattr(v.tag, "lengths", None)
+        v.tag.trace = [[(_COMPUTES, len(marks), graph.program.nodes[i].op, "")]]  # four, as Theano prints them
+        marks.append(Mark(i, where.get(v), v is graph.variables[i], lengths))
     return marks
 
 
@@ -159,7 +151,8 @@ class Reader:
     def execution(self) -> Execution:
         """What the compiled function executes at each call."""
         if self._found is None:
-            self._found = Execution(self._ops(), self._transfers())
+            backward = with_folded(self.program, self._backward())
+            self._found = Execution(self._ops(), self._transfers(), backward)
         return self._found
 
     def _of(self, variables: Sequence[Variable], kind: str = _COMPUTES) -> list[Mark]:
@@ -216,6 +209,22 @@ class Reader:
         here = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
         shown = (here or [op for _, op in ops])[-1]
         return Executed(_device(shown.outputs[0]), str(shown.op), _EVIDENCE, "fused")
+
+    def _backward(self) -> Iterator[Backward]:
+        """The ops of the optimised graph that compute, or contain, what the marks of gradients say.
+
+        What a graph that was simplified away contained may be gone: it counts where it should be.
+        """
+        for node in self._nodes:
+            if _kind(node) in _COPIES:
+                continue
+            device = _device(node.outputs[0])
+            said = dict.fromkeys((m.node, m.where, "") for m in self._of(node.outputs))
+            inside = (m for m in self._of(node.outputs, _CONTAINS) if m.where == device)
+            said.update(dict.fromkeys((m.node, m.where, "fused") for m in inside if (m.node, m.where, "") not in said))
+            for i, where, status in said:
+                if self.program.nodes[i].op == "grad":
+                    yield Backward(i, None, where, device, str(node.op), _EVIDENCE, status)
 
     def _transfers(self) -> tuple[Transferred, ...]:
         records = []

@@ -7,6 +7,7 @@ import importlib.util
 import math
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -204,14 +205,16 @@ def _bindings(program: Program, options: argparse.Namespace) -> tuple[DeviceMap,
 
 
 def _placement_text(placement: Placement) -> str:
-    ran: dict[str, int] = {}
-    for record in placement.ops:
-        where = record.executed or record.status
-        ran[where] = ran.get(where, 0) + 1
+    ran: Counter[str] = Counter(record.executed or record.status for record in placement.ops)
+    back: Counter[str] = Counter()
+    for record in placement.backward:
+        back[record.executed or record.status] += record.count
     moved = sum(r.status == "moved" for r in placement.ops)
+    moved += sum(r.count for r in placement.backward if r.status == "moved")
     text = ", ".join(f"{where}: {n} ops" for where, n in sorted(ran.items()))
     return (
         text
+        + "".join(f", {n} backward ops on {where}" for where, n in sorted(back.items()))
         + (f", {len(placement.transfers)} transfers" if placement.transfers else "")
         + (f", {moved} MOVED" if moved else "")
     )

@@ -318,6 +318,7 @@ def _warnings(found: dict[str, Any]) -> list[str]:
             f"other processes kept {found['foreign_cores']:.1f} cores busy meanwhile: end them and measure again"
         )
     unread = [op["op"] for op in found["placement"]["ops"] if op["status"] == "not read"]
+    unread += ["a backward pass" for op in found["placement"].get("backward", ()) if op["status"] == "not read"]
     if unread:
         warnings.append(f"where {', '.join(sorted(set(unread)))} ran was not read back")
     return warnings

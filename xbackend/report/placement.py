@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
-from xbackend.backends.placement import OpRecord, TransferRecord
+from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
 from xbackend.measure.wording import counted
 from xbackend.program.drawing import mermaid
 from xbackend.program.graph import Graph
@@ -46,6 +46,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
     ops: tuple[OpRecord, ...] = ()
     transfers: tuple[TransferRecord, ...] = ()
+    backward: tuple[BackwardRecord, ...] = ()
     graph: Graph | None = None
     drawing: str = ""
 
@@ -64,7 +65,7 @@ def sections(group: Group, pictures: Pictures, drawn: Drawn) -> list[Block]:
             found.append((candidate, msgspec.convert(candidate.measurement.placement, Evidence)))
         except msgspec.ValidationError as error:
             blocks.append(paragraph(f"The placement of {candidate.name} cannot be read: {error}."))
-    ops = _shared([(c, row) for c, evidence in found for row in _op_rows(evidence.ops)])
+    ops = _shared([(c, row) for c, e in found for row in (*_op_rows(e.ops), *_backward_rows(e.backward))])
     if ops:
         blocks.append(table(_OPS, ops, right=("devices", "ops")))
     transfers = _shared([(c, row) for c, evidence in found for row in _transfer_rows(evidence.transfers)])
@@ -89,6 +90,14 @@ def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
         key = (op.asked or "the default", op.bound, op.executed or "not told", op.status)
         counts.setdefault(key, Counter())[op.op] += 1
     return [[*map(text.plain, key), str(c.total()), _which(c)] for key, c in counts.items()]
+
+
+def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
+    """The ops of the backward passes: nobody asks for their devices, which follow from those of the forward ops."""
+    counts: Counter[tuple[str, ...]] = Counter()
+    for r in records:
+        counts[r.bound or "no device", r.executed or "not told", r.status] += r.count
+    return [["by its forward op", *map(text.plain, key), str(n), "in backward passes"] for key, n in counts.items()]
 
 
 def _which(ops: Counter[str]) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from xbackend import environments
 from xbackend.backends import registry, threads
 from xbackend.backends.base import Backend, Built, Executable, Settings, Value
-from xbackend.backends.placement import Executed, Execution, Span, Transferred
+from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, EnvironmentFailed
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
@@ -152,11 +152,16 @@ def _execute(built: Reference, *values: Value) -> Sequence[Value]:
 
 
 def _executed(built: Reference) -> Execution:
-    ops, transfers = built.worker.request("executed", built)
+    ops, transfers, backward = built.worker.request("executed", built)
     return Execution(
-        {node: Executed(Device.parse(device) if device else None, *rest) for node, (device, *rest) in ops.items()},
+        {node: Executed(_device(device), *rest) for node, (device, *rest) in ops.items()},
         tuple(Transferred(Device.parse(source), Device.parse(target), *rest) for source, target, *rest in transfers),
+        tuple(Backward(g, forward, _device(b), _device(d), *rest) for g, forward, b, d, *rest in backward),
     )
+
+
+def _device(text: str | None) -> Device | None:
+    return Device.parse(text) if text else None
 
 
 def _profile(built: Reference, *values: Value) -> list[Span]:

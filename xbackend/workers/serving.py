@@ -75,9 +75,10 @@ class Host:
     def execute(self, built: Built, values: Sequence[Any]) -> list[Held]:
         return [Held(value) for value in built.execute(*values)]
 
-    def executed(self, built: Built) -> tuple[dict[int, tuple[Any, ...]], list[tuple[Any, ...]]]:
+    def executed(self, built: Built) -> tuple[dict[int, tuple[Any, ...]], list[Any], list[Any]]:
         found = built.executed()
-        return {node: _plain(record) for node, record in found.ops.items()}, [_plain(t) for t in found.transfers]
+        ops = {node: _plain(record) for node, record in found.ops.items()}
+        return ops, [_plain(t) for t in found.transfers], [_plain(b) for b in found.backward]
 
     def profile(self, built: Built, values: Sequence[Any]) -> list[tuple[Any, ...]]:
         return [_plain(span) for span in built.profile(*values)]

@@ -1,0 +1,108 @@
+"""Placement records made of what an adapter says, without a framework."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+import xbackend as xb
+from xbackend.backends import registry
+from xbackend.backends.base import Settings
+from xbackend.backends.drawing import executed
+from xbackend.backends.placement import Backward, Execution, merge, with_folded
+from xbackend.cli.functions import _placement_text
+from xbackend.devices import Device
+from xbackend.errors import PlacementError
+from xbackend.program.binding import Placed, bind
+from xbackend.report.placement import Evidence, _backward_rows
+
+CPU0, CPU1 = Device("cpu", 0), Device("cpu", 1)
+
+
+def placed() -> Placed:
+    def function(x: Any) -> Any:
+        with xb.device("cpu:0"):
+            y = xb.tanh(x)
+        with xb.device("cpu:1"):
+            return xb.grad(xb.sum(y), x), xb.concat([xb.zeros((4,))[:2], y])
+
+    return bind(xb.trace(function, xb.ArraySpec((3,), "float64")), xb.DeviceMap({}), [CPU0, CPU1], CPU0)
+
+
+def node(of: Placed, op: str) -> int:
+    return next(i for i, n in enumerate(of.program.nodes) if n.op == op)
+
+
+def test_what_depends_on_constants_only_and_was_not_seen_is_folded() -> None:
+    of = placed()
+    (piece,) = (r for r in merge(of, Execution({})).ops if r.op == "slice")
+    assert piece.status == "folded" and piece.evidence.startswith("it depends on constants only: ")
+    (joined,) = (r for r in merge(of, Execution({})).ops if r.op == "concat")
+    assert joined.status == "not read"
+
+
+def test_a_backward_op_is_bound_to_the_device_of_its_forward_op() -> None:
+    of = placed()
+    gradient, way = node(of, "grad"), node(of, "transfer")
+    found = [
+        Backward(gradient, node(of, "sum"), None, CPU1, "a"),
+        Backward(gradient, way, None, CPU0, "b"),  # a transfer goes back
+        Backward(gradient, None, CPU0, CPU0, "c"),
+        Backward(gradient, None, CPU0, CPU0, "c"),
+        Backward(gradient, None, None, CPU1, "d"),  # nothing says where it is to run
+    ]
+    placement = merge(of, Execution({}, (), tuple(found)))
+    placement.check()
+    assert [(r.framework_op, r.bound, r.executed, r.status, r.count) for r in placement.backward] == [
+        ("a", "cpu:1", "cpu:1", "as asked", 1),
+        ("b", "cpu:0", "cpu:0", "as asked", 1),
+        ("c", "cpu:0", "cpu:0", "as asked", 2),
+        ("d", None, "cpu:1", "as asked", 1),
+    ]
+    assert f"backward op for the gradient at node {gradient} (c, 2 times): bound to cpu:0" in str(placement)
+    (box,) = (b for b in executed(of.program, placement).boxes if b.text.startswith("grad"))
+    assert box.text.endswith(", backward on cpu:0 (3) and cpu:1 (2)")
+    assert ["by its forward op", "cpu:0", "cpu:0", "as asked", "3", "in backward passes"] in _backward_rows(
+        placement.backward
+    )
+
+
+def test_a_backward_op_elsewhere_is_an_error_and_shown() -> None:
+    of = placed()
+    tanh = node(of, "tanh")
+    placement = merge(of, Execution({}, (), (Backward(node(of, "grad"), tanh, None, CPU1, "theirs"),)))
+    with pytest.raises(PlacementError, match=rf"backward op of node {tanh} .* \(theirs\) bound to cpu:0, ran on cpu:1"):
+        placement.check()
+    (box,) = (b for b in executed(of.program, placement).boxes if b.text.startswith("grad"))
+    assert box.text.endswith(", backward on cpu:1 MOVED from cpu:0 (1)")
+
+
+def test_a_backward_pass_without_a_word_is_not_read_and_one_without_ops_is_folded() -> None:
+    of = placed()
+    (record,) = merge(of, Execution({})).backward
+    assert (record.status, record.gradient, record.executed) == ("not read", node(of, "grad"), None)
+    assert "does not tell" in record.evidence
+    (record,) = merge(of, Execution({}, (), with_folded(of.program, ()))).backward
+    assert record.status == "folded" and record.evidence
+
+
+def test_a_run_on_numpy_says_where_its_backward_pass_went() -> None:
+    with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
+        of = backend.compile(placed().program, devices={})
+        assert [r.status for r in of.placement.backward] == ["not read"]
+        of(np.ones(3))
+        assert {r.executed for r in of.placement.backward} == {"cpu:0", "cpu:1"}
+        assert "backward on cpu:0 (2) and cpu:1 (1)" in of.draw()
+        assert "2 backward ops on cpu:0, 1 backward ops on cpu:1" in _placement_text(of.placement)
+
+
+def test_stored_placements_from_before_have_no_backward_ops() -> None:
+    of = placed()
+    data = merge(of, Execution({}, (), (Backward(node(of, "grad"), None, CPU0, CPU0, "c"),))).to_dict()
+    read = msgspec.convert(data, Evidence)
+    assert [r.framework_op for r in read.backward] == ["c"]
+    del data["backward"]
+    assert msgspec.convert(data, Evidence) == msgspec.structs.replace(read, backward=())
