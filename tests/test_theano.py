@@ -154,5 +154,5 @@ def test_a_wrong_placement_is_caught() -> None:
     with RemoteBackend(CONTEXTS, Settings(2), modules=PLANTED) as backend:
         backend.call("planted_contexts:one_context_for_all_that_moves")
         run = backend.compile(products, a, a, devices="dev0=cpu:0,dev1=cpu:1")
-        with pytest.raises(PlacementError, match=r"matmul .* asked for dev1 = cpu:1, ran on cpu:0"):
+        with pytest.raises(PlacementError, match=r"matmul .* asked for dev1 = cpu:1, ran on "):
             run(a, a)

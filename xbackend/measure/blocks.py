@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 import xbackend
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine, statistics
@@ -272,7 +274,9 @@ class Session:
             self.store.record(row, label=candidate.label)
         if candidate.again or candidate in self._twins:
             half = "second" if candidate.again % 2 else "first"
-            self.store.record(row, label=candidate.label, half=half, pair=candidate.again // 2)
+            # Of a half its times count; the rest is that of the candidate, which is kept already.
+            times = msgspec.structs.replace(row, placement={}, description={}, operations_by_op={})
+            self.store.record(times, label=candidate.label, half=half, pair=candidate.again // 2)
 
     def settings(self) -> dict[str, Any]:
         """How it was measured, as plain data."""
