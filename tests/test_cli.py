@@ -60,7 +60,9 @@ def test_every_command_has_help() -> None:
 
 
 def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
-    done = xbackend("compare", "--quick", "--size", 64, "--backends", "numpy", "--devices", "1,2", cwd=folder)
+    done = xbackend(
+        "compare", "--quick", "--size", 64, "--backends", "numpy", "--devices", "1,2", "--processes", 1, cwd=folder
+    )
     assert "report: reports/matpow/report.md" in done.stdout
     assert "numpy" in done.stdout
     results = json.loads((folder / "reports/matpow/results.json").read_text())
@@ -90,6 +92,7 @@ def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> Non
     assert xbackend("runs", cwd=folder).stdout.count("complete") == 3  # none of the three is lost
 
 
+@pytest.mark.tier("exhaustive")
 def test_the_gate_finds_runs_by_the_names_that_compare_gave_them(folder: Path) -> None:
     for name in ("before", "after"):
         arguments = ("compare", "--quick", "--size", 16, "--processes", 1, "--backends", "numpy", "--name", name)

@@ -14,7 +14,7 @@ import pytest
 
 from xbackend.backends import registry
 
-pytestmark = pytest.mark.tier("standard")
+pytestmark = [pytest.mark.tier("standard"), pytest.mark.takes_turns]
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

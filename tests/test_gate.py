@@ -303,7 +303,7 @@ def test_the_command_says_by_its_exit_code_what_it_found(
     assert (found, words in output) == (code, True), output
 
 
-@pytest.mark.tier("standard")
+@pytest.mark.tier("exhaustive")
 def test_two_real_runs_are_stored_and_judged(store: Store, tmp_path: Path) -> None:
     compare = ("compare", "--backends", "numpy", "--quick", "--size", "32", "--processes", "3")
     for name in ("before", "after"):

@@ -5,7 +5,7 @@ Compiling is what tests cost, so the tiers differ in how often the same is compi
 - *quick* is the answer to wait for: what needs no minutes, and the core of the contract on the oracle and the first
   backends of two other environments.
 - *standard*: all of the contract on the first two backends; the others take turns with its core, so that each check of
-  the core is made by a quarter of them.
+  the core is made by one or two of them.
 - *exhaustive*: everything on every backend.
 
 A test is in every tier unless something of this says otherwise:
@@ -31,13 +31,13 @@ import pytest
 from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
-TURNS = 4  # a check of the core is made by the first two backends and by one in so many of the others
+TURNS = 6  # a check of the core is made by the first two backends and by one in so many of the others
 chosen = TIERS[-1]  # set before the modules of the tests are imported
 
 
 def share(whole: int) -> int:
-    """How many of so many random examples to take: all in the exhaustive tier, else a fifth."""
-    return whole if chosen == TIERS[-1] else max(1, whole // 5)
+    """How many of so many random examples to take: all in the exhaustive tier, else a tenth."""
+    return whole if chosen == TIERS[-1] else max(1, whole // 10)
 
 
 def firsts() -> tuple[str, ...]:

@@ -25,6 +25,8 @@ from xbackend.errors import (
     XBackendError,
 )
 
+pytestmark = pytest.mark.takes_turns
+
 A = np.arange(6.0).reshape(2, 3)
 HERE = r"test_contract_bad_input\.py:\d+"
 

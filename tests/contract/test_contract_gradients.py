@@ -11,6 +11,8 @@ from gradients import BATCHES, CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, 
 import xbackend as xb
 from xbackend.backends.base import Backend
 
+pytestmark = pytest.mark.takes_turns
+
 ALL = [(batch, check) for batch in BATCHES for check in batch.checks]
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from batches import ORACLE, Host
 from hypothesis import HealthCheck, Phase, given, settings
 from strategies import Case, programs
 from tolerances import CHAIN, check_equal
+
+pytestmark = pytest.mark.takes_turns
 
 # Each example is compiled, which takes seconds on some backends, so there are few and they are the same each time.
 FEW = settings(

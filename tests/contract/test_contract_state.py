@@ -12,6 +12,8 @@ from xbackend.backends.base import Backend
 from xbackend.errors import SharedVariableError
 from xbackend.program.dtypes import DType
 
+pytestmark = pytest.mark.takes_turns
+
 START = np.array([1.0, 2.0, 3.0])
 
 

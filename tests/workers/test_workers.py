@@ -188,10 +188,8 @@ def test_open_uses_this_interpreter_or_a_worker(monkeypatch):
         assert type(here).__name__ == "NumPyBackend"
         assert type(there) is RemoteBackend
         assert here.devices == there.devices
-    known = opening.find_spec
-    monkeypatch.setattr(
-        opening, "find_spec", lambda package: None if package in ("numpy", "autograd") else there(package)
-    )
+    find, absent = opening.find_spec, ("numpy", "autograd")
+    monkeypatch.setattr(opening, "find_spec", lambda package: None if package in absent else find(package))
     with xb.open("numpy") as backend:
         assert type(backend) is RemoteBackend
 
