@@ -1,0 +1,37 @@
+"""Several threads of one interpreter on one backend; called inside of a worker."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+import xbackend as xb
+
+THREADS, TASKS, CALLS = 4, 6, 50
+
+
+def at_once(backend: Any) -> dict[str, Any]:
+    """Compile, update a common variable and call one program from several threads; what was wrong, and the variable."""
+    total = xb.shared(np.zeros(3))
+    double = backend.compile(lambda x: x * 2.0 + 1.0, np.ones(4))
+    wrong: list[str] = []
+
+    def work(k: int) -> None:
+        def step(x: Any) -> None:
+            xb.update(total, total + x)
+
+        own = backend.compile(lambda x: xb.tanh(x * (k + 1.0)) + x**2, np.ones(3))
+        add = backend.compile(step, 1.0)
+        for i in range(CALLS):
+            add(1.0)
+            if not np.array_equal(double(np.full(4, float(i + k))), np.full(4, 2.0 * (i + k) + 1.0)):
+                wrong.append(f"the common program of {i + k}")
+        if not np.allclose(own(np.ones(3)), np.tanh(k + 1.0) + 1.0):
+            wrong.append(f"program {k}")
+
+    with ThreadPoolExecutor(THREADS) as threads:
+        for done in [threads.submit(work, k) for k in range(TASKS)]:
+            done.result()
+    return {"wrong": wrong, "total": backend.get_value(total).tolist()}
