@@ -132,6 +132,14 @@ def test_the_tolerance_of_run_grows_with_the_program() -> None:
     assert _tolerance(argparse.Namespace(tolerance=0.5), xb.trace(chain, np.zeros((2, 2)), n=1)) == 0.5
 
 
+def test_run_says_why_an_environment_cannot_be_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(folder / "mine.py" / "home"))
+    done = xbackend(
+        "run", "mine.py:unplaced", "--input", "float64[3]", "--backends", "numpy", cwd=folder, code=INCOMPLETE
+    )
+    assert "Not a directory" in done.stdout and "XBACKEND_HOME" in done.stdout
+
+
 def test_run_takes_inputs_and_settings_from_the_command_line(folder: Path) -> None:
     done = xbackend(
         "run", "mine.py:unplaced", "--input", "int64[2]", "--set", "scale=3", "--backends", "numpy", cwd=folder
