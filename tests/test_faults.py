@@ -141,8 +141,9 @@ FAULTS = {
     22: ("hang", 1, "failed", 0, "did not finish 'call' within 3 s and was ended"),
     23: ("", 0, "ok", 2, ""),
 }
-if tiers.chosen != tiers.TIERS[-1]:  # below it one fault of each kind of ending
-    FAULTS = {size: FAULTS[size] for size in (16, 21, 23)}
+_WHOLE = pytest.mark.tier("exhaustive")
+_BELOW = (16, 21, 23)  # one of each kind of ending
+PLANTED = FAULTS if tiers.chosen == tiers.TIERS[-1] else {size: FAULTS[size] for size in _BELOW}
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +151,8 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, int]:
     """A session in which a worker meets each of the faults, in the middle of a round, and its exit code."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "count").mkdir()
-    wanted = ",".join([*(f"{size}:{fault}:{when}" for size, (fault, when, *_) in FAULTS.items()), "23+:kill:2"])
-    sizes = ",".join(map(str, FAULTS))
+    wanted = ",".join([*(f"{size}:{fault}:{when}" for size, (fault, when, *_) in PLANTED.items()), "23+:kill:2"])
+    sizes = ",".join(map(str, PLANTED))
     options = ("--processes", 2, "--limit", 3, "--size", sizes)
     environment = {"XBACKEND_FAULT": wanted, "XBACKEND_FAULT_FOLDER": str(folder / "count")}
     command = Command(folder / "run", (*SMALL[:-2], *options), environment, planted(folder))
@@ -172,14 +173,17 @@ def test_after_faults_in_workers_the_rest_is_measured_and_the_run_is_whole(fault
     results = Store(command.store).load("latest")
     assert results.complete
     assert [(m.parameters["size"], m.status) for m in results.measurements] == [
-        (size, status) for size, (_, _, status, *_) in FAULTS.items()
+        (size, status) for size, (_, _, status, *_) in PLANTED.items()
     ]
     report.write(results, command.folder / "again")
     text = (command.folder / "again" / "report.md").read_text()
-    assert all(f"size={size}" in text for size in FAULTS)
+    assert all(f"size={size}" in text for size in PLANTED)
 
 
-@pytest.mark.parametrize("size", FAULTS, ids=[fault or "none" for fault, *_ in FAULTS.values()])
+@pytest.mark.parametrize(
+    "size",
+    [pytest.param(s, marks=() if s in _BELOW else _WHOLE, id=fault or "none") for s, (fault, *_) in FAULTS.items()],
+)
 def test_a_fault_in_a_timed_round_is_a_row_with_its_reason(faulty: tuple[Command, int], size: int) -> None:
     _, _, status, processes, words = FAULTS[size]
     store = Store(faulty[0].store)
@@ -307,7 +311,6 @@ def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
 # Bytes that a file may have, and what is there then: nothing, some rounds, a process, a run without its report. With
 # 2000 the worker fails, which is a result: whether that takes more than 2000 depends on how much there is to warn of.
 FULL = {1_000: ORDER[:1], 2_000: ORDER[1::2], 4_000: ORDER[1:2], 20_000: ORDER[2:3], 30_000: ORDER[3:]}
-_WHOLE = pytest.mark.tier("exhaustive")
 
 
 @pytest.mark.parametrize("size", [1_000, 30_000, *(pytest.param(s, marks=_WHOLE) for s in (2_000, 4_000, 20_000))])

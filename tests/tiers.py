@@ -47,6 +47,11 @@ def firsts() -> tuple[str, ...]:
     return tuple(names[:3])
 
 
+def whole() -> tuple[str, ...]:
+    """Those of which the standard tier makes the whole contract: the oracle and the first backend of another one."""
+    return firsts()[:2]
+
+
 def backend_of(item: pytest.Item) -> str | None:
     """The backend that a test is run on, where it is made for each of them."""
     parameters = getattr(item, "callspec", None)
@@ -55,16 +60,19 @@ def backend_of(item: pytest.Item) -> str | None:
 
 
 def its_turn(backend: str, number: int) -> bool:
-    """Whether a backend makes the check with this number: the first two make all."""
-    place = registry.names().index(backend) - 2
-    return place < 0 or place % TURNS == number % TURNS
+    """Whether a backend makes the check with this number: those of `whole` make all."""
+    others = [name for name in registry.names() if name not in whole()]
+    return backend not in others or others.index(backend) % TURNS == number % TURNS
 
 
 def compiled(tier: str, backend: str, core: bool, turn: int) -> bool:
     """Whether a check of the contract is made on a backend."""
-    if tier == "exhaustive":
-        return True
-    return its_turn(backend, turn) if core else tier == "standard" and backend in firsts()[:2]
+    return tier == "exhaustive" or (its_turn(backend, turn) if core else variants(tier, backend))
+
+
+def variants(tier: str, backend: str) -> bool:
+    """Whether a backend makes what is much like another check, too."""
+    return tier == "exhaustive" or (tier == "standard" and backend in whole())
 
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
@@ -90,7 +98,7 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     if check is not None:
         return compiled(tier, backend, check.core, check.turn)
     if item.get_closest_marker("variant") is not None:
-        return backend in firsts()[:2] and tier == "standard"
+        return variants(tier, backend)
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
     return item.get_closest_marker("takes_turns") is None or its_turn(backend, number)
 

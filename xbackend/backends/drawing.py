@@ -22,6 +22,9 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
     check_size(program)
     records = {record.node: record for record in placement.ops}
     made = {record.node: record for record in placement.transfers if record.node is not None}
+    backward: dict[int, list[BackwardRecord]] = {}
+    for one in placement.backward:
+        backward.setdefault(one.gradient, []).append(one)
     boxes: list[Box] = []
     edges: list[Edge] = []
     place: dict[int, tuple[int, list[str]]] = {}  # node -> its box, and the transfers since then
@@ -33,7 +36,7 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
         edges += [_edge(place[j], len(boxes)) for j in node.inputs]
         place[i] = (len(boxes), [])
         drawn = _box(label(program, i), node.device or "", records.get(i))
-        boxes.append(_with_backward(drawn, [b for b in placement.backward if b.gradient == i]))
+        boxes.append(_with_backward(drawn, backward.get(i, [])))
     for number, i in enumerate(program.outputs):
         edges.append(_edge(place[i], len(boxes)))
         device = program.nodes[i].device if place[i][1] else boxes[place[i][0]].device

@@ -225,9 +225,9 @@ class Assembly:
         constants only are in no stage of their own."""
         nodes, moved = self.graph.program.nodes, {m.target: m.device for m in self.plan.moves}
         for i, variable in self.graph.own():
-            stage, name = self.plan.stage_of.get(variable), str(variable.owner.op)
             if nodes[i].op != "grad":
                 continue
+            stage, name = self.plan.stage_of.get(variable), str(variable.owner.op)
             if variable in moved:
                 evidence = "device of what the transfer returned"
                 yield Backward(i, None, moved[variable], self.devices.get(variable), name, evidence)

@@ -13,14 +13,14 @@ from xbackend.program.program import Node
 Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 
-def _number(T: Any, node: Node) -> Callable[[int], Any]:
+def _number(T: Any, node: Node) -> Callable[[float], Any]:
     """Constants of the dtype of a node."""
     return lambda n: T.constant(n, dtype=node.dtype.value)
 
 
 def _special(T: Any, node: Node) -> Elementwise:
     return Elementwise(
-        number=lambda value: T.constant(value, dtype=node.dtype.value),
+        number=_number(T, node),
         where=T.switch,
         equal=T.eq,
         less=T.lt,

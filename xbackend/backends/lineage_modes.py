@@ -245,10 +245,7 @@ class CMode(HostMode):
 
 
 def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The matrix product of integers of one dtype, exact, as Numba compiles it.
-
-    Numba's own takes floating point only, so the frameworks compute those of int32 in float32 and of int64 in float64.
-    """
+    """The matrix product of integers of one dtype, exact, as Numba compiles it."""
     product = np.zeros((x.shape[0], y.shape[1]), x.dtype)
     for i in range(x.shape[0]):
         for k in range(x.shape[1]):
@@ -264,12 +261,9 @@ def multiplies_integers(node: Any) -> bool:
     return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
 
 
-def power_of_integers(dtype: str) -> Callable[[Any, Any], Any]:
-    """The power of integers, exact, as Numba compiles it; of negative exponents it is 1.
-
-    Numba's own is computed in floating point, exact up to 2**53.
-    """
-    kind = getattr(np, dtype)
+def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
+    """The power of integers, exact, as Numba compiles it for a node of the framework; of negative exponents it is 1."""
+    kind = getattr(np, node.outputs[0].type.dtype)
 
     def power(x: Any, y: Any) -> Any:
         result, base, exponent = np.int64(1), np.int64(x), np.int64(y)
@@ -311,7 +305,15 @@ class NumbaMode(HostMode):
             from xbackend.backends.lineage_blas import redirect_numba
 
             redirect_numba(self.backend.blas)
+        # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
+        self.replace(self.backend.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
+        self.replace(self.backend.module("scalar.basic").Pow, is_of_integers, power_of_integers)
         return self.backend.module("compile.mode").get_mode("NUMBA")
+
+    @abc.abstractmethod
+    def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
+        """Let Numba compile ``function(node)`` for the nodes of an op that ``concerns`` is true of, and what it
+        compiled until now for the others."""
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         call = function.vm.jit_fn

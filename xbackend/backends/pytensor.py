@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_jax import JAXMode
-from xbackend.backends.lineage_modes import (
-    CMode,
-    Mode,
-    NumbaMode,
-    is_of_integers,
-    multiplies_integers,
-    power_of_integers,
-    product_of_integers,
-)
+from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
 
@@ -61,35 +53,17 @@ class PyTensorJAX(_PyTensor):
 
 
 class _PyTensorNumbaMode(NumbaMode):
-    def make(self) -> Any:
-        mode = super().make()
+    def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
         basic = self.backend.module("link.numba.dispatch.basic")
-        op = self.backend.module("tensor.math").Dot
-        # Versions that cache what Numba compiles take a number beside it, which is part of the key, so that their own
-        # product is not found there.
-        keyed = hasattr(basic, "register_funcify_default_op_cache_key")
-        theirs = (basic.numba_funcify_default_op_cache_key if keyed else basic.numba_funcify).dispatch(op)
-
-        def dot(op: Any, node: Any, **options: Any) -> Any:
-            if not multiplies_integers(node):
-                return theirs(op, node=node, **options)
-            product = basic.numba_njit(product_of_integers)
-            return (product, 1) if keyed else product
-
-        (basic.register_funcify_default_op_cache_key if keyed else basic.numba_funcify.register)(op)(dot)
-        self._raise_integers_exactly(basic)
-        return mode
-
-    def _raise_integers_exactly(self, basic: Any) -> None:
-        op = self.backend.module("scalar.basic").Pow
+        # Versions that cache what Numba compiles take a key beside it, so that their own is not found there.
         keyed = hasattr(basic, "numba_funcify_and_cache_key")
-        theirs = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
+        before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
 
-        def power(op: Any, node: Any, **options: Any) -> Any:
-            if not is_of_integers(node):
-                return theirs(op, node=node, **options)
-            dtype = node.outputs[0].type.dtype
-            compiled = basic.numba_njit(power_of_integers(dtype))
-            return (compiled, f"xbackend power of {dtype}, 1") if keyed else compiled
+        def replaced(op: Any, node: Any, **options: Any) -> Any:
+            if not concerns(node):
+                return before(op, node=node, **options)
+            compiled = basic.numba_njit(function(node))
+            key = f"xbackend {type(op).__name__} {[v.type.dtype for v in (*node.inputs, *node.outputs)]}, 1"
+            return (compiled, key) if keyed else compiled
 
-        (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(power)
+        (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)
