@@ -40,7 +40,7 @@ def transfer_op(op_class: type, apply_class: type) -> type:
             return arguments[-1]  # the lengths of its input; Theano gives no graph before them
 
         def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
-            return [Transfer(self.target, self.source)(cotangents[0])]
+            return [type(self)(self.target, self.source)(cotangents[0])]
 
         L_op = pullback  # its name before PyTensor 3
 

@@ -21,7 +21,7 @@ from xbackend.backends.base import Built, Value
 from xbackend.backends.lineage import Variable
 from xbackend.backends.lineage_assembly import Graph
 from xbackend.backends.lineage_modes import CMode, Compiled, Mode
-from xbackend.backends.lineage_ops import Row, lengths
+from xbackend.backends.lineage_ops import Row
 from xbackend.backends.placed import cut
 from xbackend.backends.theano import Theano, ones
 from xbackend.backends.theano_records import Reader, follower, mark
@@ -49,13 +49,6 @@ class TheanoGpuArray(Theano):
 
             def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
                 output_storage[0][0] = np.array(inputs[0])
-
-            def pullback(self, inputs: Any, outputs: Any, cotangents: Any) -> list[Variable]:
-                back = Transfer(self.target, self.source)(cotangents[0])
-                back.tag.lengths = lengths(inputs[0])
-                return [back]
-
-            L_op = pullback
 
         self.Transfer = Transfer
         return GpuArrayMode(self)
