@@ -75,6 +75,7 @@ def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
     assert (folder / "reports/matpow/report.md").read_bytes() == before
 
 
+@pytest.mark.tier("standard")
 def test_a_report_with_times_is_not_replaced_by_one_without(folder: Path) -> None:
     def compare(*options: str, code: int = 0) -> str:
         arguments = ("compare", "--quick", "--size", 16, "--processes", 1, "--backends", "numpy")

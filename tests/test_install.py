@@ -70,7 +70,7 @@ def fresh(folder: Path, wheel: Path, extra: str = "") -> Path:
 FIRST = {entry.environment: entry for entry in reversed(list(registry.entries()))}
 
 
-QUICK = {registry.get(name).environment for name in tiers.firsts()[::2]}  # the oracle and one framework
+QUICK = {registry.get(name).environment for name in tiers.QUICK[::2]}  # the oracle and one framework
 
 
 @pytest.mark.parametrize(

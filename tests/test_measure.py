@@ -79,6 +79,7 @@ def test_each_block_holds_every_group_once_in_an_order_of_its_own() -> None:
     assert order != blocks(groups, 5, seed=2)
 
 
+@pytest.mark.tier("standard")
 def test_a_session_is_complete_and_interleaved() -> None:
     done = measured(here(), ["numpy", "pytensor", "aesara"], processes=2)
     assert all(c.status == "ok" and len(c.processes) == 2 for c in done.candidates), [c.reason for c in done.candidates]
@@ -94,6 +95,7 @@ def test_a_session_is_complete_and_interleaved() -> None:
         assert None not in (getattr(first.phases, name) for name in first.phases.__struct_fields__)
 
 
+@pytest.mark.tier("standard")
 def test_progress_names_what_begins() -> None:
     lines: list[str] = []
     done = measured(here(), on_progress=lines.append)
@@ -163,6 +165,7 @@ def results_survive(done: Session) -> bool:
     return msgspec.json.decode(msgspec.json.encode(stored), type=results.Results) == stored
 
 
+@pytest.mark.tier("standard")
 def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = 0
 
@@ -228,18 +231,21 @@ class LaunchOnly(Asynchronous):
     waits = False
 
 
+@pytest.mark.tier("standard")
 def test_a_timing_of_launches_is_found_out() -> None:
     rows = measured(here(LaunchOnly)).results("launches", {}).measurements
     assert {row.status for row in rows} == {"wrong"}
     assert all("the clock does not wait for the work" in row.reason and not row.processes for row in rows)
 
 
+@pytest.mark.tier("standard")
 def test_an_asynchronous_backend_that_waits_passes() -> None:
     done = measured(here(Asynchronous))
     assert [c.reason for c in done.candidates] == [""] * 4
     assert all(p.median >= 0.003 for c in done.candidates for p in c.processes)
 
 
+@pytest.mark.tier("standard")
 def test_work_that_is_remembered_instead_of_done_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     def remembers(_: Any, iterations: int) -> float:
         return 0.004
@@ -260,6 +266,7 @@ def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyP
 # --- profiles and drawings --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.tier("standard")
 def test_what_the_devices_did_is_stored_and_the_spans_once() -> None:
     done = measured(here(), processes=2)
     for candidate, row in zip(done.candidates, done.results("devices", {}).measurements, strict=True):
@@ -280,6 +287,7 @@ class Unprofiled(NumPyBackend):
         return Built(built.execute, built.executed)
 
 
+@pytest.mark.tier("standard")
 def test_a_backend_that_tells_nothing_is_timed_and_says_so() -> None:
     rows = measured(here(Unprofiled)).results("unprofiled", {}).measurements
     assert {row.status for row in rows} == {"ok"}
@@ -287,6 +295,7 @@ def test_a_backend_that_tells_nothing_is_timed_and_says_so() -> None:
     assert not any(process.profile for row in rows for process in row.processes)
 
 
+@pytest.mark.tier("standard")
 def test_the_placement_holds_the_drawing_of_what_was_executed(monkeypatch: pytest.MonkeyPatch) -> None:
     for candidate in measured(here()).candidates:
         drawn = candidate.placement["graph"]
@@ -333,6 +342,7 @@ def test_calibration_makes_rounds_long_enough(target: float, cost: float) -> Non
 # --- what fails is a row ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.tier("standard")
 def test_a_backend_that_is_missing_is_a_row_and_the_rest_goes_on() -> None:
     def opener(name: str, **options: Any) -> Worker:
         if name == "pytensor":

@@ -12,6 +12,8 @@ import numpy as np
 import precompiled
 import pytest
 
+pytestmark = pytest.mark.tier("standard")
+
 MODULE = '#include <Python.h>\n#include <numpy/arrayobject.h>\nextern "C" int answer() { return ANSWER; }\n'
 OPTIONS = ["-shared", "-fPIC", "-O1", "-DANSWER=42", "-I" + sysconfig.get_paths()["include"], "-I" + np.get_include()]
 

@@ -28,6 +28,7 @@ def test_the_table_of_backends_is_the_registry() -> None:
     assert "\n".join(rows) in README
 
 
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize("code", blocks("python"))
 def test_code_runs_as_printed(code: str, tmp_path: Path) -> None:
     done = subprocess.run(

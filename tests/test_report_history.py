@@ -194,6 +194,7 @@ def stored(store: Store, *runs: Results) -> list[str]:
     return names
 
 
+@pytest.mark.tier("standard")
 def test_the_history_of_a_store(tmp_path: Path) -> None:
     store = Store(tmp_path / "runs")
     names = stored(store, run(1, steady(1.0)), run(2, steady(1.3)), run(3, steady(1.3)))
@@ -226,6 +227,7 @@ def test_the_history_of_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "reports").exists()
 
 
+@pytest.mark.tier("standard")
 def test_the_report_of_a_stored_run(tmp_path: Path) -> None:
     names = stored(Store(tmp_path / "runs"), run(1, steady(1.0)), run(2, steady(1.0), complete=False, name="../b/<i>"))
     done = xbackend("report", "--run", names[0], "--store", "runs", cwd=tmp_path)

@@ -51,6 +51,7 @@ def test_text_is_shown_as_it_is(foreign: str) -> None:
     assert sum(t.type == "image" for t in flat(tokens)) == 1
 
 
+@pytest.mark.tier("standard")
 @given(any_results())
 @settings(max_examples=150)
 def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results) -> None:
@@ -115,6 +116,7 @@ def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
     assert tree[2].attrib == {"fill": "currentColor"} and (tree[2].text or "") == text.plain(words)
 
 
+@pytest.mark.tier("standard")
 @given(any_results(), any_results(), st.lists(st.tuples(NASTY, NASTY), max_size=2))
 @settings(max_examples=25)
 def test_any_text_and_number_in_any_run_gives_a_sound_history(

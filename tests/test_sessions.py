@@ -29,6 +29,8 @@ from xbackend.store.results import Process, Results
 from xbackend.store.runs import Store
 from xbackend.workers.remote import RemoteBackend
 
+pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and what they keep
+
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)
 TASK = session.task("matpow", size=8)

@@ -91,6 +91,7 @@ def pair(first: list[float], second: list[float], **parameters: int) -> Pair:
 # --- what is promised -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize("processes", [3, 5, 10])
 def test_identical_pairs_are_rarely_called_different_and_the_interval_holds_the_truth(processes: int) -> None:
     verdicts, coverage = judged(processes, 1.0)
@@ -99,6 +100,7 @@ def test_identical_pairs_are_rarely_called_different_and_the_interval_holds_the_
     assert verdicts[Verdict.UNKNOWN] == 0
 
 
+@pytest.mark.tier("standard")
 def test_a_slow_down_of_ten_percent_is_found_with_ten_processes() -> None:
     verdicts, coverage = judged(10, 1.1)
     assert verdicts[Verdict.SLOWER] >= 0.9, verdicts
@@ -108,6 +110,7 @@ def test_a_slow_down_of_ten_percent_is_found_with_ten_processes() -> None:
     assert faster[Verdict.FASTER] >= 0.9, faster
 
 
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize("processes", [3, 5, 10])
 @pytest.mark.parametrize("spread", [bimodal, skewed])
 def test_other_spreads_make_the_verdicts_more_careful_and_not_less(spread: Spread, processes: int) -> None:

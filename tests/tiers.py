@@ -2,9 +2,9 @@
 
 Compiling is what tests cost, so the tiers differ in how often the same is compiled:
 
-- *quick* is the answer to wait for: what needs no minutes, and the core of the contract on the oracle and the first
-  backends of two other environments.
-- *standard*: all of the contract on the first two backends; the others take turns with its core, so that each check of
+- *quick* is the answer to wait for: what needs no minutes, and the core of the contract on the oracle and two other
+  backends.
+- *standard*: all of the contract on two of these (`whole`); all others take turns with its core, so that each check of
   the core is made by one or two of them.
 - *exhaustive*: everything on every backend.
 
@@ -15,9 +15,9 @@ A test is in every tier unless something of this says otherwise:
   first backend of the registry only.
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   every test is run by some backend.
-- ``@pytest.mark.takes_turns``: below the exhaustive tier all but the first two backends take turns with these tests.
+- ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
-  none of them, the standard one those on the first two of its backends.
+  none of them, the standard one those on the backends of `whole`.
 
 ``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier.
 """
@@ -31,7 +31,8 @@ import pytest
 from xbackend.backends import registry
 
 TIERS = ("quick", "standard", "exhaustive")
-TURNS = 6  # a check of the core is made by the first two backends and by one in so many of the others
+QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle and, of two other environments, what compiles fastest
+TURNS = 6  # a check of the core is made by those, and by one in so many of the others
 chosen = TIERS[-1]  # set before the modules of the tests are imported
 
 
@@ -40,16 +41,9 @@ def share(whole: int) -> int:
     return whole if chosen == TIERS[-1] else max(1, whole // 10)
 
 
-def firsts() -> tuple[str, ...]:
-    """The oracle, and the first backends of two other environments."""
-    first = {entry.environment: entry.name for entry in reversed(list(registry.entries()))}
-    names = [name for name in registry.names() if name in first.values()]
-    return tuple(names[:3])
-
-
 def whole() -> tuple[str, ...]:
-    """Those of which the standard tier makes the whole contract: the oracle and the first backend of another one."""
-    return firsts()[:2]
+    """Those of which the standard tier makes the whole contract: the oracle and one that compiles fast."""
+    return QUICK[:2]
 
 
 def backend_of(item: pytest.Item) -> str | None:
@@ -60,8 +54,8 @@ def backend_of(item: pytest.Item) -> str | None:
 
 
 def its_turn(backend: str, number: int) -> bool:
-    """Whether a backend makes the check with this number: those of `whole` make all."""
-    others = [name for name in registry.names() if name not in whole()]
+    """Whether a backend makes the check with this number: those of `QUICK` make all."""
+    others = [name for name in registry.names() if name not in QUICK]
     return backend not in others or others.index(backend) % TURNS == number % TURNS
 
 
@@ -87,7 +81,7 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
         return False
     if tier == "exhaustive":
         return True
-    if tier == "quick" and backend not in (backends or firsts()):
+    if tier == "quick" and backend not in (backends or QUICK):
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
         return False

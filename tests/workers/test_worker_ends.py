@@ -245,6 +245,7 @@ print(*pids, backend.worker._directory, flush=True)
 """
 
 
+@pytest.mark.tier("standard")
 @pytest.mark.parametrize(
     ("then", "number"),
     [

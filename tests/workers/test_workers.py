@@ -130,6 +130,7 @@ def test_what_is_not_plain_is_refused_and_the_worker_goes_on(steady):
     assert fault(steady, "echo", 1) == (1,)
 
 
+@pytest.mark.tier("standard")
 def test_300_megabytes_there_and_back(worker):
     array = np.random.default_rng(0).integers(0, 255, 300_000_000, np.uint8)
     back = worker.get(worker.put(array, worker.devices[0]))
