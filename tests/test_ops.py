@@ -495,6 +495,7 @@ def test_the_keywords_of_the_standard_for_devices_and_copies() -> None:
         xb.trace(lambda x: xb.asarray(x, dtype="float32", copy=False), np.ones(2))
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_what_would_be_taken_for_something_else_is_refused(numpy_backend: Backend) -> None:
     masked, matrix, x = np.ma.masked_array([1.0, 2.0], [True, False]), np.matrix([[1.0, 2.0]]), np.ones(2)
     with pytest.raises(DTypeError, match=r"argument 'x' is a masked array.*filled"):

@@ -8,9 +8,9 @@ import contextlib
 import errno
 import itertools
 import os
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from store_helpers import process, results, row, snapshot
 
 from xbackend import report
 from xbackend.errors import StoreError
-from xbackend.store import exchange, journal
+from xbackend.store import exchange, holding, journal
 from xbackend.store.exchange import write_folder
 from xbackend.store.runs import Run, Store
 
@@ -231,7 +231,7 @@ def test_a_folder_is_exchanged_whole_or_not_at_all(
             else:
                 write(told.append)
             if how == "killed" and steps == "two" and not folder.exists():
-                return  # between its two renames
+                write_folder(folder, NEW, ours)  # killed between its two renames: the next one restores what was there
             found = snapshot(folder)
             assert found in ({**OLD, **NOTES}, {**NEW, **NOTES}), f"{call} {number}"
             assert not told or found == {**NEW, **NOTES}
@@ -239,29 +239,49 @@ def test_a_folder_is_exchanged_whole_or_not_at_all(
         every_fault(call, how, act)
 
 
-def test_of_two_writers_at_once_one_wins_whole(tmp_path: Path) -> None:
+@pytest.mark.parametrize("steps", ["one", "two"])
+def test_of_writers_at_once_one_wins_whole(steps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what somebody else put there stays."""
+    if steps == "two":
+        monkeypatch.setattr(exchange, "_swap", lambda *_: False)
     folder, versions = tmp_path / "report", [{"results.json": b"%d" % i, "report.md": b"%d" % i} for i in range(4)]
+    write_folder(folder, versions[0], lambda *_: False)
+    for name, data in NOTES.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(data)
     seen: list[tuple[bytes, ...]] = []
-    writers = [
-        threading.Thread(target=lambda v=v: [write_folder(folder, v, lambda *_: False) for _ in range(50)])
-        for v in versions
-    ]
+    with ThreadPoolExecutor(len(versions)) as pool:
+        writers = [
+            pool.submit(lambda v=v: [write_folder(folder, v, lambda *_: False) for _ in range(50)]) for v in versions
+        ]
+        while not all(writer.done() for writer in writers):
+            with contextlib.suppress(FileNotFoundError):
+                descriptor = os.open(folder, os.O_RDONLY)  # one folder, whatever has its name meanwhile
+                with contextlib.suppress(FileNotFoundError):  # it was deleted since
+                    names = ("results.json", "report.md")
+                    files = [os.open(name, os.O_RDONLY, dir_fd=descriptor) for name in names]
+                    seen.append(tuple(os.read(file, 9) for file in files))
+                    for file in files:
+                        os.close(file)
+                os.close(descriptor)
     for writer in writers:
-        writer.start()
-    while any(writer.is_alive() for writer in writers):
-        with contextlib.suppress(FileNotFoundError):
-            descriptor = os.open(folder, os.O_RDONLY)  # one folder, whatever has its name meanwhile
-            with contextlib.suppress(FileNotFoundError):  # it was deleted since
-                names = ("results.json", "report.md")
-                files = [os.open(name, os.O_RDONLY, dir_fd=descriptor) for name in names]
-                seen.append(tuple(os.read(file, 9) for file in files))
-                for file in files:
-                    os.close(file)
-            os.close(descriptor)
-    for writer in writers:
-        writer.join()
+        writer.result()
     assert seen and all(one == other for one, other in seen)
-    assert snapshot(folder) in versions
+    assert snapshot(folder) in ([{**version, **NOTES} for version in versions])
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_writer_that_was_stopped_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exchange, "_PATIENCE", 0.1)
+    folder = tmp_path / "report"
+    write_folder(folder, OLD, ours)
+    stopped = holding.hold(folder)
+    assert stopped is not None
+    with pytest.raises(StoreError, match=r"report cannot be written: another process writes it, for 0\.1 s now"):
+        write_folder(folder, NEW, ours)
+    os.close(stopped)
+    write_folder(folder, NEW, ours)
+    assert snapshot(folder) == NEW
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 

@@ -13,15 +13,16 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from xbackend.errors import StoreError
 from xbackend.store import holding
 from xbackend.store.files import sync_folder, write_new
 
-_NEW = ".new-"
+_NEW, _ASIDE = ".new-", "-old"
 _FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
+_PATIENCE = 30.0  # seconds that another writer may take
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # an old kernel, or a file system that does not know how
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
 
@@ -37,26 +38,76 @@ def write_folder(folder: Path, files: Mapping[str, bytes], ours: Callable[[Path,
     Raises `StoreError` where that is not possible; then nothing has changed.
     """
     target = Path(os.path.realpath(folder))
-    made = target.with_name(f".{target.name}{_NEW}{secrets.token_hex(4)}")
-    held = None
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
+        while not _written(target, files, ours):
+            continue
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from error
+
+
+def _written(target: Path, files: Mapping[str, bytes], ours: Callable[[Path, str], bool]) -> bool:
+    """Write a folder beside the one that is there, and put it in its place; `False` where meanwhile that one came or
+    went, so that what it holds is not known. Raises `OSError`."""
+    with ExitStack() as stack:
+        there = _alone(target, stack)
         _sweep(target)
+        made = target.with_name(f".{target.name}{_NEW}{secrets.token_hex(4)}")
         made.mkdir()
         held = holding.hold(made)
-        if target.is_dir():
+        if held is not None:
+            stack.callback(os.close, held)
+        stack.callback(shutil.rmtree, made, ignore_errors=True)  # what was there before, or what did not become it
+        if there:
             _bring(target, made, [name for name in os.listdir(target) if _replaced(target, name, files, ours)])
         for name, data in files.items():
             write_new(made / name, data)
         sync_folder(made)
-        _put(made, target)
+        if not _put(made, target, there):
+            return False
         sync_folder(target.parent)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(made, ignore_errors=True)  # what was there before, or what did not become it
-        if held is not None:
-            os.close(held)
+        return True
+
+
+def _alone(target: Path, stack: ExitStack) -> bool:
+    """Whether there is a folder. No other writer brings from it or replaces it until the stack ends. Raises `OSError`:
+    one that was stopped holds it for ever."""
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            if not target.is_dir():
+                if not _restored(target):
+                    return False
+                continue
+            held = holding.hold(target, wait=False)
+            if held is None:
+                return target.is_dir()  # this system has no locks: two at once may lose what others put there
+            if _same(held, target):
+                stack.callback(os.close, held)
+                return True
+            os.close(held)  # another writer replaced it since
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(errno.ETIMEDOUT, f"another process writes it, for {_PATIENCE:g} s now") from None
+            time.sleep(0.01)
+
+
+def _same(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _restored(target: Path) -> bool:
+    """Whether what a killed writer had put aside has its name again. Raises `BlockingIOError` where it still writes."""
+    for aside in target.parent.glob(f".{glob.escape(target.name)}{_NEW}*{_ASIDE}"):
+        if holding.held(aside):
+            raise BlockingIOError
+        with suppress(FileNotFoundError):
+            aside.rename(target)
+            return True
+    return False
 
 
 def _replaced(target: Path, name: str, files: Mapping[str, bytes], ours: Callable[[Path, str], bool]) -> bool:
@@ -81,29 +132,30 @@ def _link(source: str, target: str) -> None:
         shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _put(made: Path, target: Path) -> None:
-    """Give a folder its name; what had it, if anything, has the other one's then. Raises `OSError`."""
-    while True:
-        try:
-            made.rename(target)  # where nothing is, or an empty folder
-            return
-        except OSError:
-            if not target.is_dir():
-                raise
-        try:
+def _put(made: Path, target: Path, there: bool) -> bool:
+    """Give a folder its name, in exchange for the one that was there; `False` where that changed. Raises `OSError`."""
+    try:
+        if there:
             _exchange(made, target)
-            return
-        except FileNotFoundError:
-            if target.is_dir():
-                raise
+        else:
+            made.rename(target)
+    except FileNotFoundError:
+        if target.is_dir() or not there:
+            raise
+        return False
+    except OSError:
+        if there or not target.is_dir():
+            raise
+        return False
+    return True
 
 
 def _exchange(one: Path, other: Path) -> None:
     """Exchange the names of two folders, in one step where the system can. Raises `OSError`."""
     if _swap(one, other):
         return
-    # In two steps: a writer that ends in between leaves none of the two under the name, and never a mixture.
-    aside = one.with_name(f"{one.name}-old")
+    # In two steps: a writer that ends in between leaves none of the two under the name, and the next one restores it.
+    aside = one.with_name(f"{one.name}{_ASIDE}")
     other.rename(aside)
     try:
         one.rename(other)

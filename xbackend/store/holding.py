@@ -14,18 +14,19 @@ if sys.platform != "win32":
     import fcntl
 
 
-def hold(folder: Path) -> int | None:
+def hold(folder: Path, wait: bool = True) -> int | None:
     """Lock a folder; the file descriptor that releases it when it is closed, `None` where that cannot be.
 
-    It waits for nobody but `held`, which has the lock for a moment.
+    Of a folder that this process made it waits for nobody but `held`, which has the lock for a moment. Without `wait`
+    it raises `BlockingIOError` where another has the lock.
     """
-    return _locked(folder, wait=True)
+    return _locked(folder, alone=True, wait=wait)
 
 
 def held(folder: Path) -> bool:
     """Whether a process, this one or another, holds the folder."""
     try:
-        descriptor = _locked(folder, wait=False)
+        descriptor = _locked(folder, alone=False, wait=False)
     except BlockingIOError:
         return True
     if descriptor is not None:
@@ -33,8 +34,8 @@ def held(folder: Path) -> bool:
     return False
 
 
-def _locked(folder: Path, wait: bool) -> int | None:
-    """A descriptor with the lock: alone, or without waiting with others who only look. Raises `BlockingIOError`."""
+def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
+    """A descriptor with the lock, alone or with others who only look. Raises `BlockingIOError`."""
     if sys.platform == "win32":
         return None
     try:
@@ -42,7 +43,7 @@ def _locked(folder: Path, wait: bool) -> int | None:
     except OSError:
         return None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         os.close(descriptor)
         if isinstance(error, BlockingIOError):
