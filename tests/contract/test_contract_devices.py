@@ -129,6 +129,25 @@ def test_pieces_cross_devices_and_the_gradient_goes_back_to_each_of_them(three: 
     np.testing.assert_allclose(gradient, want, rtol=1e-12)
 
 
+def test_a_gradient_of_a_gradient_crosses_devices(three: Backend) -> None:
+    w = xb.shared(np.array([1.0, 2.0, 3.0]), name="w", device="dev0")
+
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            y = (w * x) ** 2
+        with xb.device("dev2"):
+            loss = xb.sum(y**2)
+        first = xb.grad(loss, w)
+        return first, xb.grad(xb.sum(first * first), w)
+
+    x = np.array([0.5, 1.0, 2.0])
+    run = three.compile(function, x, devices=SPREAD)
+    first, second = run(x)
+    np.testing.assert_allclose(first, 4 * x**4 * w.value**3, rtol=1e-12)
+    np.testing.assert_allclose(second, 2 * first * 12 * x**4 * w.value**2, rtol=1e-12)
+    assert not [r for r in run.placement.ops if r.status == "moved"]
+
+
 def test_what_one_device_has_another_one_does_not_need(three: Backend) -> None:
     """The sum's value is not used, so the variable need not be on its device; on another one it is."""
     w = xb.shared(np.arange(6.0).reshape(2, 3), name="w", device="dev1")
