@@ -18,7 +18,7 @@ from xbackend.errors import ArgumentError, DTypeError, ShapeError, SharedVariabl
 from xbackend.program import structure
 from xbackend.program.array import Array
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.host import check_plain, host_array
+from xbackend.program.host import check_plain, gibibytes, host_array
 from xbackend.program.ops import OPS, Aval
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
@@ -29,6 +29,8 @@ _HERE = Path(__file__).parent
 _BESIDE = (str(_HERE.parent / name) for name in ("devices.py", "backends", "strategies"))
 _NOT_THE_USERS = (str(_HERE), *_BESIDE, str(Path(np.__file__).parent))
 _own_code: dict[CodeType, bool] = {}
+# A program goes to its worker as one text, with its constants in base64: less than 2 GiB, the longest that is sent.
+CONSTANT_BYTES = 1 << 30
 
 
 class _State(threading.local):
@@ -94,6 +96,7 @@ class Tracer:
         self.nodes: list[Node] = []
         self.shared_nodes: dict[str, tuple[int, SharedVariable]] = {}
         self.updates: dict[int, int] = {}
+        self.constant_bytes = 0
         self.open = True
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
@@ -120,7 +123,7 @@ class Tracer:
         """Anything that a user may write for an array, as one of this program.
 
         Raises `TraceError` for arrays of other programs, `DTypeError` for what has no supported dtype, `ShapeError`
-        for nested lists of different lengths.
+        for nested lists of different lengths, `ArgumentError` for constants that a program cannot hold.
         """
         if isinstance(value, Array):
             self.check_own(value)
@@ -129,6 +132,12 @@ class Tracer:
             return self.shared(value)
         found = host_array(value, "a constant", dtype)
         as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
+        self.constant_bytes += found.nbytes
+        if self.constant_bytes > CONSTANT_BYTES:
+            raise ArgumentError(
+                f"the constants of the program come to {gibibytes(self.constant_bytes)}, and a program holds "
+                f"{gibibytes(CONSTANT_BYTES)} of them: make a large array an argument of the function, or xb.shared"
+            )
         constant = found.copy()
         constant.flags.writeable = False
         return self.emit("constant", (), {"value": constant})
