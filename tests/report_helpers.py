@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from xbackend.program import graph as g
+from xbackend.drawing import graph as g
 from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
 from xbackend.store.results import (

@@ -19,14 +19,14 @@ from strategies import Case, programs
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.base import Settings
-from xbackend.backends.drawing import executed
+from xbackend.backends.executed_graph import executed
 from xbackend.backends.placement import Executed, Execution, Placement, Transferred, merge
 from xbackend.devices import Device
+from xbackend.drawing import graph as g
+from xbackend.drawing.forms import mermaid, written
+from xbackend.drawing.layered import _Layout, svg
 from xbackend.errors import UsageError
-from xbackend.program import graph as g
 from xbackend.program.binding import Placed, bind
-from xbackend.program.drawing import mermaid, written
-from xbackend.program.layered import _Layout, svg
 
 CPU0, CPU1, GPU0 = Device("cpu", 0), Device("cpu", 1), Device("gpu", 0)
 SVG = "{http://www.w3.org/2000/svg}"

@@ -12,10 +12,10 @@ from hypothesis import assume, given, settings
 from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES, keys, sample_of, shapes
 
 import xbackend as xb
+from xbackend.api import tracer
 from xbackend.backends import registry
 from xbackend.backends.base import Backend
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError, XBackendError
-from xbackend.program import tracing
 from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
 from xbackend.program.ops import OPS, broadcast_shapes
 
@@ -497,7 +497,7 @@ def test_the_keywords_of_the_standard_for_devices_and_copies() -> None:
 
 
 def test_constants_beyond_what_is_sent_to_a_worker_are_refused_while_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracing, "CONSTANT_BYTES", 64)
+    monkeypatch.setattr(tracer, "CONSTANT_BYTES", 64)
     assert xb.trace(lambda x: x + np.ones(4) + np.ones(4), np.ones(4))
     with pytest.raises(ArgumentError, match=r"the constants of the program come to .* make a large array an argument"):
         xb.trace(lambda x: x + np.ones(4) + np.ones(4) + np.ones(1), np.ones(4))

@@ -11,7 +11,7 @@ import pytest
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.base import Settings
-from xbackend.backends.drawing import executed
+from xbackend.backends.executed_graph import executed
 from xbackend.backends.placement import Backward, Execution, merge, with_folded
 from xbackend.cli.functions import _placement_text
 from xbackend.devices import Device

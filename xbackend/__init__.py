@@ -16,14 +16,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 # The functions of arrays are those that this module lists.
-_FUNCTIONS = "xbackend.program.functions"
+_FUNCTIONS = "xbackend.api.functions"
 # Every other public name -> the module it lives in.
 _HOME = {
-    **dict.fromkeys(("trace", "update", "device", "ArraySpec"), "xbackend.program.tracing"),
-    **dict.fromkeys(("shared", "SharedVariable"), "xbackend.program.shared"),
-    "grad": "xbackend.program.gradient",
-    "Array": "xbackend.program.array",
-    "Program": "xbackend.program.program",
+    **dict.fromkeys(("trace", "ArraySpec"), "xbackend.api.trace"),
+    "device": "xbackend.api.scopes",
+    **dict.fromkeys(("shared", "update"), "xbackend.api.state"),
+    "SharedVariable": "xbackend.program.shared",
+    "grad": "xbackend.api.gradient",
+    "Array": "xbackend.api.array",
+    "Program": "xbackend.api.traced_program",
     "DType": "xbackend.program.dtypes",
     **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
     "open": "xbackend.workers.opening",
@@ -31,7 +33,7 @@ _HOME = {
 }
 _DTYPES = ("float32", "float64", "int32", "int64")
 _MODULES = {
-    "linalg": "xbackend.program.linalg",
+    "linalg": "xbackend.api.linalg",
     "errors": "xbackend.errors",
     "strategies": "xbackend.strategies",
     "workloads": "xbackend.workloads",
@@ -61,16 +63,18 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from xbackend import errors, strategies, workloads
+    from xbackend.api import linalg
+    from xbackend.api.array import Array
+    from xbackend.api.functions import *  # noqa: F403
+    from xbackend.api.gradient import grad
+    from xbackend.api.scopes import device
+    from xbackend.api.state import shared, update
+    from xbackend.api.trace import ArraySpec, trace
+    from xbackend.api.traced_program import TracedProgram as Program
     from xbackend.backends.registry import backend_names
     from xbackend.devices import Device, DeviceMap
-    from xbackend.program import linalg
-    from xbackend.program.array import Array
     from xbackend.program.dtypes import DType
-    from xbackend.program.functions import *  # noqa: F403
-    from xbackend.program.gradient import grad
-    from xbackend.program.program import Program
-    from xbackend.program.shared import SharedVariable, shared
-    from xbackend.program.tracing import ArraySpec, device, trace, update
+    from xbackend.program.shared import SharedVariable
     from xbackend.workers.opening import open
 
     float32, float64, int32, int64 = DType.float32, DType.float64, DType.int32, DType.int64

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from xbackend.api.trace import trace
 from xbackend.backends.placement import Execution, Placement, Span, merge
 from xbackend.backends.storages import Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
@@ -26,7 +27,6 @@ from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
 from xbackend.program.structure import unflatten
-from xbackend.program.tracing import trace
 
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
@@ -342,8 +342,8 @@ class Executable:
 
     def draw(self, form: str = "mermaid") -> str:
         """The executed placement, coloured by device, as ``mermaid``, ``dot`` or ``svg``. Raises `UsageError`."""
-        from xbackend.backends.drawing import executed
-        from xbackend.program.drawing import written
+        from xbackend.backends.executed_graph import executed
+        from xbackend.drawing.forms import written
 
         return written(executed(self.program, self.placement), form)
 

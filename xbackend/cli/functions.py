@@ -26,6 +26,7 @@ from xbackend.cli.machines import chosen, ready
 from xbackend.cli.parser import MOST
 from xbackend.cli.users import calling
 from xbackend.devices import DeviceMap, is_device
+from xbackend.drawing import forms
 from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import load_warnings
@@ -143,7 +144,7 @@ def _drawn_program(options: argparse.Namespace) -> tuple[Program, list[np.ndarra
         path = Path(options.target)
         if not path.is_file():
             raise UsageError(f"there is no file {path}")
-        return Program.from_json(path.read_bytes()), []
+        return xb.Program.from_json(path.read_bytes()), []
     return _traced(options)
 
 
@@ -167,7 +168,7 @@ def draw(options: argparse.Namespace) -> int:
         bindings = options.devices
         devices = sorted({*bindings.values(), xb.Device("cpu", 0)}, key=str)
         program = bind(program, bindings, devices, xb.Device("cpu", 0)).program
-    say(program.draw(options.form).rstrip("\n"))
+    say(forms.draw(program, options.form).rstrip("\n"))
     return DONE
 
 

@@ -11,10 +11,10 @@ from typing import Any, NoReturn
 from xbackend import __version__, workloads
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
+from xbackend.drawing.forms import FORMS
 from xbackend.environments.interpreters import VARIABLE
 from xbackend.errors import DeviceSpellingError
 from xbackend.measure.extent import MODES, WIDTH
-from xbackend.program.drawing import FORMS
 from xbackend.report.text import visible
 from xbackend.store import FOLDER
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from xbackend import workloads
+from xbackend.api.trace import trace
 from xbackend.backends.base import Backend
 from xbackend.devices import DeviceMap
 from xbackend.errors import DeviceUnavailable
@@ -19,7 +20,6 @@ from xbackend.measure.profiles import typical
 from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker
 from xbackend.program.program import Program
-from xbackend.program.tracing import trace
 from xbackend.store.results import Measurement, Pair, Parity, Phases, Process, Profile
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by

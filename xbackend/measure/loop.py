@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend import workloads
-from xbackend.backends.drawing import executed
+from xbackend.backends.executed_graph import executed
+from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import compilers, profiles
 from xbackend.measure.checks import ATTEMPTS, check_twice, check_waiting, seconds_of
-from xbackend.program.graph import LARGEST
-from xbackend.program.program import Program
+from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.store import journal
 
@@ -81,7 +81,7 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """
     source, parameters = workloads.get(job["workload"]), job["parameters"]
     inputs = source.inputs(seed=job["seed"], **parameters)
-    executable = backend.compile(Program.from_json(job["program"]), devices=job["bindings"])
+    executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     found: dict[str, Any] = {"status": "ok", "reason": "", "inputs": hash_of(inputs), "warnings": []}
     try:
         result = executable(*inputs)

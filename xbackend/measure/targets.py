@@ -237,9 +237,9 @@ def import_figure(ours: Sequence[float], bare: Sequence[float]) -> Figure:
 
 def tracing_seconds(repeats: int = 7) -> tuple[list[float], list[float]]:
     """Seconds of tracing programs of 10 000 and of 20 000 nodes, in turn."""
+    from xbackend.api.functions import tanh
+    from xbackend.api.trace import ArraySpec, trace
     from xbackend.program.dtypes import DType
-    from xbackend.program.functions import tanh
-    from xbackend.program.tracing import ArraySpec, trace
 
     def program(x: Any, nodes: int) -> Any:
         for _ in range(nodes // 2):

@@ -1,7 +1,7 @@
 """The op set: one table with the name, the shape and dtype rule and the operation count of every op.
 
 Names and meaning are the Array API standard's. The table holds primitives only: what can be composed of them is
-composed while tracing (`xbackend.program.functions`), so that an adapter has little to lower and a program is explicit.
+composed while tracing (`xbackend.api.functions`), so that an adapter has little to lower and a program is explicit.
 In particular, by the time an op is in a program
 
 * all arrays of an elementwise op have the same dtype (`astype` ops were inserted), their shapes broadcast;

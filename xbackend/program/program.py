@@ -8,16 +8,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from xbackend.devices import is_device
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import OPS, Aval
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from xbackend.program.shared import SharedVariable
+from xbackend.program.shared import SharedVariable
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +54,7 @@ class Program:
 
     ``inputs`` are the nodes that take the arguments, ``outputs`` the nodes returned, in the order in which
     ``structure`` lists them (`xbackend.program.structure`); ``shared`` maps nodes to shared variables, ``updates``
-    shared
-    nodes to the nodes whose values they take after the outputs. Programs are equal if their fingerprints are.
+    those nodes to the ones whose values they take after the outputs. Programs are equal if their fingerprints are.
     """
 
     name: str
@@ -121,41 +118,9 @@ class Program:
         by_op = {op: n for op, n in sorted(counted.items()) if n}
         return OperationCount(sum(by_op.values()), by_op, tuple(sorted(uncounted)))
 
-    def __call__(self, *arrays: Any) -> Any:
-        """What the program computes of the arrays, inside of a function that is being traced: its nodes become the
-        function's.
-
-        To execute it, compile it: ``backend.compile(program)``. Raises `TraceError` outside of tracing,
-        `ArgumentError`.
-        """
-        from xbackend.program.inlining import inline
-
-        return inline(self, arrays)
-
-    def to_json(self, values: bool = True) -> str:
-        """The program as JSON text; without ``values`` the initial values of shared variables are left out."""
-        from xbackend.program.serialization import to_json
-
-        return to_json(self, values)
-
-    @staticmethod
-    def from_json(text: str | bytes) -> Program:
-        """Read a program back. Raises `ProgramFormatError`, `ProgramVersionError`."""
-        from xbackend.program.serialization import from_json
-
-        return from_json(text)
-
-    def draw(self, form: str = "mermaid") -> str:
-        """The program drawn by device: ``form`` is ``mermaid``, ``dot`` or ``svg``."""
-        from xbackend.program.drawing import draw
-
-        return draw(self, form)
-
 
 def generate(node: Node) -> np.ndarray:
     """The value of a source op that needs none from outside: `constant`, `full`, `arange`, `eye`."""
-    import numpy as np
-
     params, dtype = node.params, np.dtype(node.dtype.value)
     if node.op == "constant":
         value: np.ndarray = params["value"]

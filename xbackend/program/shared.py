@@ -10,9 +10,9 @@ import numpy as np
 
 from xbackend.devices import Device, canonical
 from xbackend.errors import DTypeError, SharedVariableError
-from xbackend.program.array import Operators
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import host_array
+from xbackend.program.operators import Operators
 
 _numbers = itertools.count()
 
@@ -63,15 +63,3 @@ class SharedVariable(Operators):
     def __repr__(self) -> str:
         where = f" on {self.device}" if self.device else ""
         return f"<shared {self.name}: {self.dtype}{list(self.shape)}{where}>"
-
-
-def shared(value: Any, name: str | None = None, device: str | Device | None = None, **others: Any) -> SharedVariable:
-    """A shared variable with the initial value ``value`` (any shape; bool, int32, int64, float32 or float64).
-
-    ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
-    for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.
-    """
-    if others:
-        hint = f"; write device={others['target']!r}" if "target" in others else ""
-        raise SharedVariableError(f"xb.shared takes value, name and device, not {', '.join(others)}{hint}")
-    return SharedVariable(value, name, device)

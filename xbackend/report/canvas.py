@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from xbackend.program.graph import GREY, PALETTE
+from xbackend.drawing.graph import GREY, PALETTE
 from xbackend.report import text
 
 COLOURS = tuple(outline for outline, _ in PALETTE)

@@ -6,13 +6,10 @@ A pure function of the runs. A verdict is on a run and the one before it on the 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from xbackend.errors import UsageError
-from xbackend.measure.between_runs import floor_of, times_before
-from xbackend.measure.statistics import FEWEST_SESSIONS, Ratio, Verdict
+from xbackend.measure.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.measure.wording import counted
-from xbackend.report import history_plots, text, versions
+from xbackend.report import history_plots, text
 from xbackend.report.blocks import (
     Block,
     Bold,
@@ -26,9 +23,10 @@ from xbackend.report.blocks import (
     table,
     terms,
 )
-from xbackend.report.candidates import LEVEL, Candidate, compared
+from xbackend.report.candidates import LEVEL
+from xbackend.report.history_series import Line, Point, Series, changes, name_of, series
 from xbackend.report.pictures import Pictures
-from xbackend.store.results import Measurement, Results, key_of
+from xbackend.store.results import Results
 
 _HEADERS = ("backend", "devices", "run", "time", f"against the run before ({LEVEL})", "verdict", "notes")
 _CHANGES = ("comparison", "machine", *_HEADERS)
@@ -49,106 +47,6 @@ READING = (
         "versions changed. Runs stand one beside the other, however long apart; the axes of time do not begin at 0.",
     ),
 )
-
-
-@dataclass(frozen=True)
-class Point:
-    """A candidate in one run.
-
-    ``change`` is against the point before it that has a time, in a complete run; ``news`` says what versions changed,
-    ``new`` those there are since.
-    """
-
-    run: str
-    created: str
-    complete: bool
-    candidate: Candidate
-    change: Ratio | None
-    news: str
-    new: str
-
-
-@dataclass(frozen=True)
-class Line:
-    """A backend on so many devices over the runs, the oldest first."""
-
-    label: str
-    devices: int
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
-class Series:
-    """The lines of one workload with the same parameters on one machine, and its runs by name and date."""
-
-    title: str
-    workload: str
-    place: str
-    lines: tuple[Line, ...]
-    runs: tuple[tuple[str, str], ...]
-
-
-def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]:
-    """What was measured in the runs (the oldest first), by workload, parameters, machine and threads.
-
-    Raises `UsageError`, which lists the workloads there are, where ``workload`` is in none of them.
-    """
-    there = list(dict.fromkeys(m.workload for run in runs for m in run.measurements))
-    if workload is not None and workload not in there:
-        words = f"there is {text.join(map(text.plain, there))}" if there else "nothing was measured"
-        raise UsageError(f"there is no workload {text.plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
-    found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
-    for run in runs:
-        place = run.machine.fingerprint, text.value(run.settings.get("threads"))
-        for m in run.measurements:
-            if workload in (None, m.workload):
-                places = found.setdefault((m.workload, key_of(m.parameters)), {})
-                places.setdefault(place, []).append((run, m))
-    return [_series(members) for places in found.values() for members in places.values()]
-
-
-def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
-    run, first = members[0]
-    lines: dict[tuple[str, int], list[tuple[Results, Candidate]]] = {}
-    for each, measurement in members:
-        candidate = Candidate(measurement)
-        lines.setdefault((candidate.label, measurement.devices), []).append((each, candidate))
-    parameters = text.pairs(first.parameters)
-    threads = run.settings.get("threads")
-    place = f"{text.plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
-    return Series(
-        title=text.plain(first.workload) + (f": {parameters}" if parameters else ""),
-        workload=first.workload,
-        place=place + (f", {text.threads(threads)}" if threads is not None else ""),
-        lines=tuple(Line(label, devices, _points(each)) for (label, devices), each in lines.items()),
-        runs=tuple(dict.fromkeys((_name(each), text.moment(each.created)) for each, _ in members)),
-    )
-
-
-def _name(run: Results) -> str:
-    return text.plain(run.run or run.name)
-
-
-def _points(members: Sequence[tuple[Results, Candidate]]) -> tuple[Point, ...]:
-    points: list[Point] = []
-    before: tuple[Results, Candidate] | None = None
-    known: dict[str, str] = {}
-    for run, candidate in members:
-        change = None
-        if before is not None:
-            floor = floor_of(before[0], run, candidate.measurement)
-            earlier = times_before(run, before[1].measurement, [each for each, _ in members])
-            change = compared(candidate, before[1], floor, earlier)
-        now = versions.frameworks(candidate.measurement)
-        changed = {package for package, version in now.items() if known.get(package, version) != version}
-        news = versions.words({package: f"{known[package]} to {now[package]}" for package in now if package in changed})
-        new = versions.words({package: now[package] for package in now if package in changed})
-        moment = text.moment(run.created)
-        points.append(Point(_name(run), moment, run.complete, candidate, change, news, new))
-        known.update(now)
-        if candidate.usable and run.complete:
-            before = run, candidate
-    return tuple(points)
 
 
 def build(
@@ -185,18 +83,11 @@ def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> lis
         names = text.join(text.plain(name) for name, _ in damaged)
         words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
         blocks.append(Notice((Bold("Damaged."), f"{words}The reasons stand with the list of runs.")))
-    cut_off = [_name(run) for run in runs if not run.complete]
+    cut_off = [name_of(run) for run in runs if not run.complete]
     if cut_off:
         words = f" {counted(len(cut_off), 'run')} did not finish: {text.join(cut_off)}."
         blocks.append(Notice((Bold("Incomplete."), words)))
     return blocks
-
-
-def changes(found: Sequence[Series]) -> list[tuple[Series, Line, Point]]:
-    """What is shown to be faster or slower in the newest run of a line than in the one before."""
-    shown = (Verdict.FASTER, Verdict.SLOWER)
-    newest = [(each, line, line.points[-1]) for each in found for line in each.lines]
-    return [(each, line, p) for each, line, p in newest if p.change is not None and p.change.verdict in shown]
 
 
 def change_table(found: Sequence[Series]) -> tuple[list[str], list[list[str]]]:
@@ -250,7 +141,7 @@ def _row(line: Line, point: Point) -> list[str]:
 def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Table:
     rows: list[list[Inline]] = [
         [
-            _name(run),
+            name_of(run),
             text.moment(run.created),
             "complete" if run.complete else "incomplete",
             text.plain(run.machine.processor),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from xbackend.program.graph import GREY
+from xbackend.drawing.graph import GREY
 from xbackend.report.text import plain
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -10,10 +10,10 @@ from dataclasses import replace
 import msgspec
 
 from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
+from xbackend.drawing.forms import mermaid
+from xbackend.drawing.graph import Graph
+from xbackend.drawing.layered import svg
 from xbackend.measure.wording import counted
-from xbackend.program.drawing import mermaid
-from xbackend.program.graph import Graph
-from xbackend.program.layered import svg
 from xbackend.report import text
 from xbackend.report.blocks import Block, Drawing, Image, paragraph, table
 from xbackend.report.candidates import Candidate, Group

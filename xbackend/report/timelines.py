@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbackend.drawing.graph import colours, ordered
 from xbackend.measure.profiles import typical
-from xbackend.program.graph import colours, ordered
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import GREY, canvas

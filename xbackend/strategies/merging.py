@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.elementwise import add, multiply
+from xbackend.api.manipulation import concat
+from xbackend.api.tracer import Tracer
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from xbackend.program import structure
-from xbackend.program.array import Array
-from xbackend.program.elementwise import add, multiply
-from xbackend.program.manipulation import concat
-from xbackend.program.tracing import Tracer
 
 
 def check_merge(merge: Any) -> None:

@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.casting import integer
+from xbackend.api.scopes import device, renamed
+from xbackend.api.trace import ArraySpec, trace
+from xbackend.api.traced_program import TracedProgram
+from xbackend.api.tracer import Tracer, current
 from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError, ShapeError, SharedVariableError
 from xbackend.program import structure
-from xbackend.program.array import Array
-from xbackend.program.casting import integer
-from xbackend.program.program import Node, Program
-from xbackend.program.tracing import ArraySpec, Tracer, current, device, renamed, trace
+from xbackend.program.program import Node
 from xbackend.strategies.merging import check_merge, merge_results
 
 # One replica: the device of its ops outside of every scope, and what the names inside of it stand for.
@@ -123,7 +126,7 @@ def _rows(array: Array, axis: int, name: str, function: str) -> int:
 
 
 def replicate(
-    function: Callable[..., Any] | Program,
+    function: Callable[..., Any] | TracedProgram,
     /,
     *,
     devices: Iterable[str | Device | Mapping[str, str]],
@@ -165,7 +168,7 @@ def replicate(
     check_merge(merge)
     if integer(axis) is None:
         raise ArgumentError(f"axis={axis!r:.60} is not an integer")
-    name = function.name if isinstance(function, Program) else getattr(function, "__name__", "the function")
+    name = function.name if isinstance(function, TracedProgram) else getattr(function, "__name__", "the function")
     signature = _signature(function, name)
     strategy = _Strategy(
         name, signature, _replicas(devices), _split(split, axis, signature, name), axis, merge, canonical(on)
@@ -174,7 +177,7 @@ def replicate(
     def replicated(*arguments: Any, **static: Any) -> Any:
         return strategy.run(function, arguments, static)
 
-    if not isinstance(function, Program):
+    if not isinstance(function, TracedProgram):
         return functools.update_wrapper(replicated, function)
     replicated.__name__ = name
     replicated.__dict__["__signature__"] = signature
@@ -183,7 +186,7 @@ def replicate(
 
 def _signature(function: Any, name: str) -> inspect.Signature:
     try:
-        if isinstance(function, Program):
+        if isinstance(function, TracedProgram):
             kind = inspect.Parameter.POSITIONAL_ONLY
             names = [function.nodes[i].params["name"] for i in function.inputs]
             return inspect.Signature([inspect.Parameter(n, kind) for n in names])

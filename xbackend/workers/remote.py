@@ -17,6 +17,7 @@ from xbackend.backends.base import Backend, Built, Executable, Settings, Value
 from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, EnvironmentFailed
+from xbackend.program.serialization import to_json
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
 from xbackend.workers.protocol import LIMIT
 
@@ -101,7 +102,7 @@ class RemoteBackend(Backend):
         self.worker.request("synchronize", list(values))
 
     def build(self, program: Program) -> Built:
-        built: Reference = self.worker.request("build", program.to_json(values=False))
+        built: Reference = self.worker.request("build", to_json(program, values=False))
         return Built(partial(_execute, built), partial(_executed, built), partial(_profile, built))
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:

@@ -19,7 +19,7 @@ from xbackend.backends import registry
 from xbackend.backends.base import Backend, Built, Settings
 from xbackend.devices import Device
 from xbackend.errors import BackendError, XBackendError
-from xbackend.program.program import Program
+from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 from xbackend.workers import protocol
 
@@ -70,7 +70,7 @@ class Host:
         self.backend.synchronize(values)
 
     def build(self, program: str) -> Held:
-        return Held(self.backend.build(Program.from_json(program)))
+        return Held(self.backend.build(from_json(program)))
 
     def execute(self, built: Built, values: Sequence[Any]) -> list[Held]:
         return [Held(value) for value in built.execute(*values)]

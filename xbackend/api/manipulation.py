@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from math import prod as product
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.casting import copied, normalize_axes, normalize_axis, operands, sequence
+from xbackend.api.casting import shape as as_shape
+from xbackend.api.tracer import current
 from xbackend.devices import Device, canonical
 from xbackend.errors import ShapeError
-from xbackend.program.array import Array
-from xbackend.program.casting import copied, normalize_axes, normalize_axis, operands, sequence
-from xbackend.program.casting import shape as as_shape
-from xbackend.program.tracing import current
 
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xbackend.drawing import graph as g
 from xbackend.errors import UsageError
-from xbackend.program import graph as g
 from xbackend.program.program import Program
 
 FORMS = ("mermaid", "dot", "svg")
@@ -26,7 +26,7 @@ def written(graph: g.Graph, form: str) -> str:
     if form not in FORMS:
         raise UsageError(f"a program is drawn as {', '.join(FORMS[:-1])} or {FORMS[-1]}, not as {form!r}")
     if form == "svg":
-        from xbackend.program.layered import svg
+        from xbackend.drawing.layered import svg
 
         return svg([graph])
     return mermaid([graph]) if form == "mermaid" else _dot(graph)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.tracer import Tracer, current
 from xbackend.errors import DTypeError, GradientError, ShapeError
-from xbackend.program.array import Array
-from xbackend.program.tracing import Tracer, current
 
 
 def grad(loss: Any, wrt: Any) -> Any:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.casting import copied, integer
+from xbackend.api.tracer import current
 from xbackend.errors import ShapeError, TraceError
-from xbackend.program.array import Array
-from xbackend.program.casting import copied, integer
-from xbackend.program.tracing import current
 
 
 def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
-from xbackend.program.graph import Box, Edge, Graph, Link, bytes_text, check_size, label
+from xbackend.drawing.graph import Box, Edge, Graph, Link, bytes_text, check_size, label
 from xbackend.program.program import Program
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xbackend.program.array import Array
-from xbackend.program.casting import cast, copied, operands
+from xbackend.api.array import Array
+from xbackend.api.casting import cast, copied, operands
+from xbackend.api.tracer import current
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.tracing import current
 
 
 def _unary(name: str, doc: str, integers_unchanged: bool = False) -> Callable[[Any], Array]:

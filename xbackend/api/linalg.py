@@ -5,15 +5,15 @@ from __future__ import annotations
 from math import prod as product
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.casting import copied, integer, normalize_axis, operands
+from xbackend.api.creation import eye
+from xbackend.api.elementwise import multiply
+from xbackend.api.manipulation import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
+from xbackend.api.reductions import sum
+from xbackend.api.tracer import current
 from xbackend.errors import ShapeError, TraceError
-from xbackend.program.array import Array
-from xbackend.program.casting import copied, integer, normalize_axis, operands
-from xbackend.program.creation import eye
-from xbackend.program.elementwise import multiply
-from xbackend.program.manipulation import broadcast_to, expand_dims, matrix_transpose, permute_dims, reshape
 from xbackend.program.ops import broadcast_shapes
-from xbackend.program.reductions import sum
-from xbackend.program.tracing import current
 
 __all__ = ["matmul", "matrix_power", "matrix_transpose", "outer", "tensordot", "vecdot"]
 

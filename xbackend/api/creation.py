@@ -10,13 +10,13 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from xbackend.api.array import Array, Operators
+from xbackend.api.casting import Scalar, cast, copied, integer, is_scalar
+from xbackend.api.casting import shape as as_shape
+from xbackend.api.scopes import device as scope
+from xbackend.api.tracer import current
 from xbackend.errors import DTypeError, ShapeError
-from xbackend.program.array import Array, Operators
-from xbackend.program.casting import Scalar, cast, copied, integer, is_scalar
-from xbackend.program.casting import shape as as_shape
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.tracing import current
-from xbackend.program.tracing import device as scope
 
 
 def _on(device: Any) -> AbstractContextManager[Any]:

@@ -7,14 +7,14 @@ import math
 from math import prod as product
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.casting import cast, normalize_axes, normalize_axis
+from xbackend.api.creation import zeros
+from xbackend.api.elementwise import divide, isfinite, multiply, not_equal, sqrt, square, subtract, where
+from xbackend.api.manipulation import concat, reshape
+from xbackend.api.tracer import current
 from xbackend.errors import ShapeError
-from xbackend.program.array import Array
-from xbackend.program.casting import cast, normalize_axes, normalize_axis
-from xbackend.program.creation import zeros
 from xbackend.program.dtypes import DType, as_dtype
-from xbackend.program.elementwise import divide, isfinite, multiply, not_equal, sqrt, square, subtract, where
-from xbackend.program.manipulation import concat, reshape
-from xbackend.program.tracing import current
 
 
 def _keep(result: Array, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Array:

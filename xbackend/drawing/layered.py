@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import product
 
-from xbackend.program.graph import GREY, INK, Box, Edge, Graph, colours
+from xbackend.drawing.graph import GREY, INK, Box, Edge, Graph, colours
 
 _LETTER = 6.6  # pixels that a letter of 11 px takes, on the wide side
 _ROW, _HEIGHT = 62, 28

@@ -9,7 +9,7 @@ point) raises `DTypeError`, shapes that do not fit raise `ShapeError`, both with
 
 from __future__ import annotations
 
-from xbackend.program.creation import (
+from xbackend.api.creation import (
     arange,
     asarray,
     eye,
@@ -21,7 +21,7 @@ from xbackend.program.creation import (
     zeros,
     zeros_like,
 )
-from xbackend.program.elementwise import (
+from xbackend.api.elementwise import (
     abs,
     acos,
     acosh,
@@ -77,12 +77,13 @@ from xbackend.program.elementwise import (
     trunc,
     where,
 )
-from xbackend.program.linalg import (
+from xbackend.api.indexing import getitem
+from xbackend.api.linalg import (
     matmul,
     tensordot,
     vecdot,
 )
-from xbackend.program.manipulation import (
+from xbackend.api.manipulation import (
     broadcast_to,
     concat,
     expand_dims,
@@ -93,7 +94,7 @@ from xbackend.program.manipulation import (
     stack,
     to_device,
 )
-from xbackend.program.reductions import (
+from xbackend.api.reductions import (
     all,
     any,
     argmax,
@@ -107,6 +108,7 @@ from xbackend.program.reductions import (
     sum,
     var,
 )
+from xbackend.program.operators import FUNCTIONS
 
 __all__ = [
     "abs",
@@ -198,3 +200,6 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+# Operators and NumPy's own functions look these up.
+FUNCTIONS.update({name: globals()[name] for name in __all__}, __getitem__=getitem)

@@ -1,30 +1,23 @@
-"""The traced array: what a user's function sees in place of its arguments."""
+"""The operators of the Array API standard, for traced arrays and shared variables alike."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xbackend.errors import NoSuchMethod, ShapeError, TraceError
-from xbackend.program.dtypes import DType
 
-if TYPE_CHECKING:
-    from xbackend.program.tracing import Tracer
-
-
-def _function(name: str) -> Callable[..., Any]:
-    from xbackend.program import functions
-
-    function: Callable[..., Any] = getattr(functions, name)
-    return function
+# The functions that operators stand for, by name. `xbackend.api.functions` puts them here: they need arrays, which need
+# operators.
+FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
     def forward(self: Any, other: Any) -> Any:
-        return _function(name)(self, other)
+        return FUNCTIONS[name](self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return _function(name)(other, self)
+        return FUNCTIONS[name](other, self)
 
     forward.__doc__ = reflected.__doc__ = f"The standard's ``{name}``."
     return forward, reflected
@@ -32,7 +25,7 @@ def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], 
 
 def _unary(name: str) -> Callable[[Any], Any]:
     def operator(self: Any) -> Any:
-        return _function(name)(self)
+        return FUNCTIONS[name](self)
 
     operator.__doc__ = f"The standard's ``{name}``."
     return operator
@@ -83,9 +76,7 @@ _INSTEAD = {
 
 
 def _instead(name: str) -> str:
-    from xbackend.program import functions
-
-    if name in functions.__all__:
+    if name in FUNCTIONS:
         return f"write xb.{name}(...)"
     return f"write {_INSTEAD[name]}" if name in _INSTEAD else "use the functions of xbackend, dir(xb) lists them"
 
@@ -127,11 +118,8 @@ class Operators:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same
         name."""
-        from xbackend.program import functions
-
-        name = _UFUNCS.get(ufunc.__name__, ufunc.__name__)
-        function = getattr(functions, name, None)
-        if method != "__call__" or kwargs or function is None or name.startswith("_"):
+        function = FUNCTIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        if method != "__call__" or kwargs or function is None:
             called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
             raise TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
         return function(*inputs)
@@ -155,13 +143,11 @@ class Operators:
             "together with xb.concat or xb.stack; a shared variable takes a new value with xb.update"
         )
 
-    def __getitem__(self, key: Any) -> Array:
+    def __getitem__(self, key: Any) -> Any:
         """Basic slicing: integers, slices, ``...`` and ``None``."""
-        from xbackend.program.indexing import getitem
+        return FUNCTIONS["__getitem__"](self, key)
 
-        return getitem(self, key)
-
-    def __iter__(self) -> Iterator[Array]:
+    def __iter__(self) -> Iterator[Any]:
         if not self.shape:
             raise ShapeError("a 0-dimensional array cannot be iterated over")
         return (self[i] for i in range(self.shape[0]))
@@ -172,79 +158,13 @@ class Operators:
         return self.shape[0]
 
     @property
-    def T(self) -> Array:
+    def T(self) -> Any:
         """The transpose of a matrix."""
         if len(self.shape) != 2:
             raise ShapeError(f".T is for matrices, this has shape {self.shape}; use xb.permute_dims")
         return self.mT
 
     @property
-    def mT(self) -> Array:
+    def mT(self) -> Any:
         """The array with its last two axes exchanged."""
-        result: Array = _function("matrix_transpose")(self)
-        return result
-
-
-class Array(Operators):
-    """A value of the program being traced: shape, dtype and device are known, its elements are not.
-
-    Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
-    """
-
-    __slots__ = ("_shape", "_tracer", "dtype", "node")
-
-    def __init__(self, tracer: Tracer, node: int, shape: tuple[int, ...], dtype: DType) -> None:
-        self._tracer = tracer
-        self.node = node
-        self._shape = shape
-        self.dtype = dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._shape
-
-    @property
-    def ndim(self) -> int:
-        return len(self._shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
-
-    @property
-    def device(self) -> str | None:
-        """The device or logical name that the program asks for, or `None`."""
-        return self._tracer.nodes[self.node].device
-
-    def to_device(self, device: Any, /) -> Array:
-        """The same values on another device: `xbackend.to_device`."""
-        result: Array = _function("to_device")(self, device)
-        return result
-
-    def __repr__(self) -> str:
-        return f"<traced {self.dtype}{list(self.shape)}{f' on {self.device}' if self.device else ''}>"
-
-    def _no_value(self, wanted: str) -> TraceError:
-        return TraceError(
-            f"{wanted} needs the elements of {self!r}, which do not exist while a program is traced; "
-            "use xb.where for a choice by value, or return the array and look at the result"
-        )
-
-    def __bool__(self) -> bool:
-        raise self._no_value("if, while, and, or, not or bool()")
-
-    def __int__(self) -> int:
-        raise self._no_value("int()")
-
-    def __float__(self) -> float:
-        raise self._no_value("float()")
-
-    def __index__(self) -> int:
-        raise self._no_value("an index")
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._no_value("a NumPy function")
+        return FUNCTIONS["matrix_transpose"](self)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.scopes import place
+from xbackend.api.state import update
+from xbackend.api.tracer import Tracer, current
 from xbackend.errors import ArgumentError
-from xbackend.program.array import Array
 from xbackend.program.program import Node, Program
 from xbackend.program.structure import unflatten
-from xbackend.program.tracing import Tracer, current, place, update
 
 
 def inline(program: Program, arguments: Sequence[Any]) -> Any:

@@ -6,10 +6,10 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
+from xbackend.api.array import Array
+from xbackend.api.tracer import Tracer
 from xbackend.errors import DTypeError, ShapeError
-from xbackend.program.array import Array
 from xbackend.program.dtypes import DType, promote, scalar_dtype
-from xbackend.program.tracing import Tracer
 
 Scalar = bool | int | float
 

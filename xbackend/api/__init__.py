@@ -1,0 +1,1 @@
+"""What a user writes programs with: tracing, arrays and their functions, shared variables, gradients."""

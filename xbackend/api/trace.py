@@ -1,0 +1,148 @@
+"""Tracing: the user's function is called once with traced arrays, and what it does to them is written down."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+import xbackend.api.functions  # noqa: F401  # operators stand for them
+from xbackend.api.lines import raised_at
+from xbackend.api.traced_program import TracedProgram
+from xbackend.api.tracer import Tracer, at_work
+from xbackend.errors import ArgumentError, ShapeError, TraceError, XBackendError
+from xbackend.program import structure
+from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.host import check_plain, host_array
+from xbackend.program.ops import Aval
+from xbackend.program.program import Node
+from xbackend.program.shared import SharedVariable
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of an argument, for tracing without data."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __init__(self, shape: int | Sequence[int], dtype: Any = DType.float64) -> None:
+        lengths = tuple(shape) if isinstance(shape, Sequence) else (shape,)
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in lengths):
+            raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
+        object.__setattr__(self, "shape", lengths)
+        object.__setattr__(self, "dtype", as_dtype(dtype))
+
+
+def _spec(value: Any, name: str) -> Aval:
+    if isinstance(value, ArraySpec):
+        return Aval(value.shape, value.dtype)
+    if isinstance(value, SharedVariable):
+        raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
+    check_plain(value, f"argument {name!r}")
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        value = host_array(value, f"argument {name!r}")
+    return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
+
+
+def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], static: Mapping[str, Any]) -> list[str]:
+    if not callable(function):
+        raise ArgumentError(f"{function!r} is not a function; give xb.trace a function and example arguments")
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some callables written in C have none; their arguments are numbered
+        return [f"x{i}" for i in range(len(arguments))]
+    try:
+        signature.bind(*arguments, **static)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise ArgumentError(
+            f"{name}{signature} was given {len(arguments)} arrays and {dict(static)}: {error}"
+        ) from None
+    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[i] if i < len(names) else f"x{i}" for i in range(len(arguments))]
+
+
+def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> TracedProgram:
+    """Call the function once with traced arrays and return the program that it describes.
+
+    Each positional argument is an array, a number or an `ArraySpec`, of which only shape and dtype count; keyword
+    arguments are passed to the function as they are. The function returns an array or nested tuples, lists and
+    dictionaries of arrays, or nothing if it updates shared variables.
+
+    Raises `ArgumentError`, `ShapeError`, `DTypeError`, `DeviceError`, `TraceError`, with the user's file and line.
+    """
+    names = _argument_names(function, arguments, static)
+    tracer = Tracer()
+    try:
+        with at_work(tracer):
+            inputs = []
+            for value, name in zip(arguments, names, strict=True):
+                shape, dtype = _spec(value, name)
+                inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
+            result = function(*inputs, **static)
+            outputs, form = _outputs(tracer, result)
+    except RecursionError as error:
+        raise TraceError(
+            "the function calls itself without end: a traced value has no elements to stop at, so let it stop at a "
+            f"Python number, such as a keyword argument (at {raised_at(error.__traceback__, function)})"
+        ) from None
+    except XBackendError as error:
+        where = raised_at(error.__traceback__, function)
+        if where in str(error):
+            raise
+        raise type(error)(f"{error} (at {where})") from error
+    return _pruned(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
+
+
+def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
+    if result is None:
+        if not tracer.updates:
+            raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
+        return [], {"tuple": []}
+
+    def leaf(value: Any) -> int:
+        if value is None:
+            raise TraceError("the function returns None in place of an array")
+        if isinstance(value, Iterator) or is_dataclass(value):
+            raise TraceError(
+                f"the function returns {type(value).__name__} in place of an array; return arrays, or tuples, lists "
+                "and dictionaries of them: tuple(...) of a generator, dataclasses.asdict(...) of a dataclass"
+            )
+        return tracer.array(value).node
+
+    return structure.flatten(result, leaf)
+
+
+def _pruned(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
+    """The program without the nodes that nothing needs, and those that change nothing; its inputs stay."""
+    nodes = tracer.nodes
+    needed = bytearray(len(nodes))
+    for i in (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values()):
+        needed[i] = 1
+    # What a gradient is taken with respect to is not the array that it was made of, nor is a result, with respect to
+    # which another program may take one.
+    own = set(outputs)
+    for i in range(len(nodes) - 1, -1, -1):
+        if needed[i]:
+            for j in nodes[i].inputs:
+                needed[j] = 1
+            if nodes[i].op == "grad":
+                own.add(nodes[i].inputs[1])
+    position: dict[int, int] = {}
+    kept: list[Node] = []
+    for i, node in enumerate(nodes):
+        if needed[i]:
+            if node.op == "reshape" and node.shape == nodes[node.inputs[0]].shape and i not in own:
+                position[i] = position[node.inputs[0]]
+                continue
+            position[i] = len(kept)
+            moved = tuple([position[j] for j in node.inputs])
+            if moved != node.inputs:
+                node = Node(node.op, moved, node.params, node.shape, node.dtype, node.device, node.source)
+            kept.append(node)
+    shared = {position[i]: v for i, v in tracer.shared_nodes.values() if needed[i]}
+    updates = {position[t]: position[e] for t, e in tracer.updates.items()}
+    results = tuple(position[o] for o in outputs)
+    return TracedProgram(name, tuple(kept), tuple(range(inputs)), results, form, shared, updates)

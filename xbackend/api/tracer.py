@@ -1,0 +1,115 @@
+"""The program under construction, and the one that is at work in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from xbackend.api.array import Array
+from xbackend.api.lines import caller
+from xbackend.api.scopes import no_scopes, place
+from xbackend.errors import ArgumentError, TraceError
+from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.host import gibibytes, host_array
+from xbackend.program.ops import OPS
+from xbackend.program.program import Node
+from xbackend.program.shared import SharedVariable
+
+# A program goes to its worker as one text, with its constants in base64: less than 2 GiB, the longest that is sent.
+CONSTANT_BYTES = 1 << 30
+
+
+class _State(threading.local):
+    def __init__(self) -> None:
+        self.tracers: list[Tracer] = []
+
+
+_state = _State()
+
+
+class Tracer:
+    """The program under construction."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.shared_nodes: dict[str, tuple[int, SharedVariable]] = {}
+        self.updates: dict[int, int] = {}
+        self.constant_bytes = 0
+        self.open = True
+
+    def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
+        """Add a node, its shape and dtype inferred by the op's own rule."""
+        nodes = self.nodes
+        positions = []
+        for array in inputs:
+            self.check_own(array)
+            positions.append(array.node)
+        shape, dtype = OPS[op].infer([nodes[i].aval for i in positions], params)
+        nodes.append(Node(op, tuple(positions), params, shape, dtype, place(device), caller()))
+        return Array(self, len(nodes) - 1, shape, dtype)
+
+    def check_own(self, array: Array) -> None:
+        """Raises `TraceError` for an array that is not of this program, or of one that is traced already."""
+        if not array._tracer.open:
+            raise TraceError(
+                f"{array!r} of a program that is already traced was used again; arrays do not outlive their function"
+            )
+        if array._tracer is not self:
+            raise TraceError(f"{array!r} of another program was used; pass it as an argument instead")
+
+    def array(self, value: Any, dtype: DType | None = None) -> Array:
+        """Anything that a user may write for an array, as one of this program.
+
+        Raises `TraceError` for arrays of other programs, `DTypeError` for what has no supported dtype, `ShapeError`
+        for nested lists of different lengths, `ArgumentError` for constants that a program cannot hold.
+        """
+        if isinstance(value, Array):
+            self.check_own(value)
+            return value
+        if isinstance(value, SharedVariable):
+            return self.shared(value)
+        found = host_array(value, "a constant", dtype)
+        as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
+        self.constant_bytes += found.nbytes
+        if self.constant_bytes > CONSTANT_BYTES:
+            raise ArgumentError(
+                f"the constants of the program come to {gibibytes(self.constant_bytes)}, and a program holds "
+                f"{gibibytes(CONSTANT_BYTES)} of them: make a large array an argument of the function, or xb.shared"
+            )
+        constant = found.copy()
+        constant.flags.writeable = False
+        return self.emit("constant", (), {"value": constant})
+
+    def shared(self, variable: SharedVariable) -> Array:
+        if variable.uid not in self.shared_nodes:
+            params = {"name": variable.name, "shape": variable.shape, "dtype": variable.dtype}
+            position = len(self.nodes)
+            # Its place is its own, whatever scope happens to use it first.
+            self.nodes.append(Node("shared", (), params, variable.shape, variable.dtype, variable.device, caller()))
+            self.shared_nodes[variable.uid] = (position, variable)
+        position, _ = self.shared_nodes[variable.uid]
+        return Array(self, position, variable.shape, variable.dtype)
+
+
+def current(wanted: str = "this function") -> Tracer:
+    """The tracer at work in this thread. Raises `TraceError` when there is none."""
+    if not _state.tracers:
+        raise TraceError(
+            f"{wanted} works on traced arrays: call it inside of a function that is given to xb.trace or to "
+            "backend.compile"
+        )
+    return _state.tracers[-1]
+
+
+@contextmanager
+def at_work(tracer: Tracer) -> Iterator[None]:
+    """Nodes made in this thread are the tracer's; after it no more are."""
+    _state.tracers.append(tracer)
+    try:
+        with no_scopes():
+            yield
+    finally:
+        _state.tracers.pop()
+        tracer.open = False
