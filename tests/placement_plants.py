@@ -25,7 +25,7 @@ def clean(backend: Any) -> None:
 
 def misplace(backend: Any, op: str, device: str) -> None:
     """From now on nodes of that op are lowered on that device, whatever they were bound to."""
-    from xbackend.backends.tensorflow_graph import Lowering
+    from xbackend.backends.tensorflow.graph import Lowering
 
     place, wrong = Lowering.place, Device.parse(device)
 
@@ -82,16 +82,16 @@ def misplace_in_numpy(backend: Any, op: str, device: str) -> None:
 
 def let_merge_across_devices(backend: Any) -> None:
     """From now on TensorFlow's optimiser may remove what stands between two devices."""
-    from xbackend.backends import tensorflow_graph
+    from xbackend.backends.tensorflow import graph
 
-    _replace(tensorflow_graph, "_crossing", lambda tf, value, source: tf.identity(value))
+    _replace(graph, "_crossing", lambda tf, value, source: tf.identity(value))
 
 
 def waiting_between_devices(backend: Any) -> list[tuple[str, str, int]]:
     """The transfers of a graph in which an op on cpu:1 waits for one on cpu:0 and takes no value from it."""
     from types import SimpleNamespace
 
-    from xbackend.backends.tensorflow_reading import read_partitions
+    from xbackend.backends.tensorflow.reading import read_partitions
 
     tf = backend.tf
     with tf.device("/cpu:1"):

@@ -10,10 +10,10 @@ import hypothesis.strategies as st
 import numpy as np
 
 import xbackend as xb
+from xbackend.api.traced_program import TracedProgram
 from xbackend.errors import GradientError, XBackendError
 from xbackend.program.dtypes import DType
 from xbackend.program.ops import OPS, Aval
-from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
 
 DTYPES = tuple(DType)
@@ -85,7 +85,7 @@ def sample_of(dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
 class Case:
     """A program, arguments for it, and its shared variables."""
 
-    program: Program
+    program: TracedProgram
     arguments: tuple[np.ndarray, ...]
     shared: tuple[SharedVariable, ...]
 

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,7 +23,17 @@ SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
 FRAMEWORKS = {"tensorflow", "pytensor", "aesara", "theano", "pygpu", "jax", "jaxlib", "numba", "torch", "autograd"}
 # What a worker imports of xbackend, and what that may import beside the standard library and its framework.
 WORKER_SIDE = (
-    *("errors", "devices", "program", "backends", "workers.bootstrap", "workers.serving", "workers.protocol"),
+    *(
+        "errors",
+        "devices",
+        "program",
+        "drawing",
+        "api",
+        "backends",
+        "workers.bootstrap",
+        "workers.serving",
+        "workers.protocol",
+    ),
     *(
         "workers.guard",
         "measure.loop",
@@ -55,12 +66,13 @@ def is_typing(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
 
 
-def imports(source: str, module: str = "") -> Iterator[tuple[str, int]]:
-    """The absolute name of every module imported anywhere in the source, with its line; not those for types only."""
+def imports(source: str, module: str = "", types: bool = False) -> Iterator[tuple[str, int]]:
+    """The absolute name of every module imported anywhere in the source, with its line; with `types` also those that
+    only a type checker imports."""
     todo: list[ast.AST] = [ast.parse(source)]
     while todo:
         node = todo.pop()
-        if is_typing(node):
+        if is_typing(node) and not types:
             assert isinstance(node, ast.If)
             todo += node.orelse
             continue
@@ -123,6 +135,34 @@ def test_an_import_from_below_would_be_found() -> None:
     assert not wrong_imports("from xbackend.program import ops", "xbackend.backends.base", order)
 
 
+def circle(sources: dict[str, str]) -> list[str]:
+    """Modules that import each other in a circle, wherever and whatever for; empty where there are none."""
+    graph = {
+        module: {
+            found
+            for name, _ in imports(source, module, types=True)
+            for found in [name if name in sources else name.rpartition(".")[0]]
+            if found in sources and found != module
+        }
+        for module, source in sources.items()
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    assert circle({module_name(path): path.read_text() for path in SOURCES}) == []
+
+
+def test_a_circle_would_be_found() -> None:
+    assert not circle({"x.a": "import x.b", "x.b": "import x.c", "x.c": "import json"})
+    assert len(circle({"x.a": "import x.b", "x.b": "def f():\n    from x import c", "x.c": "from x.a import f"})) == 4
+    assert circle({"x.a": "import x.b", "x.b": "if TYPE_CHECKING:\n    from x.a import Name"})
+
+
 def worker_sources() -> list[Path]:
     def belongs(path: Path) -> bool:
         name = module_name(path).removeprefix("xbackend").lstrip(".")
@@ -150,7 +190,7 @@ def test_the_workers_side_needs_nothing_but_its_framework(path: Path) -> None:
 def test_a_package_that_no_environment_has_would_be_found() -> None:
     assert foreign("import rich", "xbackend.backends.base") == {"rich"}
     assert foreign("import tensorflow", "xbackend.program.ops") == {"tensorflow"}
-    assert not foreign("import tensorflow, json, numpy", "xbackend.backends.tensorflow")
+    assert not foreign("import tensorflow, json, numpy", "xbackend.backends.tensorflow.adapter")
 
 
 ONLY_BACKENDS = [p for p in SOURCES if PACKAGE / "backends" not in p.parents]

@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 
 # The functions of arrays are those that this module lists.
 _FUNCTIONS = "xbackend.api.functions"
-# Every other public name -> the module it lives in.
+# Every other public name -> the module it lives in, and its name there if it has another.
 _HOME = {
     **dict.fromkeys(("trace", "ArraySpec"), "xbackend.api.trace"),
     "device": "xbackend.api.scopes",
@@ -25,7 +25,7 @@ _HOME = {
     "SharedVariable": "xbackend.program.shared",
     "grad": "xbackend.api.gradient",
     "Array": "xbackend.api.array",
-    "Program": "xbackend.api.traced_program",
+    "Program": "xbackend.api.traced_program:TracedProgram",
     "DType": "xbackend.program.dtypes",
     **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
     "open": "xbackend.workers.opening",
@@ -44,7 +44,8 @@ def __getattr__(name: str) -> Any:
     if name == "__all__":
         return [*import_module(_FUNCTIONS).__all__, *_HOME, *_DTYPES, *_MODULES, "bool", "__version__"]
     if name in _HOME:
-        value = getattr(import_module(_HOME[name]), name)
+        module, _, own_name = _HOME[name].partition(":")
+        value = getattr(import_module(module), own_name or name)
     elif name in _DTYPES or name == "bool":
         value = import_module("xbackend.program.dtypes").DType[name]
     elif name in _MODULES:

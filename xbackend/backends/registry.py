@@ -54,9 +54,11 @@ _ENTRIES = (
     _entry(
         "numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices", exclusive=False
     ),
-    _entry("tensorflow", "tensorflow:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
-    _entry("tensorflow-xla", "tensorflow:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"),
-    _entry("tensorflow-eager", "tensorflow:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
+    _entry("tensorflow", "tensorflow.adapter:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
+    _entry(
+        "tensorflow-xla", "tensorflow.adapter:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"
+    ),
+    _entry("tensorflow-eager", "tensorflow.eager:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
     _entry("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
     _entry("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
     _entry("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),

@@ -24,10 +24,9 @@ import numpy as np
 
 from xbackend.backends.base import Backend, Built, Value
 from xbackend.backends.placement import Execution, Span
-from xbackend.backends.tensorflow_eager import Replay
-from xbackend.backends.tensorflow_graph import Lowering
-from xbackend.backends.tensorflow_profile import events_during, spans
-from xbackend.backends.tensorflow_reading import Observed, read_partitions, records
+from xbackend.backends.tensorflow.graph import Lowering
+from xbackend.backends.tensorflow.profile import events_during, spans
+from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.program import Program
@@ -94,7 +93,7 @@ class _Once:
         return self._found
 
 
-class _TensorFlow(Backend):
+class TensorFlow(Backend):
     """What the three modes share."""
 
     def start(self) -> Iterable[Device]:
@@ -345,7 +344,7 @@ def _library_of_products() -> str:
     return "oneDNN" if _pywrap_util_port.IsMklEnabled() else "Eigen"
 
 
-class TensorFlowGraph(_TensorFlow):
+class TensorFlowGraph(TensorFlow):
     """A graph that TensorFlow optimises, partitions by device and executes."""
 
     def build(self, program: Program) -> Built:
@@ -353,7 +352,7 @@ class TensorFlowGraph(_TensorFlow):
         return self.launch_partitioned(self.graph(lowering), lowering)
 
 
-class TensorFlowXLA(_TensorFlow):
+class TensorFlowXLA(TensorFlow):
     """XLA: one compiled function where the program is on one device, else one for each stage.
 
     XLA compiles for one device and passes over a `tf.device` inside, so a program on several is cut where values change
@@ -384,12 +383,3 @@ class TensorFlowXLA(_TensorFlow):
         if len(set(found)) == 1:
             observed.ops[call] = ("XLA computation", found[0])
         return observed
-
-
-class TensorFlowEager(_TensorFlow):
-    """Op by op: the ops of the graph, not optimised, each executed by itself on its device."""
-
-    def build(self, program: Program) -> Built:
-        lowering = self.lowering(program)
-        function = self.graph(lowering)
-        return Replay(self, lowering, function).built()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from xbackend.backends.placement import Span
-from xbackend.backends.tensorflow_reading import Observed, Received
+from xbackend.backends.tensorflow.reading import Observed, Received
 from xbackend.devices import Device
 from xbackend.errors import BackendError, UnsupportedOperation
 

@@ -9,16 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from xbackend.backends.base import Built, Value
 from xbackend.backends.placement import Execution, Span
-from xbackend.backends.tensorflow_graph import Lowering
-from xbackend.backends.tensorflow_reading import Observed, Received, op_of, records
+from xbackend.backends.tensorflow.adapter import TensorFlow
+from xbackend.backends.tensorflow.graph import Lowering
+from xbackend.backends.tensorflow.reading import Observed, Received, op_of, records
 from xbackend.devices import Device
-
-if TYPE_CHECKING:
-    from xbackend.backends.tensorflow import TensorFlowEager
+from xbackend.program.program import Program
 
 PART = 32  # steps in one function of the replay
 
@@ -29,7 +28,7 @@ class Replay:
     What is constant in the backward ops (shapes, axes) is computed here, once.
     """
 
-    def __init__(self, backend: TensorFlowEager, lowering: Lowering, function: Any) -> None:
+    def __init__(self, backend: TensorFlow, lowering: Lowering, function: Any) -> None:
         self.backend = backend
         self.tf = backend.tf
         self.runtime = backend.runtime
@@ -255,3 +254,12 @@ def _attributes(op: Any) -> tuple[Any, ...]:
         if name not in read and not (default and attribute.type != "type"):
             result += [name, op.get_attr(name)]
     return tuple(result)
+
+
+class TensorFlowEager(TensorFlow):
+    """Op by op: the ops of the graph, not optimised, each executed by itself on its device."""
+
+    def build(self, program: Program) -> Built:
+        lowering = self.lowering(program)
+        function = self.graph(lowering)
+        return Replay(self, lowering, function).built()

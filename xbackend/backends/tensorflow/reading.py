@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution, Transferred, with_folded
-from xbackend.backends.tensorflow_graph import Lowering
+from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.devices import Device
 from xbackend.errors import BackendError
 from xbackend.program import analyses

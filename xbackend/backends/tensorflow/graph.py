@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.tensorflow_ops import TABLE
+from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS

@@ -1,0 +1,1 @@
+"""TensorFlow: graphs, graphs compiled by XLA, and op by op."""
