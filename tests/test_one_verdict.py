@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from report_helpers import markdown_of, measured, of, tables_of
@@ -29,11 +28,6 @@ SAID = {
     "too few processes": r"hether (two|3) devices are faster is not known",
 }
 Found = dict[tuple[str, str, str], set[str]]  # group, candidate, baseline -> verdicts
-
-
-@pytest.fixture(autouse=True)
-def _fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "RESAMPLES", 99)
 
 
 @st.composite

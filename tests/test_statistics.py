@@ -57,13 +57,6 @@ def rounds(generator: np.random.Generator, processes: int, spread: Spread = norm
     return found
 
 
-@pytest.fixture(autouse=True)
-def _fewer_resamples(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of a standard error is then 2 % of it, so that thousands of pairs take seconds."""
-    statistics._standard_error.cache_clear()
-    monkeypatch.setattr(statistics, "RESAMPLES", 999)
-
-
 def judged(
     processes: int, slower: float, spread: Spread = normal, pairs: int = PAIRS
 ) -> tuple[dict[str, float], float]:
@@ -167,8 +160,8 @@ def test_the_ratio_is_that_of_the_geometric_means_and_the_interval_is_welchs() -
     a, b = (float(np.var(np.log(side), ddof=1)) / len(side) for side in (ours, theirs))
     degrees = (a + b) ** 2 / (a**2 / 3 + b**2 / 5)
     margin = stats.t.ppf(0.975, degrees) * math.sqrt(a + b)
-    assert math.isclose(math.log(found.high / found.value), margin, rel_tol=0.1)
-    assert math.isclose(math.log(found.value / found.low), margin, rel_tol=0.1)
+    assert math.isclose(math.log(found.high / found.value), margin, rel_tol=1e-9)
+    assert math.isclose(math.log(found.value / found.low), margin, rel_tol=1e-9)
     assert found.verdict is Verdict.SLOWER and found.processes == (4, 6)
 
 
