@@ -171,12 +171,12 @@ class Lowering:
             objects[f"gradients{i}"] = partial(self.gradients, node.inputs[0])
             return f"gradients{i}({{{', '.join(f'{j}: {names[j]}' for j in step.reads)}}})"
         call, inputs = _function(self.program, i)
-        given = [*inputs, self.reused[i]] if i in self.reused else inputs
         ufunc = isinstance(call, np.ufunc)
         name = call.__name__ if ufunc else f"{node.op}{i}"
         objects[name] = call
-        text = f"{name}({', '.join(names[j] for j in given)})"
-        if i in self.reused or (node.shape and (ufunc or node.op in _EXACT)):
+        out = f", out={names[self.reused[i]]}" if i in self.reused else ""
+        text = f"{name}({', '.join(names[j] for j in inputs)}{out})"
+        if out or (node.shape and (ufunc or node.op in _EXACT)):
             return text
         # Of arrays without axes NumPy makes scalars, and of sums other dtypes.
         objects[node.dtype.value] = np.dtype(node.dtype.value)
