@@ -64,20 +64,15 @@ def scatter_gradients(backend: Any) -> None:
 
 
 def misplace_in_numpy(backend: Any, op: str, device: str) -> None:
-    """From now on the results of nodes of that op are on that device."""
+    """From now on nodes of that op are lowered on that device, whatever they were bound to."""
     from xbackend.backends import numpy
 
-    step, wrong = numpy._Interpreter._step, Device.parse(device)
+    place, wrong = numpy.Lowering.place, Device.parse(device)
 
-    def elsewhere(self: Any, i: int, function: Any, env: Any) -> None:
-        bound = self.devices[i]
-        self.devices[i] = wrong if self.program.nodes[i].op == op else bound
-        try:
-            step(self, i, function, env)
-        finally:
-            self.devices[i] = bound
+    def elsewhere(self: Any, i: int) -> Device:
+        return wrong if self.program.nodes[i].op == op else place(self, i)
 
-    _replace(numpy._Interpreter, "_step", elsewhere)
+    _replace(numpy.Lowering, "place", elsewhere)
 
 
 def let_merge_across_devices(backend: Any) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xbackend as xb
 from xbackend.backends import registry
 from xbackend.errors import BackendUnavailable
 from xbackend.measure import figures, targets
@@ -48,11 +49,19 @@ def test_blas_called_directly_computes_the_product() -> None:
     assert all(len(library["seconds"]) == 2 and library["file"] for library in found["libraries"])
 
 
+def test_a_chain_is_measured_beside_the_same_function_on_numpys_arrays() -> None:
+    with registry.get("numpy").load() as backend:
+        found = figures.chain(backend, {"size": 64, "rounds": 3, "round_seconds": 0.0})
+        run = backend.compile(figures.equation_of_state, *[np.ones(64)] * 3, sqrt=xb.sqrt)
+    assert len(found["ours"]) == len(found["by_hand"]) == 3
+    assert 95 <= run.program.operations.total / 64 <= 110
+
+
 def test_a_figure_that_was_not_measured_says_why() -> None:
     def opener(name: str, **options: Any) -> Worker:
         raise BackendUnavailable("not here")
 
-    collected = targets.collect(["pytensor"], opener=opener)
+    collected = targets.collect(["pytensor"], wanted=targets.parts(True), opener=opener)
     found = [targets.figure(part, collected["pytensor"]) for part in targets.parts(True)]
     assert all(f.value is None and f.reached is None and f.reason == "not here" for f in found)
     assert targets.machine_figure(collected.values()).value is None

@@ -88,7 +88,7 @@ class Assembly:
             compiled = self._whole(name)
             schedule = Schedule(self._one_stage(compiled.device), self.sources, self.outputs)
             stateless = not self.cells and not self.constants
-            execute = compiled.call if stateless else straight_line(schedule, [compiled.call], {}, self.state)
+            execute = compiled.call if stateless else straight_line(schedule, [compiled.call], {}, self.state, name)
             return Built(execute, self._executed, Profiler(mode, schedule, [compiled], self.state, [name]))
         names = [f"stage {k} of {name}" for k in range(len(self.plan.stages))]
         compiled_stages = [self.backend.compile_stage(n, s) for n, s in zip(names, self.plan.stages, strict=True)]
@@ -118,7 +118,7 @@ class Assembly:
         mode, fresh = self.backend.mode, True
         calls = [mode.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
         moves = {d: mode.mover(d) for d in dict.fromkeys(m.device for m in self.plan.moves)}
-        run = straight_line(schedule, calls, moves, self.state)
+        run = straight_line(schedule, calls, moves, self.state, self.graph.program.name)
 
         def execute(*values: Value) -> Sequence[Value]:
             nonlocal fresh

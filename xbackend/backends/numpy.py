@@ -1,35 +1,35 @@
 """NumPy as a backend: the oracle, on as many pretend devices as asked for.
 
-A pretend device is a tag that every value carries. Each step checks the tags of what it is given, so that a program in
+A pretend device is a tag that every value carries. Each step is written for values of one tag, so that a program in
 which a transfer is missing fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
 """
 
 from __future__ import annotations
 
-import math
 import platform
-import threading
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred, with_folded
+from xbackend.backends.codegen import Source
+from xbackend.backends.numpy_gradients import Gradients
+from xbackend.backends.numpy_ops import VIEWS, function
+from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Node, Program, generate
+from xbackend.program.program import Program, generate
 
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
-Function = Callable[..., Any]
+_EVIDENCE = "tag of the step, which was executed"
 
 
 class DeviceArray(NamedTuple):
@@ -39,92 +39,8 @@ class DeviceArray(NamedTuple):
     device: Device
 
 
-_EVIDENCE = "tag of the result"
-_WENT_BACK = "autograd went back through the node"
-Env = dict[int, DeviceArray]  # by node
-
-
-def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
-    return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
-
-
-def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Negative exponents give an unspecified number, as in the standard; NumPy would raise."""
-    result: np.ndarray = np.power(x, np.maximum(y, 0))
-    return result
-
-
-def _power(xp: Any) -> Function:
-    """``power``, which takes the square root where the exponent is one number, 0.5: that of -inf differs."""
-
-    def power(x: Any, y: Any) -> Any:
-        if y.ndim == 0 and y == 0.5:
-            x = xp.where(x == -np.inf, np.inf, x + 0.0)
-        return xp.power(x, y)
-
-    return power
-
-
-# Ops whose name in NumPy is another than the standard's.
-_NAMES = {
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
-    "atan2": "arctan2",
-    "round": "rint",
-    "transfer": "array",
-}
-
-
-def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
-    """A product as a tree of products of two: autograd's own gradient divides by the factors, which may be 0."""
-    kept = [a for a in range(x.ndim) if a not in axes]
-    count, shape = math.prod(x.shape[a] for a in axes), tuple(x.shape[a] for a in kept)
-    if not count:
-        return xp.ones(shape, x.dtype)
-    factors = xp.reshape(xp.transpose(x, (*axes, *kept)), (count, *shape))
-    while count > 1:
-        half, odd = divmod(count, 2)
-        products = factors[:half] * factors[half : 2 * half]
-        factors, count = xp.concatenate([products, factors[2 * half :]]) if odd else products, half + odd
-    return factors[0]
-
-
-def _function(xp: Any, node: Node) -> Function:
-    """The function of ``xp`` (numpy or autograd.numpy) that computes a node from its inputs."""
-    p = node.params
-    special: dict[str, Callable[[], Function]] = {
-        "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
-        "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
-        "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
-        # autograd's gradient takes no new axes, so they are made before.
-        "broadcast_to": lambda: (
-            lambda x: xp.broadcast_to(xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"])
-        ),
-        "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
-        "slice": lambda: lambda x: x[_slices(p)],
-        "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
-        "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
-        "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
-        # NumPy warns of the mean of nothing, which is NaN as the standard says.
-        "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
-        "prod": lambda: lambda x: np.prod(x, axis=p["axis"]) if xp is np else _product(xp, x, p["axis"]),
-        "pow": lambda: _power(xp) if node.dtype.is_floating else _integer_power,
-    }
-    if node.op in special:
-        return special[node.op]()
-    function: Function = getattr(xp, _NAMES.get(node.op, node.op))
-    if "axis" in p:
-        axis = p["axis"]
-        return lambda x: function(x, axis=axis)
-    return function
-
-
 class NumPyBackend(Backend):
-    """NumPy, op by op in the order of the program."""
+    """NumPy, op by op in the order of the program: the calls that a user would write."""
 
     def start(self) -> Iterable[Device]:
         try:
@@ -166,7 +82,7 @@ class NumPyBackend(Backend):
 
     def build(self, program: Program) -> Built:
         storages = {i: self.storage(v) for i, v in program.shared.items()}
-        return _Interpreter(program, self._xp, storages).built()
+        return Lowering(program, self._xp, storages).built()
 
     def describe(self) -> dict[str, Any]:
         from importlib.metadata import version
@@ -179,228 +95,174 @@ class NumPyBackend(Backend):
         }
 
 
-class _Interpreter:
-    """A program as a list of steps, each computing one node (or all gradients of one loss)."""
+class Lowering:
+    """A placed program as straight-line Python: a call of NumPy for each node, which takes the memory of an operand for
+    its result where nobody else has a use for it."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
-        self.program = program
-        self.alone = threading.Lock()  # the records are those of one call
-        self.xp = xp
-        self.storages = storages
-        self.devices = [Device.parse(n.device or "") for n in program.nodes]
-        self.ran: dict[int, Executed] = {}
-        self.transfers: list[Transferred] = []
-        self.backward: dict[int, list[Backward]] = {}  # by loss
-        self.constants: dict[int, DeviceArray] = {}
-        self.handed_on = self._primitive()
-        self.going_back = False  # whether autograd is in a backward pass, whose values are new
-        self.gradients = analyses.gradients(program)
-        self.steps = self._steps()
+        self.program, self.storages = program, storages
+        self.devices = [self.place(i) for i in range(len(program.nodes))]
+        self._check_devices()
+        self.constants = {i: generate(n) for i, n in enumerate(program.nodes) if n.op in GENERATORS}
+        self.gradients = Gradients(program, self.devices, xp)
+        self.steps = analyses.steps(program)
+        self.reused = _reused(program, self.steps)
+        self.ran = False
+        self.begun: list[float] = []  # when each step of a profile began, and when the last one ended
 
-    def _primitive(self) -> Function:
-        """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
-        from autograd.extend import defvjp, primitive
+    def place(self, i: int) -> Device:
+        """The tag of a node's value."""
+        return Device.parse(self.program.nodes[i].device or "")
 
-        mine = weakref.proxy(self)  # autograd keeps every function that it knows a gradient of
-
-        @primitive  # type: ignore[untyped-decorator]
-        def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
-            if mine.going_back:
-                ends = (mine.devices[mine.program.nodes[i].inputs[0]], mine.devices[i])
-                source, target = ends[::-1] if back else ends
-                evidence = f"autograd went through node {i}"
-                made = Transferred(source, target, x.nbytes, None, True, "autograd.make_vjp", evidence)
-                mine.transfers.append(made)
-            return x
-
-        defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
-        function: Function = handed_on
-        return function
-
-    def _steps(self) -> list[tuple[int, Callable[[Env], None], tuple[int, ...]]]:
-        """What computes the nodes, in their order: the node, the call, and the nodes that nothing reads after it: their
-        memory is free as soon as in a user's code."""
-        program, steps = self.program, list[tuple[int, Callable[[Env], None]]]()
-        first = {group[0]: loss for loss, group in self.gradients.items()}
-        for i, node in enumerate(program.nodes):
-            if i in first:
-                steps.append((i, partial(self._differentiate, first[i])))
-            elif node.op in GENERATORS:
-                self.constants[i] = DeviceArray(generate(node), self.devices[i])
-            elif node.op not in ("input", "shared", "grad"):
-                steps.append((i, partial(self._step, i, _function(np, node))))
-        # A backward pass reads whatever the loss was made from.
-        kept = set(range(len(program.nodes))) if self.gradients else {*program.outputs, *program.updates.values()}
-        found: list[tuple[int, Callable[[Env], None], tuple[int, ...]]] = []
-        for i, step in reversed(steps):
-            used = {i, *program.nodes[i].inputs}
-            found.append((i, step, tuple(used - kept)))
-            kept |= used
-        return found[::-1]
+    def _check_devices(self) -> None:
+        for i, node in enumerate(self.program.nodes):
+            for j in node.inputs if node.op not in ("transfer", "grad") else ():
+                if self.devices[j] != self.devices[i]:
+                    raise PlacementError(
+                        f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
+                        f"{self.devices[j]}: a transfer is missing"
+                    )
 
     def built(self) -> Built:
-        return Built(self.execute, self._executed, self.profile)
+        return Built(self.source().compile(), self._executed, self.profile)
+
+    def source(self, timed: bool = False) -> Source:
+        """The program's calls; ``timed``: which also say when each of them began."""
+        program = self.program
+        source = Source(program.name, [f"a{i}" for i in program.inputs])
+        names, objects = [self._name(i) for i in range(len(program.nodes))], source.objects
+        objects |= {names[i]: constant for i, constant in self.constants.items()}
+        objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
+        objects |= {"lowering": self, "errstate": np.errstate, "asarray": np.asarray, "DeviceArray": DeviceArray}
+        objects |= {"began": lambda: self.begun.append(time.perf_counter())}
+        kept = [*program.outputs, *program.updates.values()]
+        objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
+        for i in program.inputs:
+            source.line(f"if a{i}.device != d{i}: lowering.misplaced({i}, a{i}.device)")
+            source.line(f"v{i} = a{i}.array")
+        for i in self.storages:
+            source.line(f"v{i} = cell{i}[0].array")
+        source.block("with errstate(all='ignore'):")
+        for step in self.steps:
+            if timed:
+                source.line("began()")
+            node, made = program.nodes[step.makes[0]], ", ".join(names[i] for i in step.makes)
+            last = [names[i] for i in step.last if i not in self.constants]
+            where = f"{node.op} (node {step.makes[0]}), {node.source}"
+            call = self._call(step, names, objects)
+            source.step(f"[{made}]" if node.op == "grad" else made, call, last, where)
+        if timed:
+            source.line("began()")
+        source.line("lowering.ran = True")
+        values = {i: f"DeviceArray({names[i]}, d{i})" for i in kept}
+        for target, i in program.updates.items():
+            source.line(f"cell{target}[0] = {values[i]}")
+        source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
+        return source
+
+    def _name(self, i: int) -> str:
+        return f"c{i}" if i in self.constants else f"v{i}"
+
+    def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
+        """The expression that computes a step; puts what it calls into ``objects``."""
+        i = step.makes[0]
+        node = self.program.nodes[i]
+        if node.op == "grad":
+            objects[f"gradients{i}"] = partial(self.gradients, node.inputs[0])
+            return f"gradients{i}({{{', '.join(f'{j}: {names[j]}' for j in step.reads)}}})"
+        call, inputs = _function(self.program, i)
+        ufunc = isinstance(call, np.ufunc)
+        name = call.__name__ if ufunc else f"{node.op}{i}"
+        objects[name] = call
+        out = f", out={names[self.reused[i]]}" if i in self.reused else ""
+        text = f"{name}({', '.join(names[j] for j in inputs)}{out})"
+        if out or (node.shape and (ufunc or node.op in _EXACT)):
+            return text
+        # Of arrays without axes NumPy makes scalars, and of sums other dtypes.
+        objects[node.dtype.value] = np.dtype(node.dtype.value)
+        return f"asarray({text}, {node.dtype.value})"
+
+    def misplaced(self, i: int, device: Device) -> None:
+        name = self.program.nodes[i].params["name"]
+        raise PlacementError(
+            f"argument {name!r} of {self.program.name} is to be on {self.devices[i]} and is on {device}"
+        )
 
     def _executed(self) -> Execution:
-        if self.gradients and not self.backward:
-            return Execution(dict(self.ran), tuple(self.transfers))
-        backward = with_folded(self.program, [b for found in self.backward.values() for b in found])
-        return Execution(dict(self.ran), tuple(self.transfers), backward)
+        if not self.ran:
+            return Execution({})
+        ops, transfers = dict[int, Executed](), list[Transferred]()
+        for step in self.steps:
+            for i in step.makes:
+                node, device = self.program.nodes[i], self.devices[i]
+                ops[i] = Executed(device, "autograd.make_vjp" if node.op == "grad" else f"numpy.{node.op}", _EVIDENCE)
+                if node.op == "transfer":
+                    source, size = self.devices[node.inputs[0]], node.aval.nbytes
+                    transfers.append(Transferred(source, device, size, i, False, "numpy.array", _EVIDENCE))
+        made, backward = self.gradients.executed()
+        return Execution(ops, (*transfers, *made), with_folded(self.program, backward))
 
-    def execute(self, *values: Value) -> Sequence[Value]:
-        with self.alone:
-            env = self._begin(values)
-            for _, step, last in self.steps:
-                step(env)
-                for i in last:
-                    del env[i]
-            return self._end(env)
+    @cached_property
+    def _timed(self) -> Callable[..., Sequence[Value]]:
+        return self.source(timed=True).compile()
 
     def profile(self, *values: Value) -> Sequence[Span]:
         """A span for each node; a backward pass is one, on the device of its loss."""
-        env, spans = self._begin(values), list[Span]()
-        start = time.perf_counter()
-        for i, step, last in self.steps:
-            node, begun = self.program.nodes[i], time.perf_counter() - start
-            step(env)
-            end = time.perf_counter() - start
-            device = self.devices[node.inputs[0]] if node.op == "grad" else env[i].device
+        self.begun.clear()
+        self._timed(*values)
+        spans, times = list[Span](), [moment - self.begun[0] for moment in self.begun]
+        for step, begun, end in zip(self.steps, times, times[1:], strict=False):
+            i = step.makes[0]
+            node = self.program.nodes[i]
+            device = self.devices[node.inputs[0] if node.op == "grad" else i]
             if node.op == "transfer":
                 spans.append(Span(device, begun, end, "transfer", f"{self.devices[node.inputs[0]]} to {device}"))
             else:
                 spans.append(Span(device, begun, end, "compute", f"{node.op} (node {i})"))
-            for j in last:
-                del env[j]
-        self._end(env)
         return spans
 
-    def _begin(self, values: Sequence[Value]) -> Env:
-        self.transfers.clear()
-        env: Env = dict(self.constants)
-        env.update(zip(self.program.inputs, values, strict=True))
-        env.update((i, storage[0]) for i, storage in self.storages.items())
-        return env
 
-    def _end(self, env: Env) -> Sequence[Value]:
-        program = self.program
-        for target, expression in [(t, env[e]) for t, e in program.updates.items()]:
-            self.storages[target][0] = expression
-        return tuple([env[i] for i in program.outputs])
+# Ops without a ufunc whose result is an array of the node's dtype, unless it has no axes.
+_EXACT = VIEWS | {"astype", "concat", "transfer", "where"}
 
-    def _step(self, i: int, function: Function, env: Env) -> None:
-        node, device = self.program.nodes[i], self.devices[i]
-        arrays = []
-        for j in node.inputs:
-            value = env[j]
-            if value.device != device and node.op != "transfer":
-                raise PlacementError(
-                    f"{node.op} (node {i}) runs on {device} but its input, node {j}, is on {value.device}: "
-                    "a transfer is missing"
-                )
-            arrays.append(value.array)
-        with np.errstate(all="ignore"):
-            result = np.asarray(function(*arrays), dtype=node.dtype.value)
-        env[i] = DeviceArray(result, device)
-        self.ran[i] = Executed(env[i].device, f"numpy.{node.op}", _EVIDENCE)
-        if node.op == "transfer":
-            self.transfers.append(
-                Transferred(value.device, env[i].device, result.nbytes, i, False, "numpy.array", _EVIDENCE)
-            )
 
-    def _differentiate(self, loss: int, env: Env) -> None:
-        """All gradients of one loss, in one backward pass of autograd over the nodes between them."""
-        from autograd import make_vjp
+def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:
+    """What is called for a node, and with which values."""
+    node = program.nodes[i]
+    if node.op == "pow":
+        exponent = program.nodes[node.inputs[1]]
+        # As Python's operator does for an array of NumPy: it is far faster.
+        if exponent.op == "constant" and exponent.shape == () and exponent.params["value"] == 2:
+            return np.square, node.inputs[:1]
+    return function(np, node), node.inputs
 
-        group = self.gradients[loss]
-        wrt = list(dict.fromkeys(self.program.nodes[i].inputs[1] for i in group))
-        _, dependent = self._between(loss, set(wrt))
-        leaves = tuple(np.zeros_like(env[i].array) if i in dependent else env[i].array for i in wrt)
-        with np.errstate(all="ignore"):
-            pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, env))(leaves)
-            self.going_back = True
-            try:
-                cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
-            finally:
-                self.going_back = False
-        for i in group:
-            node = self.program.nodes[i]
-            result = np.asarray(cotangents[node.inputs[1]], dtype=node.dtype.value)
-            env[i] = DeviceArray(result, self.devices[i])
-            self.ran[i] = Executed(env[i].device, "autograd.make_vjp", _EVIDENCE)
-        if loss not in self.backward:
-            self.backward[loss] = [self._went_back(i, group[0]) for i in self._way_back(loss, set(wrt))]
 
-    def _way_back(self, loss: int, wrt: set[int]) -> list[int]:
-        """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
-        nodes = self.program.nodes
-        between, dependent = self._between(loss, wrt)
-        inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
-        found, todo = set[int](), [loss]
-        while todo:
-            i = todo.pop()
-            if i in inside and i not in found:
-                found.add(i)
-                todo.extend(nodes[i].inputs)
-        return sorted(found, reverse=True)
+def _elementwise(call: Callable[..., Any]) -> bool:
+    return isinstance(call, np.ufunc) and call.signature is None
 
-    def _went_back(self, i: int, gradient: int) -> Backward:
-        node = self.program.nodes[i]
-        where = self.devices[node.inputs[0] if node.op == "transfer" else i]
-        return Backward(gradient, i, None, where, f"autograd of {node.op}", _WENT_BACK)
 
-    def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Mapping[int, DeviceArray]) -> Any:
-        """The loss as a function of ``wrt``, with everything that does not depend on them as it is.
+def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
+    """The nodes whose result may take the memory of an operand, and that operand.
 
-        The leaf of one of them that depends on others is a zero that is added to it, so that its gradient is seen
-        beside those of what it is made of.
-        """
-        nodes, given, values = self.program.nodes, dict(zip(wrt, leaves, strict=True)), {}
-        needed, dependent = self._between(loss, set(wrt))
-        first: dict[tuple[int, ...], dict[int, Any]] = {}
-        for i in needed:
-            node = nodes[i]
-            if i in given and i not in dependent:
-                values[i] = given[i]
-                continue
-            arguments = [values[j] if j in values else env[j].array for j in node.inputs]
-            if node.op == "grad":
-                values[i] = self._inner_gradient(i, values, env, first)
-            else:
-                handed_on = partial(self.handed_on, i=i, back=False)
-                values[i] = (handed_on if node.op == "transfer" else _function(self.xp, node))(*arguments)
-            if i in dependent:
-                values[i] = values[i] + given[i]
-        return values[loss]
-
-    def _inner_gradient(
-        self, i: int, values: Mapping[int, Any], env: Mapping[int, DeviceArray], done: dict[Any, Any]
-    ) -> Any:
-        """A gradient inside of a function that is being differentiated."""
-        from autograd import make_vjp
-
-        loss, wrt = self.program.nodes[i].inputs
-        if (loss, wrt) not in done:
-            outer = {**{j: v.array for j, v in env.items()}, **values}
-            mixed = {j: DeviceArray(v, self.devices[j]) for j, v in outer.items()}
-            pullback, value = make_vjp(lambda leaf: self._replay(loss, [wrt], [leaf], mixed))(outer[wrt])
-            done[loss, wrt] = pullback(self.xp.ones_like(value))
-        return done[loss, wrt]
-
-    def _between(self, loss: int, wrt: set[int]) -> tuple[list[int], set[int]]:
-        """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on
-        others of it."""
-        nodes = self.program.nodes
-        depends, dependent = set(wrt), set()
-        for i in range(min(wrt) + 1, loss + 1):
-            if any(j in depends for j in nodes[i].inputs):
-                depends.add(i)
-                if i in wrt:
-                    dependent.add(i)
-        needed, todo = set(), [loss]
-        while todo:
-            i = todo.pop()
-            if i in depends and i not in needed:
-                needed.add(i)
-                if i not in wrt or i in dependent:
-                    todo.extend(nodes[i].inputs)
-        return sorted(needed), dependent
+    The operand is the program's own, made by an op and no view; it is read for the last time, and so was every view of
+    it before; it has the shape and dtype of the result; and the op computes element by element.
+    """
+    nodes = program.nodes
+    views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all that may be in it
+    for i, node in enumerate(nodes):
+        if node.op in VIEWS:
+            views[i] = views[node.inputs[0]]
+            views[i].append(i)
+    own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"}}
+    last = {i: k for k, step in enumerate(steps) for i in step.last}
+    found: dict[int, int] = {}
+    for k, step in enumerate(steps):
+        i = step.makes[0]
+        if nodes[i].op == "grad" or not _elementwise(_function(program, i)[0]):
+            continue
+        for j in nodes[i].inputs:
+            unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])
+            if j in own and unused and nodes[j].aval == nodes[i].aval:
+                found[i] = j
+                break
+    return found

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from xbackend.backends.codegen import Source
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
+from xbackend.program.analyses import last_uses
 
 Variable = Any  # of the framework
 Value = Any
@@ -219,7 +221,8 @@ class Schedule:
             steps.append(Step(stage.device, inputs, made, number))
             steps += self._moves(waiting, stage.outputs)
         self.outputs = [self.slots[v] for v in outputs]
-        self.steps = self._free_early(steps)
+        last = last_uses([(*step.inputs, *step.outputs) for step in steps], self.outputs)
+        self.steps = [replace(step, last=mine) for step, mine in zip(steps, last, strict=True)]
 
     def _slot(self, variable: Variable) -> int:
         return self.slots.setdefault(variable, len(self.slots))
@@ -233,54 +236,44 @@ class Schedule:
                 steps.append(Step(move.device, (self._slot(variable),), (self._slot(move.target),)))
         return steps
 
-    def _free_early(self, steps: Sequence[Step]) -> list[Step]:
-        kept, found = set(self.outputs), []
-        for step in reversed(steps):
-            mine = {*step.inputs, *step.outputs}
-            found.append(replace(step, last=tuple(sorted(mine - kept))))
-            kept |= mine
-        return found[::-1]
-
 
 def straight_line(
     schedule: Schedule,
     calls: Sequence[Callable[..., Sequence[Value]]],
     moves: Mapping[Device, Callable[[Value], Value]],
     state: State,
+    title: str = "stages",
 ) -> Callable[..., list[Value]]:
-    """The schedule as one Python function without a loop: a stage costs its own call and a transfer its own move.
+    """The schedule as one Python function: a stage costs its own call and a transfer its own move.
 
     ``calls`` are those of the stages, ``moves`` copy a value to a device. The function takes the values of the first
     sources; the others come from ``state``. A value is dropped as soon as nothing reads it.
     """
-    names: dict[str, Any] = {"confirm": state.confirm}
-    names.update((f"call{k}", call) for k, call in enumerate(calls))
-    number = {device: k for k, device in enumerate(moves)}
-    names.update((f"move{number[device]}", move) for device, move in moves.items())
     given = schedule.count - len(state.cells) - len(state.constants)
-    lines = [f"def execute({', '.join(f'v{i}' for i in range(given))}):"]
+    source = Source(title, [f"v{i}" for i in range(given)])
+    objects, number = source.objects, {device: k for k, device in enumerate(moves)}
+    objects["confirm"] = state.confirm
+    objects.update((f"call{k}", call) for k, call in enumerate(calls))
+    objects.update((f"move{number[device]}", move) for device, move in moves.items())
     for k, cell in enumerate(state.cells):
-        names[f"cell{k}"] = cell
-        lines.append(f"    v{given + k} = cell{k}.value")
+        objects[f"cell{k}"] = cell
+        source.line(f"v{given + k} = cell{k}.value")
     for k, constant in enumerate(state.constants, given + len(state.cells)):
-        names[f"constant{k}"] = constant
-        lines.append(f"    v{k} = constant{k}")
+        objects[f"constant{k}"] = constant
+        source.line(f"v{k} = constant{k}")
     for step in schedule.steps:
         read, made = (", ".join(f"v{i}" for i in slots) for slots in (step.inputs, step.outputs))
+        last = [f"v{i}" for i in step.last]
         if step.stage is None:
-            lines.append(f"    {made} = move{number[step.device]}({read})")
+            source.step(made, f"move{number[step.device]}({read})", last)
         else:
-            lines.append(f"    {made}, = call{step.stage}({read})")
-        if step.last:
-            lines.append(f"    del {', '.join(f'v{i}' for i in step.last)}")
+            source.step(f"[{made}]", f"call{step.stage}({read})", last)
     first = len(schedule.outputs) - len(state.targets)
     updates = schedule.outputs[first:]
     if updates and state.confirm is not None:
-        lines.append(f"    confirm([{', '.join(f'v{i}' for i in updates)}])")
+        source.line(f"confirm([{', '.join(f'v{i}' for i in updates)}])")
     for k, (cell, i) in enumerate(zip(state.targets, updates, strict=True)):
-        names[f"target{k}"] = cell
-        lines.append(f"    target{k}.value = v{i}")
-    lines.append(f"    return [{', '.join(f'v{i}' for i in schedule.outputs[:first])}]")
-    exec("\n".join(lines), names)
-    execute: Callable[..., list[Value]] = names["execute"]
-    return execute
+        objects[f"target{k}"] = cell
+        source.line(f"target{k}.value = v{i}")
+    source.line(f"return [{', '.join(f'v{i}' for i in schedule.outputs[:first])}]")
+    return source.compile()

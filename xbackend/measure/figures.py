@@ -54,6 +54,48 @@ def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     return side_by_side(executable, (a, b), by_hand, theirs, expected=expected, job=job)
 
 
+def chain(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of `equation_of_state` on float64: ours, and the same function called with NumPy's arrays. ``job``:
+    ``size`` (elements), ``rounds``, ``round_seconds``; result as of `tax`. Raises `ParityError`.
+    """
+    generator = np.random.default_rng(0)
+    ranges = (0.1, 40.0), (-2.0, 30.0), (0.0, 5e3)  # g/kg, degrees Celsius, dbar
+    arrays = [generator.uniform(low, high, job["size"]) for low, high in ranges]
+    executable = backend.compile(equation_of_state, *arrays, sqrt=xb.sqrt)
+
+    def plain(*given: np.ndarray) -> Any:
+        return equation_of_state(*given, sqrt=np.sqrt)
+
+    by_hand = handwritten.ByHand(plain, np.array, lambda _: None)
+    oracle = plain(*(a.astype(np.longdouble) for a in arrays))
+    return side_by_side(executable, arrays, by_hand, arrays, expected=(oracle, 1e-12), job=job)
+
+
+def equation_of_state(s: Any, t: Any, p: Any, *, sqrt: Callable[[Any], Any]) -> Any:
+    """About 100 operations element by element, of the form that equations of state of sea water have: polynomials of
+    salinity, temperature and pressure, their quotients, and square roots. The coefficients mean nothing.
+
+    A published kernel of that form: https://github.com/dionhaefner/pyhpc-benchmarks, ``equation_of_state``.
+    """
+    r = sqrt(s)
+    a = 999.8 + t * (6.8e-2 + t * (-9.1e-3 + t * (1.0e-4 + t * (-1.1e-6 + 6.5e-9 * t))))
+    b = 0.82 + t * (-4.1e-3 + t * (7.6e-5 + t * (-8.2e-7 + 5.4e-9 * t)))
+    c = -5.7e-3 + t * (1.0e-4 + t * (-1.7e-6 + 1.1e-8 * t))
+    surface = a + s * (b + r * c + 4.8e-4 * s)
+    d = 19652.2 + t * (148.4 + t * (-2.33 + t * (1.36e-2 - 5.2e-5 * t)))
+    e = 54.7 + t * (-0.60 + t * (1.1e-2 - 6.2e-5 * t))
+    f = 7.9e-2 + t * (1.6e-2 - 5.3e-4 * t)
+    stiffness = d + s * (e + r * f)
+    g = 3.24 + t * (1.44e-3 + t * (1.16e-4 - 5.8e-7 * t))
+    h = 2.28e-3 + t * (-1.1e-5 - 1.6e-6 * t) + 1.9e-4 * r
+    k = 8.5e-5 + t * (-6.1e-6 + 5.3e-8 * t) + s * (-9.9e-7 + t * (2.1e-8 + 9.2e-10 * t))
+    bulk = stiffness + p * (g + s * h + p * k * 1e-3)
+    density = surface / (1.0 - p / bulk)
+    slope = bulk - p * (g + 2.0 * p * k * 1e-3)
+    speed = sqrt(bulk * bulk / (density * sqrt(slope * slope + 1.0)))
+    return density + 0.5 * p * speed / (1.0 + s + r * speed)
+
+
 def side_by_side(
     executable: Executable,
     arrays: Sequence[np.ndarray],

@@ -25,6 +25,7 @@ from xbackend.store.results import Figure
 
 CALL_LIMIT = 0.5  # our call on 2x2 arrays over the hand-written one
 POWERS_LIMIT = 1.02  # our A^10 + B^10 at 1024 over the hand-written one
+CHAIN_LIMIT = 1.0  # our chain of 100 element-by-element operations over the same function on NumPy's arrays
 BLAS_LIMIT = 0.9  # our rate at 2048 over the BLAS's called directly
 IMPORT_LIMIT = 0.030  # seconds over Python's own start
 TRACING_LIMIT = 0.5  # seconds for 10 000 nodes
@@ -34,12 +35,16 @@ QUICK_LIMIT = 180.0  # seconds
 SIZE_OF_POWERS, SIZE_OF_BLAS = 1024, 2048
 DRAWS = 2000
 BY_HAND = ("product", "powers")  # the parts that need a hand-written version
+USUAL = (*BY_HAND, "blas")  # those of every backend
+CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
 
 
 def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
     """What a worker is asked for: the function and its job, by name."""
     tax, blas = "xbackend.measure.figures:tax", "xbackend.measure.figures:blas"
+    chain, sizes = "xbackend.measure.figures:chain", {"rounds": 40 if quick else 100, "round_seconds": 0.02}
     return {
+        **{name: (chain, {"size": size, **sizes}) for size, name in CHAINS.items()},
         "product": (tax, {"size": 2, "n": 1, "rounds": 40 if quick else 200, "round_seconds": 0.005}),
         "powers": (tax, {"size": SIZE_OF_POWERS, "n": 10, "rounds": 5 if quick else 15, "round_seconds": 0.0}),
         "blas": (blas, {"size": SIZE_OF_BLAS, "rounds": 7 if quick else 20}),
@@ -69,7 +74,7 @@ def fastest(libraries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def collect(
     backends: Iterable[str],
     *,
-    wanted: Iterable[str] = ("product", "powers", "blas"),
+    wanted: Iterable[str] = USUAL,
     processes: int = 1,
     quick: bool = True,
     threads: int | None = None,
@@ -130,6 +135,10 @@ def ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], seed: int = 
 _RATIOS = {
     "product": ("framework tax", "a call on 2x2 arrays over the call written by hand", CALL_LIMIT, "at most"),
     "powers": ("framework tax", "A^10 + B^10 at 1024x1024 over the version written by hand", POWERS_LIMIT, "at most"),
+    **{
+        name: ("framework tax", f"100 operations on {size} elements over plain NumPy", CHAIN_LIMIT, "at most")
+        for size, name in CHAINS.items()
+    },
     "blas": ("blas", "rate at 2048x2048 over that of the BLAS called directly", BLAS_LIMIT, "at least"),
 }
 
@@ -311,7 +320,7 @@ def measure(backends: Iterable[str], **options: Any) -> list[Figure]:
     """All figures, for these backends; options are those of `collect`."""
     collected = collect(backends, **options)
     best = best_rate(collected.values())
-    found = [figure(part, c) for part in _RATIOS for c in collected.values()]
+    found = [figure(part, c) for part in USUAL for c in collected.values()]
     found += [rate_figure(c, best[0] if best else None) for c in collected.values()]
     found.append(machine_figure(collected.values()))
     options.get("on_progress", lambda _: None)("figures of import and tracing")

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program
+
+_GIVEN = GENERATORS | {"input", "shared"}
 
 
 def needed(program: Program) -> set[int]:
@@ -34,3 +40,72 @@ def gradients(program: Program) -> dict[int, list[int]]:
         if node.op == "grad":
             groups.setdefault(node.inputs[0], []).append(i)
     return groups
+
+
+def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int], set[int]]:
+    """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on others
+    of it."""
+    nodes = program.nodes
+    depends, dependent = set(wrt), set[int]()
+    for i in range(min(wrt) + 1, loss + 1):
+        if any(j in depends for j in nodes[i].inputs):
+            depends.add(i)
+            if i in wrt:
+                dependent.add(i)
+    found, todo = set[int](), [loss]
+    while todo:
+        i = todo.pop()
+        if i in depends and i not in found:
+            found.add(i)
+            if i not in wrt or i in dependent:
+                todo.extend(nodes[i].inputs)
+    return sorted(found), dependent
+
+
+def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
+    """The nodes whose values make a function of ``wrt`` of the loss: all others that it takes are computed again."""
+    again, dependent = between(program, loss, wrt)
+    found = set(wrt)
+    for i in again:
+        node = program.nodes[i]
+        if node.op == "grad":
+            found |= replayed(program, node.inputs[0], node.inputs[1:])
+        elif i not in wrt or i in dependent:
+            found.update(node.inputs)
+    return found - (set(again) - set(wrt))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The nodes that are computed at once (one, or all gradients of a loss), the nodes that are read for that, and
+    those of both that nothing reads after it."""
+
+    makes: tuple[int, ...]
+    reads: tuple[int, ...]
+    last: tuple[int, ...]
+
+
+def steps(program: Program) -> list[Step]:
+    """What computes the program, node after node. The values of its sources are there before."""
+    groups = gradients(program)
+    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for i, node in enumerate(program.nodes):
+        if node.op == "grad":
+            group = groups[node.inputs[0]]
+            if i == group[0]:
+                wrt = {program.nodes[j].inputs[1] for j in group}
+                found.append((tuple(group), tuple(sorted(replayed(program, node.inputs[0], wrt)))))
+        elif node.op not in _GIVEN:
+            found.append(((i,), node.inputs))
+    last = last_uses([(*makes, *reads) for makes, reads in found], {*program.outputs, *program.updates.values()})
+    return [Step(makes, reads, mine) for (makes, reads), mine in zip(found, last, strict=True)]
+
+
+def last_uses(used: Sequence[Iterable[int]], kept: Iterable[int]) -> list[tuple[int, ...]]:
+    """For each step, which is given by the values that it reads and makes, those of them that no later step uses and
+    that are not ``kept``: their memory is free after it, as soon as in a user's code."""
+    alive, found = set(kept), []
+    for mine in map(set, reversed(used)):
+        found.append(tuple(sorted(mine - alive)))
+        alive |= mine
+    return found[::-1]

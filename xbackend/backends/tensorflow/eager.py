@@ -7,16 +7,18 @@ those that TensorFlow's gradient registry put into the graph, the same that a `t
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from xbackend.backends.base import Built, Value
+from xbackend.backends.codegen import Source
 from xbackend.backends.placement import Execution, Span
 from xbackend.backends.tensorflow.adapter import TensorFlow
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.reading import Observed, Received, op_of, records
 from xbackend.devices import Device
+from xbackend.program.analyses import last_uses
 from xbackend.program.program import Program
 
 PART = 32  # steps in one function of the replay
@@ -95,14 +97,10 @@ class Replay:
         self.called.append(op.name)
 
     def _free_early(self) -> None:
-        """Give every step the slots that nothing reads after it, so that memory is free as soon as in a user's code."""
-        kept = self.constants | set(self.outputs)
-        for k in range(len(self.steps) - 1, -1, -1):
-            device, kind, inputs, attributes, count, first, _ = self.steps[k]
-            mine = {*inputs, *range(first, first + count)}
-            last = tuple(sorted(mine - kept))
-            kept |= mine
-            self.steps[k] = (device, kind, inputs, attributes, count, first, last)
+        """Give every step the slots that nothing reads after it."""
+        used = [(*inputs, *range(first, first + count)) for _, _, inputs, _, count, first, _ in self.steps]
+        last = last_uses(used, [*self.constants, *self.outputs])
+        self.steps = [(*step[:-1], mine) for step, mine in zip(self.steps, last, strict=True)]
 
     def built(self) -> Built:
         run, handle, failure = self.runtime.run, self.runtime.handle, self.runtime.failure
@@ -193,22 +191,22 @@ class Replay:
         Python at each call for the line that it is in, and that is counted from the function's start. Where one is
         enough, slots are its local variables; else ``v`` holds them.
         """
-        names: dict[str, Any] = {"run": run, "handle": handle}
+        count, outputs, title = len(self.lowering.program.inputs), self.outputs, self.lowering.program.name
+        objects: dict[str, Any] = {"run": run, "handle": handle}
         if len(self.steps) <= PART:
-            names |= {f"c{j}": self.slots[j] for j in self.constants}
+            objects |= {f"c{j}": self.slots[j] for j in self.constants}
             local = [f"c{j}" if j in self.constants else f"v{j}" for j in range(len(self.slots))]
-            inputs = ", ".join(local[: len(self.lowering.program.inputs)])
-            lines = [f"def replay({inputs}):", *self._lines(range(len(self.steps)), local, names)]
-            exec("\n".join([*lines, f"    return [{', '.join(local[j] for j in self.outputs)}]"]), names)
-            whole: Callable[..., list[Value]] = names["replay"]
-            return whole
+            whole = Source(title, local[:count])
+            self._write(whole, range(len(self.steps)), local, objects)
+            whole.line(f"return [{', '.join(local[j] for j in outputs)}]")
+            return whole.compile()
         held = [f"v[{j}]" for j in range(len(self.slots))]
         parts = []
         for begin in range(0, len(self.steps), PART):
-            end = min(begin + PART, len(self.steps))
-            exec("\n".join(["def part(v):", *self._lines(range(begin, end), held, names)]), names)
-            parts.append(names["part"])
-        slots, count, outputs = self.slots, len(self.lowering.program.inputs), self.outputs
+            part = Source(f"{title}, from step {begin}", ["v"])
+            self._write(part, range(begin, min(begin + PART, len(self.steps))), held, objects)
+            parts.append(part.compile())
+        slots = self.slots
 
         def replay(*values: Value) -> list[Value]:
             v = slots.copy()
@@ -219,17 +217,16 @@ class Replay:
 
         return replay
 
-    def _lines(self, steps: Iterable[int], slots: Sequence[str], names: dict[str, Any]) -> Iterator[str]:
-        """The source of some steps, with what each slot is called. Adds their attributes to the names."""
+    def _write(self, source: Source, steps: Iterable[int], slots: Sequence[str], objects: Mapping[str, Any]) -> None:
+        """The source of some steps, with what each slot is called, and their attributes beside the objects."""
+        source.objects |= objects
         for k in steps:
             device, kind, inputs, attributes, count, first, last = self.steps[k]
-            names[f"a{k}"] = attributes
+            source.objects[f"a{k}"] = attributes
             given = ", ".join(slots[j] for j in inputs)
             call = f"run(handle, {device!r}, {kind!r}, [{given}], a{k}, {count})"
             made = ", ".join(slots[first : first + count])
-            yield f"    [{made}] = {call}" if made else f"    {call}"
-            if last:
-                yield f"    {' = '.join(slots[j] for j in last)} = None"
+            source.step(f"[{made}]" if made else "", call, [slots[j] for j in last])
 
     def _with_prepared(self, observed: Observed) -> Observed:
         """What was computed here is on a device too."""

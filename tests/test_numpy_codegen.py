@@ -1,0 +1,241 @@
+"""NumPy's straight-line code: the same numbers with and without the memory of dying operands, and nobody else's memory
+is written to."""
+
+from __future__ import annotations
+
+import gc
+import linecache
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from strategies import REDUCTIONS, TAKES, Case, programs, sample_of
+
+import xbackend as xb
+from xbackend.backends import codegen, numpy, registry
+from xbackend.backends.base import Backend, Executable, Settings
+from xbackend.errors import PlacementError
+from xbackend.program import analyses
+from xbackend.program.dtypes import DType
+from xbackend.program.ops import OPS
+
+X = np.arange(1.0, 7.0).reshape(2, 3)
+MANY = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+@pytest.fixture(scope="module")
+def backend() -> Iterator[Backend]:
+    with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
+        yield backend
+
+
+def reusing(run: Executable) -> dict[int, int]:
+    """The nodes that take the memory of an operand, and that operand."""
+    return numpy._reused(run.program, analyses.steps(run.program))
+
+
+def arrays(run: Executable, values: Sequence[Any]) -> list[np.ndarray]:
+    return [value.array for value in run.execute(*values)]
+
+
+def check(backend: Backend, case: Case) -> None:
+    """What `Built` promises, and the results that the program has when nothing is reused."""
+    run = backend.compile(case.program)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(numpy, "_reused", lambda program, steps: {})
+        plain = backend.compile(case.program)
+    state = [backend.get_value(w) for w in case.shared]
+    values = plain.put(*case.arguments)
+    want = [np.array(a) for a in arrays(plain, values)]
+    after = [backend.get_value(w) for w in case.shared]
+    allowed = overlaps([*arrays(plain, values), *(v.array for v in values)])
+    for w, array in zip(case.shared, state, strict=True):
+        backend.set_value(w, array)
+    values = run.put(*case.arguments)
+    got = arrays(run, values)
+    first = [np.array(a) for a in got]
+    equal(first, want)
+    equal([backend.get_value(w) for w in case.shared], after)
+    equal([v.array for v in values], case.arguments)
+    assert overlaps([*got, *(v.array for v in values)]) <= allowed
+    arrays(run, values)
+    equal(got, first)  # a later call does not overwrite what an earlier one gave
+
+
+def equal(got: Sequence[np.ndarray], want: Sequence[np.ndarray]) -> None:
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+def overlaps(found: Sequence[np.ndarray]) -> set[tuple[int, int]]:
+    return {(i, j) for i, a in enumerate(found) for j, b in enumerate(found) if i < j and np.may_share_memory(a, b)}
+
+
+def test_random_programs_give_the_same_with_and_without_reuse(backend: Backend) -> None:
+    @MANY
+    @given(programs(grads=True, largest=25))
+    def same(case: Case) -> None:
+        check(backend, case)
+
+    same()
+
+
+def chains(x: Any, y: Any) -> Any:
+    """Every way in which the memory of a temporary may be somebody else's, beside chains where it is not."""
+    t = x * 2.0
+    view = xb.reshape(t, (3, 2))
+    u = t + y  # t lives on in its view
+    v = xb.permute_dims(view, (1, 0)) * y
+    kept = y - 1.0
+    w = kept * 3.0  # kept is an output
+    narrow = x[:, :1] * 1.0
+    z = (narrow + u) * xb.sqrt(v * v)  # narrow has another shape
+    mask = xb.logical_not(x > y)
+    twice = xb.negative(z)
+    return kept, w, z, xb.reshape(twice, (6,)), xb.astype(mask, "float64") + 1.0, x, twice * twice
+
+
+def test_a_temporary_whose_view_lives_is_not_overwritten(backend: Backend) -> None:
+    program = xb.trace(chains, X, X)
+    check(backend, Case(program, (X, X + 0.5), ()))
+    found = reusing(backend.compile(program))
+    assert found
+    ops = [node.op for node in program.nodes]
+    first = ops.index("multiply")
+    assert first not in found.values() and ops.index("reshape") not in found.values()
+    assert not set(found.values()) & {*program.outputs, *program.inputs}
+
+
+PLANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
+    "views are taken for memory of their own": lambda patch: patch.setattr(numpy, "VIEWS", frozenset({"none"})),
+    "outputs are read for the last time": lambda patch: patch.setattr(
+        analyses, "last_uses", lambda used, kept, found=analyses.last_uses: found(used, ())
+    ),
+    "sources are the program's own": lambda patch: patch.setattr(
+        numpy, "_reused", lambda program, steps: {s.makes[0]: s.reads[0] for s in steps if fits(program, s)}
+    ),
+}
+
+
+def fits(program: xb.Program, step: analyses.Step) -> bool:
+    i, reads = step.makes[0], step.reads
+    call, _ = numpy._function(program, i)
+    alike = bool(reads) and program.nodes[reads[0]].aval == program.nodes[i].aval
+    return alike and numpy._elementwise(call) and program.nodes[reads[0]].op != "constant"
+
+
+@pytest.mark.parametrize("plant", PLANTS)
+def test_memory_of_somebody_else_would_be_seen(backend: Backend, plant: str) -> None:
+    program = xb.trace(chains, X, X)
+    want = [np.array(a) for a in backend.compile(program)(X, X + 0.5)]
+    with pytest.MonkeyPatch.context() as patch:
+        PLANTS[plant](patch)
+        run = backend.compile(program)
+        values = run.put(X, X + 0.5)
+        try:
+            got = arrays(run, values)
+        except (ValueError, TypeError):  # what is read was dropped
+            return
+    same = all(
+        np.array_equal(a, b) for a, b in zip([*got, *(v.array for v in values)], [*want, X, X + 0.5], strict=True)
+    )
+    assert not same
+
+
+SPECIAL: dict[str, Callable[[Any], Any]] = {
+    **{op: lambda x, op=op: getattr(xb, op)(x, axis=()) for op in REDUCTIONS},
+    **{op: lambda x, op=op: getattr(xb, op)(x, axis=0) for op in ("argmax", "argmin", "cumulative_sum")},
+    "where": lambda x: xb.where(xb.full((), True, dtype=xb.bool), x, x),
+    "concat": lambda x: xb.concat([x]),
+    "astype": lambda x: xb.astype(x, "float64"),
+    "transfer": lambda x: (xb.to_device(x, "cpu:0") * 1.0, xb.to_device(x, "cpu:1")),
+}
+
+
+@pytest.mark.parametrize("op", sorted(op for op in OPS if op not in {*numpy.VIEWS, "grad"} and OPS[op].arity))
+def test_what_is_no_view_has_memory_of_its_own(op: str, backend: Backend) -> None:
+    """Reductions along no axis, a concatenation of one array, a product with an array of one row: all of them."""
+    array = sample_of(TAKES.get(op, (DType.float32,))[-1], (1, 1))
+    call = SPECIAL.get(op, lambda x: getattr(xb, op)(*[x] * OPS[op].arity))
+    run = backend.compile(call, array)
+    assert op in {node.op for node in run.program.nodes}
+    values = run.put(array)
+    assert not any(np.may_share_memory(made, values[0].array) for made in arrays(run, values))
+
+
+def test_memory_is_free_as_soon_as_in_a_users_code(backend: Backend) -> None:
+    program = xb.trace(lambda x: xb.sum(xb.matmul(xb.exp(x * 2.0) + 1.0, x)), np.eye(2))
+    steps = analyses.steps(program)
+    made = [i for step in steps for i in step.makes]
+    last = [i for step in steps for i in step.last]
+    assert sorted(last) == sorted({*range(len(program.nodes))} - {*program.outputs})
+    assert {i for step in steps for i in step.last if i in made} == {*made} - {*program.outputs}
+    for step in steps:
+        assert set(step.last) <= {*step.makes, *step.reads}
+
+
+def test_a_backward_pass_reads_what_it_computes_again_from_and_nothing_else(backend: Backend) -> None:
+    def function(x: Any, y: Any) -> Any:
+        big = xb.exp(y)
+        loss = xb.sum(xb.square(x * big) + x)
+        return xb.grad(loss, x), xb.grad(xb.sum(xb.square(xb.grad(loss, x))), x)
+
+    program = xb.trace(function, X, X)
+    by_op = {node.op: i for i, node in enumerate(program.nodes)}
+    first, second = (step for step in analyses.steps(program) if program.nodes[step.makes[0]].op == "grad")
+    assert set(first.reads) == {0, by_op["exp"]} <= set(second.reads)
+    assert "multiply" not in {program.nodes[i].op for i in second.reads}
+    check(backend, Case(program, (X, X / 9), ()))
+
+
+def test_an_error_in_a_step_shows_the_users_line(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arrays: Any) -> Any:
+        raise MemoryError("no memory")
+
+    monkeypatch.setattr(np, "where", broken)
+    run = backend.compile(lambda x: xb.where(x > 0.0, x, 1.0) * 2.0, X)
+    with pytest.raises(MemoryError) as caught:
+        run(X)
+    text = "".join(traceback.format_exception(caught.value))
+    line = run.program.nodes[-1].source
+    assert __file__ in line and f"# where (node 4), {line}" in text and "<xbackend" in text
+
+
+def test_a_value_of_another_device_is_refused(backend: Backend) -> None:
+    run = backend.compile(lambda x: x * 2.0, X)
+    with pytest.raises(PlacementError, match=r"argument 'x' .* is to be on cpu:0 and is on cpu:1"):
+        run.execute(backend.put(X, xb.Device("cpu", 1)))
+
+
+def test_nothing_is_known_to_have_executed_before_the_first_call(backend: Backend) -> None:
+    run = backend.compile(lambda x: x * 2.0, X)
+    assert [r.status for r in run.placement.ops if r.op == "multiply"] == ["not read"]
+    run(X)
+    assert [r.status for r in run.placement.ops if r.op == "multiply"] == ["as asked"]
+
+
+def test_nothing_from_outside_becomes_code() -> None:
+    source = codegen.Source("a title\n\0 of two lines", ["x"])
+    source.line("y = x", "a comment\n    y = 0\r    y = 0\x0c")
+    source.step("z", "y", ["x", "y"], "another\n    z = 0")
+    source.line("return x, y, z")
+    assert source.compile()(3) == (None, None, 3)
+
+
+def test_the_lines_of_generated_code_go_with_it() -> None:
+    source = codegen.Source("short-lived", [])
+    source.line("return 1 / 0  # for nobody")
+    function = source.compile()
+    file = function.__code__.co_filename
+    assert "short-lived" in file and linecache.getline(file, 2) == "    return 1 / 0  # for nobody\n"
+    linecache.checkcache()
+    assert linecache.getline(file, 2)
+    del function
+    gc.collect()
+    assert not linecache.getline(file, 2)

@@ -1,0 +1,95 @@
+"""The ops of a program as functions of NumPy, and of autograd's NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.program.program import Node
+
+Function = Callable[..., Any]
+
+# Ops whose result may be a view of their input's memory. All others make memory of their own.
+VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice"})
+
+
+def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
+    return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
+
+
+def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Negative exponents give an unspecified number, as in the standard; NumPy would raise."""
+    result: np.ndarray = np.power(x, np.maximum(y, 0))
+    return result
+
+
+def _power(xp: Any) -> Function:
+    """``power``, which takes the square root where the exponent is one number, 0.5: that of -inf differs."""
+
+    def power(x: Any, y: Any) -> Any:
+        if y.ndim == 0 and y == 0.5:
+            x = xp.where(x == -np.inf, np.inf, x + 0.0)
+        return xp.power(x, y)
+
+    return power
+
+
+# Ops whose name in NumPy is another than the standard's.
+_NAMES = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "atan2": "arctan2",
+    "round": "rint",
+    "transfer": "array",
+}
+
+
+def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
+    """A product as a tree of products of two: autograd's own gradient divides by the factors, which may be 0."""
+    kept = [a for a in range(x.ndim) if a not in axes]
+    count, shape = math.prod(x.shape[a] for a in axes), tuple(x.shape[a] for a in kept)
+    if not count:
+        return xp.ones(shape, x.dtype)
+    factors = xp.reshape(xp.transpose(x, (*axes, *kept)), (count, *shape))
+    while count > 1:
+        half, odd = divmod(count, 2)
+        products = factors[:half] * factors[half : 2 * half]
+        factors, count = xp.concatenate([products, factors[2 * half :]]) if odd else products, half + odd
+    return factors[0]
+
+
+def function(xp: Any, node: Node) -> Function:
+    """The function of ``xp`` (numpy or autograd.numpy) that computes a node from its inputs."""
+    p = node.params
+    special: dict[str, Callable[[], Function]] = {
+        "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
+        "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
+        "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
+        # autograd's gradient takes no new axes, so they are made before.
+        "broadcast_to": lambda: (
+            lambda x: xp.broadcast_to(xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"])
+        ),
+        "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
+        "slice": lambda: lambda x: x[_slices(p)],
+        "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
+        "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
+        "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),
+        # NumPy warns of the mean of nothing, which is NaN as the standard says.
+        "mean": lambda: lambda x: xp.mean(x, axis=p["axis"]) if x.size else np.full(node.shape, np.nan),
+        "prod": lambda: lambda x: np.prod(x, axis=p["axis"]) if xp is np else _product(xp, x, p["axis"]),
+        "pow": lambda: _power(xp) if node.dtype.is_floating else _integer_power,
+    }
+    if node.op in special:
+        return special[node.op]()
+    found: Function = getattr(xp, _NAMES.get(node.op, node.op))
+    if "axis" in p:
+        axis = p["axis"]
+        return lambda x: found(x, axis=axis)
+    return found
