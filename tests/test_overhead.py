@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from overhead import calls, handwritten, targets
 from xbackend.backends import registry
 from xbackend.errors import BackendUnavailable
-from xbackend.measure import figures, targets
 from xbackend.measure.worker import Worker
 
 OTHERS = [name for name in registry.names() if name != "numpy"]
@@ -36,14 +36,14 @@ def test_sides_take_turns() -> None:
 
         return run
 
-    seconds, iterations = figures.in_turn([side("ours"), side("theirs")], 3, 0.01)
+    seconds, iterations = calls.in_turn([side("ours"), side("theirs")], 3, 0.01)
     assert [len(s) for s in seconds] == [3, 3] and min(iterations) >= 10
     assert seen[-6:] == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
 
 
 def test_blas_called_directly_computes_the_product() -> None:
     with registry.get("numpy").load() as backend:
-        found = figures.blas(backend, {"size": 64, "rounds": 2})
+        found = calls.blas(backend, {"size": 64, "rounds": 2})
     assert len(found["ours"]) == 2
     assert all(len(library["seconds"]) == 2 and library["file"] for library in found["libraries"])
 
@@ -60,8 +60,6 @@ def test_a_figure_that_was_not_measured_says_why() -> None:
 
 @pytest.mark.parametrize("backend", OTHERS)
 def test_every_framework_has_a_hand_written_version(backend: str) -> None:
-    from xbackend.backends import handwritten
-
     assert handwritten.exists(registry.get(backend))
 
 
