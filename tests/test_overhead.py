@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from overhead import calls, handwritten, targets
+from overhead import calls, document, handwritten, targets
+from overhead.figure import Figure
 from xbackend.backends import registry
 from xbackend.errors import BackendUnavailable
+from xbackend.measure.machine import machine
 from xbackend.measure.worker import Worker
 
 OTHERS = [name for name in registry.names() if name != "numpy"]
@@ -61,6 +63,23 @@ def test_a_figure_that_was_not_measured_says_why() -> None:
 @pytest.mark.parametrize("backend", OTHERS)
 def test_every_framework_has_a_hand_written_version(backend: str) -> None:
     assert handwritten.exists(registry.get(backend))
+
+
+def test_the_document_says_what_was_reached() -> None:
+    common: dict[str, Any] = {"group": "framework tax", "name": "a call", "unit": "x", "limit": 0.5}
+    found = [
+        Figure(**common, subject="pytensor", value=0.41, detail={"interval": [0.39, 0.44], "by hand": [2e-6] * 20}),
+        Figure(**common, subject="aesara", value=0.7),
+        Figure(**common, subject="theano", value=None, reason="missing"),
+        Figure(group="tracing", name="10 000 nodes", subject="xbackend", value=0.2113, unit="s"),
+    ]
+    written = document.write(found, machine(), "2026-11-21T00:00:00+00:00")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
+    row = ["a call", "pytensor", "0.410 x", "0.390 x to 0.440 x", "at most 0.5 x", "yes", "–", "by hand 20 values"]
+    assert [cell.replace("=", " ") for cell in next(r for r in rows if "pytensor" in r)] == row
+    assert ["a call", "aesara", "0.700 x", "–", "at most 0.5 x", "no", "–", "–"] in rows
+    assert ["a call", "theano", "–", "–", "at most 0.5 x", "not measured", "missing", "–"] in rows
+    assert ["10 000 nodes", "xbackend", "211.3 ms", "–", "–", "no limit set", "–", "–"] in rows
 
 
 def test_import_and_tracing_figures() -> None:

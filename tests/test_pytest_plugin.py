@@ -323,3 +323,92 @@ def test_bench_of_a_backend_that_cannot_run_fails_with_the_reason(tmp_path: Path
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "numpy | 1 device: missing: " in done.stdout, done.stdout + done.stderr
     assert "/proc/nowhere" in done.stdout and "skipped" not in done.stdout
+
+
+# --- in a project of somebody else ------------------------------------------------------------------------------------
+
+MINE = """
+import numpy as np
+import xbackend as xb
+
+def energy(x, *, scale):
+    return xb.sum(scale * x * x)
+
+def test_energy(xbackend_benchmark):
+    row = xbackend_benchmark(energy, np.ones((8, 8), np.float32), scale=0.5)
+    assert row.parity.passed and row.backend == xbackend_benchmark.backend
+
+def test_wrong(xbackend_benchmark):
+    xbackend_benchmark(energy, np.ones(3), scale=0.5, expected=np.float64(7.0))
+"""
+
+
+def run_pytest(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
+    """Exit status and output of pytest in a project that has nothing of this one but what is installed."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    environment = {k: v for k, v in {**os.environ, **variables}.items() if k != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a benchmark of somebody's function."""
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "test_mine.py").write_text(MINE)
+    return tmp_path
+
+
+def test_another_project_benchmarks_its_function_over_backends(project: Path) -> None:
+    options = ("bench", "--quick", "--processes=1", "--backends", "numpy", "--devices=1,2", "-k", "energy")
+    status, output = run_pytest(project, *options, "--benchmark-autosave")
+    assert status == 0 and "verdicts: bench energy" in output, output
+    (file,) = project.glob(".benchmarks/*/*.json")
+    content = saved.check(file)
+    assert [b["name"] for b in content["benchmarks"]] == ["test_energy[numpy]", "test_energy[numpy-2]"]
+    assert all(b["extra_info"]["relative_error"] < 1e-4 and b["stats"]["data"] is None for b in content["benchmarks"])
+    assert list(project.glob(".xbackend/runs/*"))
+
+
+def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) -> None:
+    with (project / "bench" / "test_mine.py").open("a") as file:
+        file.write("\ndef test_other(xbackend_benchmark):\n")
+        file.write("    xbackend_benchmark(energy, np.random.default_rng().random(3), scale=0.5)\n")
+    options = ("--quick", "--processes=1", "--backends=numpy", "--devices=1,2", "-k", "wrong or other")
+    status, output = run_pytest(project, "bench", *options)
+    assert status == 1 and "energy inputs=float64[3] scale=0.5 | numpy | 1 device: wrong: relative error" in output
+    assert "test_other[numpy-2] - Failed: the function, or its arrays" in output and "1 passed, 3 failed" in output
+
+
+def test_without_pytest_benchmark_its_fixtures_say_what_is_missing(project: Path) -> None:
+    (project / "pytest_benchmark").mkdir()
+    (project / "pytest_benchmark" / "__init__.py").write_text("raise ImportError('not here')")
+    status, output = run_pytest(project, "bench", "-p", "xbackend.pytest_plugin", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert status == 2 and "needs pytest-benchmark, and that is not here: pip install" in output, output
+    (project / "bench" / "test_mine.py").write_text("def test_nothing(): pass")
+    status, output = run_pytest(project, "bench", "-p", "xbackend.pytest_plugin", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert status == 0 and "1 passed" in output, output
+
+
+THEIRS = """
+import sys
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true")
+    parser.addoption("--backends", default="theirs")
+def pytest_unconfigure(config):
+    found = {m for m in sys.modules if m.startswith("xbackend")} | {"numpy", "msgspec"} & set(sys.modules)
+    print("imported:", *sorted(found))
+"""
+
+
+def test_a_project_that_does_not_use_it_has_its_options_and_pays_nothing(project: Path) -> None:
+    (project / "conftest.py").write_text(THEIRS)
+    (project / "bench" / "test_mine.py").write_text(
+        "def test_it(request):\n    assert (request.config.getoption('--backends'), "
+        "request.config.getoption('--quick')) == ('tf', True)\n"
+    )
+    options = ("bench", "--backends", "tf", "--quick", "-p", "no:hypothesispytest", "-p", "no:benchmark")
+    status, output = run_pytest(project, *options)
+    assert status == 0 and "imported: xbackend xbackend.pytest_plugin\n" in output, output
+    status, output = run_pytest(project, "bench", "--backends", "tf", "--xbackend-backends", "numpie")
+    assert status == 4 and "no backend numpie; there is numpy" in output, output
