@@ -6,19 +6,19 @@ from typing import Any
 
 import pytest
 
+from overhead import targets
 from xbackend.backends import registry
-from xbackend.measure import session, targets
+from xbackend.measure import session
 from xbackend.measure.extent import MODES
-from xbackend.measure.replay import MARK
 
-pytestmark = [MARK, pytest.mark.every_backend]
+pytestmark = pytest.mark.every_backend
 
 
 @pytest.fixture(scope="session")
-def seconds(request: pytest.FixtureRequest, choices: Any, say: Any) -> float:
-    if choices.is_quick_comparison:
+def seconds(request: pytest.FixtureRequest, choices: Any, is_quick_comparison: bool, say: Any) -> float:
+    if is_quick_comparison:
         recorded = request.getfixturevalue("recorded")
-        if recorded.ready and len(recorded.candidates) == len(registry.names()):
+        if len(recorded.candidates) == len(registry.names()):
             found: float = recorded.session.seconds
             return found
     targets.install(registry.names(), say)

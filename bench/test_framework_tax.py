@@ -9,10 +9,6 @@ from typing import Any
 
 import pytest
 
-from xbackend.measure.replay import MARK
-
-pytestmark = MARK
-
 
 @pytest.mark.figure("product")
 def test_call_on_2x2(backend: str, replay_part: Any, benchmark: Any) -> None:

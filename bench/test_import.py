@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xbackend.measure import targets
-from xbackend.measure.replay import MARK
-
-pytestmark = MARK
+from overhead import targets
 
 
 def test_import(note: Any, benchmark: Any, replay: Any) -> None:

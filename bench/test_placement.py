@@ -7,11 +7,8 @@ from typing import Any
 
 import pytest
 
+from overhead import placement_targets as targets
 from xbackend.backends import registry
-from xbackend.measure import placement_targets as targets
-from xbackend.measure.replay import MARK
-
-pytestmark = MARK
 
 Found = dict[str, Any]
 

@@ -6,10 +6,7 @@ from typing import Any
 
 import pytest
 
-from xbackend.measure import targets
-from xbackend.measure.replay import MARK
-
-pytestmark = MARK
+from overhead import targets
 
 
 @pytest.fixture(scope="module")

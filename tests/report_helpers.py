@@ -19,7 +19,6 @@ from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
 from xbackend.store.results import (
     MOST_OPERATIONS,
-    Figure,
     Machine,
     Measurement,
     Pair,
@@ -252,18 +251,6 @@ def _measurements(draw: st.DrawFn) -> Measurement:
 
 def any_results() -> st.SearchStrategy[Results]:
     """Results with anything in any field: hostile text, numbers that are none, data of no known form."""
-    figure = st.builds(
-        Figure,
-        group=NASTY,
-        name=NASTY,
-        subject=NASTY,
-        value=st.none() | _times(),
-        unit=st.sampled_from(["s", "x"]) | NASTY,
-        limit=st.none() | _times(),
-        relation=NASTY,
-        reason=NASTY,
-        detail=st.dictionaries(st.just("interval") | NASTY, st.lists(_times(), max_size=6), max_size=2),
-    )
     pair = st.builds(
         Pair,
         workload=NASTY,
@@ -297,7 +284,6 @@ def any_results() -> st.SearchStrategy[Results]:
         ),
         order=st.lists(NASTY, max_size=2),
         measurements=st.lists(_measurements(), max_size=4),
-        figures=st.lists(figure, max_size=2),
         pairs=st.lists(pair, max_size=2),
         complete=st.booleans(),
         run=NASTY,

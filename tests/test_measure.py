@@ -438,8 +438,10 @@ def test_numpy_in_real_processes(tmp_path: Path) -> None:
 
 
 def test_the_measuring_loop_brings_nothing_along() -> None:
-    code = "import sys; import xbackend.measure.loop, xbackend.measure.figures; print(*sys.modules)"
-    loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT).stdout
+    code = "import sys; sys.path.append('bench'); import xbackend.measure.loop, overhead.calls, overhead.placements"
+    loaded = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(*sys.modules)"], check=True, capture_output=True, text=True, cwd=ROOT
+    ).stdout
     assert not {"msgspec", "execnet", "pytest", "rich", "matplotlib", "tensorflow"} & set(loaded.split())
 
 

@@ -397,14 +397,6 @@ def test_results_of_version_1_keep_their_drawing_and_say_what_they_lack() -> Non
     assert "the results hold no profile: measure again with this version" in source
 
 
-def test_figures(document: str) -> None:
-    rows = rows_of(document)
-    name = "call of a 2x2 product"
-    assert [name, "pytensor", "0.410 x", "0.390 x to 0.440 x", "at most 0.5 x", "yes", NONE] in [r[:7] for r in rows]
-    assert [name, "aesara", "0.700 x", NONE, "at most 0.5 x", "no", NONE, NONE] in rows
-    assert ["rate", "aesara", NONE, NONE, "at most 280 GFLOP/s", "not measured", "missing", NONE] in rows
-
-
 def test_phases_have_a_unit_each(document: str) -> None:
     rows = rows_of(document)
     assert [r for r in rows if r[2:6] == ["process start (ms)", "framework import (s)", "trace (ms)", "lower (ms)"]]

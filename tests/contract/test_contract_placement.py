@@ -12,8 +12,9 @@ import pytest
 from batches import LIMIT_SECONDS
 
 import xbackend as xb
+from overhead import MODULES
 from xbackend.backends import registry
-from xbackend.backends.base import Backend
+from xbackend.backends.base import Backend, Settings
 from xbackend.errors import DeviceUnavailable, DTypeError, SharedVariableError, UnboundDevice, WorkerDied
 from xbackend.workers.remote import RemoteBackend
 
@@ -31,7 +32,7 @@ def last(request: pytest.FixtureRequest) -> int:
 @pytest.fixture(scope="module")
 def many(name: str, last: int) -> Iterator[Backend]:
     """The backend with many virtual devices."""
-    with xb.open(name, virtual_devices=last + 1, isolated=True, limit=LIMIT_SECONDS) as backend:
+    with RemoteBackend(name, Settings(last + 1), limit=LIMIT_SECONDS, modules=MODULES) as backend:
         yield backend
 
 
@@ -115,7 +116,7 @@ def test_a_shared_variable_lives_on_one_device(many: Any) -> None:
 
 
 def test_training_on_two_devices_copies_nothing_over_the_host_and_a_look_is_counted(many: Any, name: str) -> None:
-    train = "xbackend.measure.placement_figures:host_copies_of_training"
+    train = "overhead.placements:host_copies_of_training"
     found = many.call(train, {"steps": 3})
     assert found["copies"] == {} and found["beyond"] == 0 and found["transfers"] > 0
     assert found["losses"][1] < found["losses"][0]

@@ -17,7 +17,7 @@ from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
 from xbackend.report import render
-from xbackend.store.results import Figure, Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results, save
+from xbackend.store.results import Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results, save
 
 HERE = Path(__file__).parent
 _OLD = "pytensor==2.38.3"
@@ -174,26 +174,6 @@ def _not_ok(size: int) -> list[Measurement]:
     ]
 
 
-def _figures() -> list[Figure]:
-    return [
-        Figure(
-            group="framework tax",
-            name="call of a 2x2 product",
-            subject="pytensor",
-            value=0.41,
-            unit="x",
-            limit=0.5,
-            detail={"interval": [0.39, 0.44], "ours": 8e-7, "by hand": [2e-6] * 20},
-        ),
-        Figure(group="framework tax", name="call of a 2x2 product", subject="aesara", value=0.7, unit="x", limit=0.5),
-        Figure(
-            group="BLAS", name="rate", subject="numpy", value=301.2, unit="GFLOP/s", limit=280.0, relation="at least"
-        ),
-        Figure(group="BLAS", name="rate", subject="aesara", value=None, unit="GFLOP/s", limit=280.0, reason="missing"),
-        Figure(group="tracing", name="10 000 nodes", subject="trace", value=0.2113, unit="s", limit=0.5),
-    ]
-
-
 def _pairs(generator: random.Random) -> list[Pair]:
     """NumPy against itself."""
     middles = {128: 4e-4, 1024: 0.18}
@@ -241,7 +221,6 @@ def make() -> Results:
             "matpow | aesara-jax | 1",
         ],
         measurements=measurements,
-        figures=_figures(),
         pairs=_pairs(generator),
         run="20261121-000000",
     )
@@ -270,7 +249,7 @@ def history() -> list[Results]:
 def _run(month: int, complete: bool, rows: list[Measurement]) -> Results:
     run, created = f"2026{month:02}01-120000", f"2026-{month:02}-01T12:00:00+00:00"
     return msgspec.structs.replace(
-        make(), run=run, created=created, measurements=rows, complete=complete, pairs=[], figures=[], order=[]
+        make(), run=run, created=created, measurements=rows, complete=complete, pairs=[], order=[]
     )
 
 

@@ -55,7 +55,6 @@ def compare(options: argparse.Namespace) -> int:
             baseline=options.baseline,
             threads=options.threads,
             seed=options.seed,
-            figures=options.figures,
             name=options.name or workload.name,
             store=Store(options.store),
             on_progress=shown,
@@ -96,11 +95,11 @@ def _present(folder: Path) -> Results | None:
 
 
 def bench(options: argparse.Namespace) -> int:
-    """``pytest bench`` with the given options, from the project's root."""
-    if not Path("bench/conftest.py").is_file():
+    """``pytest bench`` with the given options, in the project that lies here."""
+    if not Path("bench").is_dir():
         raise UsageError(
-            "there is no folder bench here: the benchmarks are part of the project's source, run this at its root; "
-            "xbackend compare works everywhere"
+            "there is no folder bench here: run this at the root of a project that has one; xbackend compare works "
+            "everywhere"
         )
     # pytest-benchmark takes the next word as the value of --benchmark-compare, so the folder comes first.
     return subprocess.call([sys.executable, "-m", "pytest", "bench", *options.rest])

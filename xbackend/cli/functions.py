@@ -37,7 +37,6 @@ from xbackend.program.structure import flatten
 from xbackend.workers.remote import RemoteBackend
 
 _SPEC = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
-_LEAST = {"float32": 1e-4, "float64": 1e-10}  # a tolerance that needs no derivation: most programs are within it
 
 
 def _load(target: str) -> tuple[Callable[..., Any], Any]:
@@ -222,24 +221,8 @@ def _placement_text(placement: Placement) -> str:
 
 
 def _tolerance(options: argparse.Namespace, program: Program) -> float:
-    """The largest relative difference that passes; without ``--tolerance`` as the workloads have it: each op may lose
-    sqrt(size) roundings, twice over for safety, ``size`` being the longest axis.
-
-    Higham, Accuracy and Stability of Numerical Algorithms, section 3.5, with the probabilistic bound.
-    """
-    if options.tolerance is not None:
-        tolerance: float = options.tolerance
-        return tolerance
-    floating = [node for node in program.nodes if node.dtype.is_floating]
-    longest = max((n for node in floating for n in node.shape), default=1)
-    names = {program.nodes[i].dtype.value for i in program.outputs}
-    return max(
-        (
-            max(_LEAST[n], 2.0 * len(floating) * max(longest, 1) ** 0.5 * float(np.finfo(n).eps))
-            for n in names & {*_LEAST}
-        ),
-        default=0.0,
-    )
+    """The largest relative difference that passes."""
+    return workloads.tolerance_of(program) if options.tolerance is None else float(options.tolerance)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -257,7 +257,6 @@ def _compare(commands: Any) -> None:
         metavar="BACKEND",
         help="what the ratios are taken to (default: numpy); it is measured against itself too, for the noise floor",
     )
-    command.add_argument("--figures", action="store_true", help="measure the project's own figures too")
     command.add_argument("--name", type=_name, help="name of the report (default: the workload's)")
     _reports(command)
     _store(command)

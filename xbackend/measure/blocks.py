@@ -19,17 +19,25 @@ import msgspec
 import xbackend
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine, statistics
-from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, bind, pair, process
+from xbackend.measure.candidates import (
+    ORACLE,
+    Candidate,
+    Group,
+    accelerator_warnings,
+    awake_warnings,
+    bind,
+    pair,
+    process,
+)
 from xbackend.measure.extent import Extent
 from xbackend.measure.loop import Effort
 from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.store.results import Figure, Pair, Process, Results
+from xbackend.store.results import Pair, Process, Results
 from xbackend.store.runs import Run
 
 Progress = Callable[[str], None]
 Opener = Callable[..., Worker]
-ORACLE = "numpy"  # the baseline where the reader names none
 # A/A pairs. What a candidate differs from itself by is known from their twelve processes, with three blocks, to -29 %
 # to +70 %; of one pair it was -38 % to +145 %. The oracle, the baseline unless another is named, starts fastest.
 PAIRS = 2
@@ -255,6 +263,7 @@ class Session:
             "bindings": candidate.bindings,
             "workload": candidate.task.workload,
             "parameters": candidate.task.parameters,
+            "given": candidate.task.given,
             "seed": self.seed,
             "effort": self.effort.to_dict(),
             "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
@@ -294,7 +303,7 @@ class Session:
             "warnings": list(self.warnings),
         }
 
-    def results(self, name: str, settings: dict[str, Any], figures: Sequence[Figure] = ()) -> Results:
+    def results(self, name: str, settings: dict[str, Any]) -> Results:
         """All rows, in the order of the candidates."""
         return Results(
             name=name,
@@ -304,7 +313,6 @@ class Session:
             settings=settings,
             order=list(self.order),
             measurements=[candidate.measurement() for candidate in self.candidates],
-            figures=list(figures),
             run=self.store.name if self.store is not None else "",
             pairs=self.pairs,
         )

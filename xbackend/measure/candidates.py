@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from xbackend import workloads
 from xbackend.api.trace import trace
 from xbackend.backends.base import Backend
 from xbackend.devices import DeviceMap
-from xbackend.errors import DeviceUnavailable
+from xbackend.errors import ArgumentError, DeviceUnavailable, XBackendError
 from xbackend.measure import matrix
+from xbackend.measure.loop import hash_of
 from xbackend.measure.profiles import typical
 from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker
+from xbackend.program.host import host_array
 from xbackend.program.program import Program
+from xbackend.program.structure import flatten
 from xbackend.store.results import Measurement, Pair, Parity, Phases, Process, Profile
+from xbackend.workers import opening
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
+ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A workload with all its parameters, traced once for all backends; ``seconds`` is what tracing took."""
+    """A workload with all its parameters, traced once for all backends; ``seconds`` is what tracing took.
+
+    ``given`` is, of a function that a user brought, what `xbackend.workloads` does not have: ``inputs``, ``expected``
+    (the arrays that it returns, as a flat list) and ``tolerance``.
+    """
 
     workload: str
     parameters: dict[str, Any]
     program: Program
     text: str
     seconds: float
+    given: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
         """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
         return matrix.described(self.workload, self.parameters)
+
+    def is_same(self, other: Task) -> bool:
+        """Whether it is the same program on the same inputs, to the last bit."""
+        ours, theirs = (hash_of(one.given.get("inputs", ())) for one in (self, other))
+        return (self.text, self.parameters, ours) == (other.text, other.parameters, theirs)
 
 
 def task(workload: str, **parameters: Any) -> Task:
@@ -51,6 +67,58 @@ def task(workload: str, **parameters: Any) -> Task:
     program = trace(source.program(**resolved), *inputs)
     seconds = time.perf_counter() - start
     return Task(workload, resolved, program, program.to_json(), seconds)
+
+
+def brought(
+    name: str,
+    function: Callable[..., Any],
+    arrays: Sequence[Any],
+    *,
+    static: Mapping[str, Any],
+    expected: Any = None,
+    tolerance: float | None = None,
+    devices: int = 1,
+) -> Task:
+    """Trace a function that a user brought, as a task of that name.
+
+    Args:
+        name: what results call it.
+        function: what `xbackend.trace` takes, with its ``arrays`` (anything that NumPy makes an array of) and its
+            ``static`` keyword arguments.
+        expected: what it returns; left out, what the NumPy backend, with so many ``devices``, computes of the function
+            with its floating-point arrays in float64.
+        tolerance: the largest relative error that passes; left out, that of `xbackend.workloads.tolerance_of`.
+
+    Raises:
+        ArgumentError: it cannot be computed in float64, so that ``expected`` has to be given.
+        TraceError: it cannot be traced.
+    """
+    inputs = [host_array(array, f"argument {i} of {name}") for i, array in enumerate(arrays)]
+    start = time.perf_counter()
+    program = trace(function, *inputs, **static)
+    seconds = time.perf_counter() - start
+    if expected is None:
+        try:
+            expected = _in_float64(function, inputs, static, devices)
+        except XBackendError as error:
+            raise ArgumentError(f"{name} has no oracle in float64 by itself, give it expected=...: {error}") from error
+    parameters: dict[str, Any] = {"inputs": ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)}
+    parameters |= {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in static.items()}
+    given = {
+        "inputs": inputs,
+        "expected": flatten(expected, np.asarray)[0],
+        "tolerance": workloads.tolerance_of(program) if tolerance is None else float(tolerance),
+    }
+    return Task(name, parameters, program, program.to_json(), seconds, given)
+
+
+def _in_float64(
+    function: Callable[..., Any], inputs: Sequence[np.ndarray], static: Mapping[str, Any], devices: int
+) -> Any:
+    wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in inputs]
+    program = trace(function, *wide, **static)
+    with opening.open(ORACLE, virtual_devices=devices) as backend:
+        return backend.compile(program, devices=bind(program, backend, devices))(*wide)
 
 
 @dataclass(frozen=True)

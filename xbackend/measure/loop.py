@@ -63,7 +63,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Args:
         backend: the hosted backend.
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
-            ``workload``, ``parameters`` and ``seed``, what the inputs, the oracle and the tolerance are made from;
+            ``workload``, ``parameters`` and ``seed``, what the inputs, the oracle and the tolerance are made from, or
+            ``given``, with ``inputs``, ``expected`` and ``tolerance`` themselves;
             ``effort``, an `Effort` as plain data; ``label`` and ``journal``, the name under which each finished round
             is written to that file, or no ``journal``.
 
@@ -79,14 +80,12 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
-    source, parameters = workloads.get(job["workload"]), job["parameters"]
-    inputs = source.inputs(seed=job["seed"], **parameters)
+    inputs, oracle, tolerance = _task(job)
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     found: dict[str, Any] = {"status": "ok", "reason": "", "inputs": hash_of(inputs), "warnings": []}
     try:
         result = executable(*inputs)
-        oracle = source.oracle(tuple(inputs), **parameters)
-        found.update(_compare(executable, result, oracle, source.tolerance(**parameters)))
+        found.update(_compare(executable, result, oracle(), tolerance))
         if found["status"] == "ok":
             found.update(_time(backend, executable, inputs, job))
     except (PlacementError, TimingError) as error:
@@ -96,6 +95,16 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     if found["status"] == "ok":
         found["warnings"] = _warnings(found)
     return found
+
+
+def _task(job: dict[str, Any]) -> tuple[Sequence[np.ndarray], Callable[[], Any], float]:
+    """The inputs, what makes the oracle, which may last, and the tolerance."""
+    given = job.get("given")
+    if given:
+        return given["inputs"], lambda: given["expected"], given["tolerance"]
+    source, parameters = workloads.get(job["workload"]), job["parameters"]
+    inputs = source.inputs(seed=job["seed"], **parameters)
+    return inputs, lambda: source.oracle(tuple(inputs), **parameters), source.tolerance(**parameters)
 
 
 def _placement(executable: Executable) -> dict[str, Any]:
@@ -118,10 +127,10 @@ def hash_of(arrays: Sequence[np.ndarray]) -> str:
 
 def _compare(executable: Executable, result: Any, oracle: Any, tolerance: float) -> dict[str, Any]:
     """Relative error and tolerance; a result that does not pass is ``wrong``."""
-    error = workloads.relative_error(result, oracle)
+    (leaves, _), (expected, _) = flatten(result, np.asarray), flatten(oracle, np.asarray)
+    error = workloads.relative_error(leaves, expected)
     found: dict[str, Any] = {"relative_error": error if math.isfinite(error) else None, "tolerance": tolerance}
-    found["ulps"] = workloads.ulps(result, oracle)
-    leaves, _ = flatten(result, np.asarray)
+    found["ulps"] = workloads.ulps(leaves, expected)
     declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
         got = ", ".join(leaf.dtype.name for leaf in leaves)

@@ -6,13 +6,12 @@ results = session.compare("matpow", parameters=[{"size": 512}], backends=["numpy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from xbackend import workloads
-from xbackend.backends import registry
 from xbackend.errors import ArgumentError
 from xbackend.measure import matrix, statistics
 from xbackend.measure.blocks import Opener, Progress, Session
@@ -20,7 +19,7 @@ from xbackend.measure.candidates import Candidate, Task, task
 from xbackend.measure.extent import MODES
 from xbackend.measure.machine import cores
 from xbackend.measure.worker import open_worker
-from xbackend.store.results import Figure, Results
+from xbackend.store.results import Results
 from xbackend.store.runs import Store
 
 # 512 x 512: a call lasts some 20 ms on two cores, long against every framework's own cost and against the clock, and
@@ -43,7 +42,6 @@ def compare(
     threads: int | None = None,
     seed: int = 0,
     limit: float | None = 600.0,
-    figures: bool = False,
     name: str = "compare",
     store: Store | None = None,
     on_progress: Progress = lambda _: None,
@@ -62,7 +60,6 @@ def compare(
         processes: another number of processes; with ``thorough`` the fewest.
         minutes: after which no more processes are begun; 60 if ``thorough``, else `None` for no such bound.
         baseline: the backend or environment that is measured against itself, that of the ratios; numpy if not given.
-        figures: measure also the figures that the project sets itself, for these backends.
         name: what the results are called.
         store: where the run is kept from its first round on, if anywhere.
 
@@ -81,41 +78,20 @@ def compare(
     how: dict[str, Any] = {"extent": mode.extent(processes, minutes), "effort": mode.effort, "seed": seed}
     session = Session(candidates, **how, **shared, limit=limit, baseline=baseline)
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
-    whole = quick and _whole(session)  # asked before it is measured: an environment may have to be made
-    chosen = [backend for backend, environment in runs if not environment] if figures else []
-    return kept(session, name, asked, store, lambda: _figures(session, whole, quick, chosen, shared))
+    return kept(session, name, asked, store)
 
 
-def _figures(
-    session: Session, whole: bool, quick: bool, backends: Sequence[str], options: Mapping[str, Any]
-) -> list[Figure]:
-    """That of its duration, if it is the one that has one, and those that the project sets itself, for these."""
-    from xbackend.measure import targets
-
-    tasks = {candidate.task for candidate in session.candidates}
-    found = [targets.quick_comparison(session.seconds, session.blocks, len(tasks))] if whole else []
-    if backends:
-        found += targets.measure(backends, processes=session.extent.processes, quick=quick, **options)
-    return found
-
-
-def kept(
-    session: Session,
-    name: str,
-    asked: Mapping[str, Any],
-    store: Store | None,
-    figures: Callable[[], list[Figure]] = list,
-) -> Results:
+def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | None) -> Results:
     """Run a session and give its results, with the warnings that only all of them together show.
 
-    ``asked`` are the settings that the session does not know itself, ``figures`` is called when it has run. The results
-    are kept in ``store``, if there is one, from the first round on. Raises `StoreError`.
+    ``asked`` are the settings that the session does not know itself. The results are kept in ``store``, if there is
+    one, from the first round on. Raises `StoreError`.
     """
     if store is not None:
         session.store = store.create(session.results(name, {**asked, **session.settings()}))
     try:
         session.run()
-        results = session.results(name, {**asked, **session.settings()}, figures())
+        results = session.results(name, {**asked, **session.settings()})
         warnings = [*session.warnings, *_warnings(results)]
         results = msgspec.structs.replace(results, settings={**results.settings, "warnings": warnings})
         if session.store is not None:
@@ -137,17 +113,6 @@ def _warnings(results: Results) -> list[str]:
                 "processes spread: something else changed during the session; look for what it was and measure again"
             )
     return found
-
-
-def _whole(session: Session) -> bool:
-    """Whether it is each backend on one device, as often as a quick comparison does, and nothing has to be installed
-    meanwhile: of its duration there is a figure.
-    """
-    from xbackend.measure import targets
-
-    measured = sorted((c.backend, c.environment, c.devices) for c in session.candidates)
-    usual = session.extent == MODES["quick"].extent()
-    return usual and measured == sorted((name, "", 1) for name in registry.names()) and targets.ready(registry.names())
 
 
 def _check(devices: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,10 +29,12 @@ def open_worker(
     threads: int | None = None,
     limit: float | None = 600.0,
     on_progress: Callable[[str], None] | None = None,
+    modules: Mapping[str, str] | None = None,
 ) -> Worker:
     """Start a backend in a process of its own. Its environment is made first where it is missing (not clocked).
 
-    ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``.
+    ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``. ``modules``
+    are those of `RemoteBackend`: what the functions that it is asked for lie in, beside xbackend.
 
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
@@ -40,5 +42,6 @@ def open_worker(
     used = environment_of(name, environment or None)
     if used.state != "ready":
         environments.sync(used.name, on_progress or (lambda _: None))
-    backend = RemoteBackend(name, Settings(virtual_devices, None, threads), requirement=environment, limit=limit)
+    settings = Settings(virtual_devices, None, threads)
+    backend = RemoteBackend(name, settings, requirement=environment, limit=limit, modules=modules)
     return Worker(backend, backend.call, backend.process_start, backend.framework_import)

@@ -1,4 +1,4 @@
-"""Under what circumstances it was measured: software, machine, settings, order, figures and what others published."""
+"""Under what circumstances it was measured: software, machine, settings, order and what others published."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 
 from xbackend.measure.statistics import ratio
 from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Inline, Link, Table, paragraph, table
+from xbackend.report.blocks import Block, Inline, Link, Table, paragraph, table
 from xbackend.report.candidates import LEVEL, Group, compared, label
 from xbackend.report.published import PUBLISHED
 from xbackend.report.versions import versions
-from xbackend.store.results import Figure, Process, Results
+from xbackend.store.results import Process, Results
 
-_SHORT = 200
 _MEANWHILE = ("cores", "load", "others")
 
 
@@ -163,56 +162,6 @@ def _moment(stamp: float) -> str:
         return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     except (OverflowError, ValueError, OSError):
         return f"{stamp:g} s"
-
-
-def figures(results: Results) -> list[Block]:
-    """The figures that the project sets itself: a table for each group of them."""
-    groups: dict[str, list[Figure]] = {}
-    for figure in results.figures:
-        groups.setdefault(figure.group, []).append(figure)
-    headers = ("figure", "of", "value", "interval", "to reach", "reached", "reason", "behind it")
-    blocks: list[Block] = []
-    for name, found in groups.items():
-        blocks.append(Heading(3, text.plain(name)))
-        blocks.append(table(headers, [_figure(f) for f in found], right=("value", "interval", "to reach")))
-    return blocks
-
-
-def _figure(figure: Figure) -> list[str]:
-    reached = {True: "yes", False: "no", None: "not measured" if figure.value is None else "no limit set"}
-    interval = figure.detail.get("interval")
-    shown = text.NOTHING
-    if isinstance(interval, list | tuple) and len(interval) == 2 and all(isinstance(x, int | float) for x in interval):
-        shown = f"{_quantity(interval[0], figure.unit)} to {_quantity(interval[1], figure.unit)}"
-    limit = text.NOTHING
-    if figure.limit is not None:
-        limit = f"{figure.relation} {figure.limit:g} {figure.unit}"
-    behind = {k: _brief(v) for k, v in figure.detail.items() if k != "interval" or shown == text.NOTHING}
-    return [
-        text.plain(figure.name),
-        text.plain(figure.subject),
-        _quantity(figure.value, figure.unit),
-        shown,
-        text.plain(limit),
-        reached[figure.reached],
-        text.plain(figure.reason) or text.NOTHING,
-        text.shorten(text.pairs(behind), _SHORT) or text.NOTHING,
-    ]
-
-
-def _quantity(value: float | None, unit: str) -> str:
-    """A value with its unit; seconds in the unit that is read best."""
-    if unit == "s":
-        return text.time(None if value is None else text.as_float(value))
-    return text.number(value) + (f" {text.plain(unit)}" if unit and value is not None else "")
-
-
-def _brief(value: Any) -> Any:
-    if isinstance(value, float):
-        return text.number(value, 4)
-    if isinstance(value, list | tuple) and len(value) > 4:
-        return f"{len(value)} values"
-    return value
 
 
 def published(groups: Sequence[Group]) -> list[Block]:

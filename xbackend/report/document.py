@@ -42,7 +42,6 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     blocks += _sizes(found, pictures)
     blocks += ledger.sections(results, found, pictures)
     blocks += _placements(found, pictures)
-    blocks += _section("Figures to reach", circumstances.figures(results))
     blocks += _section(
         "One device against several, today and as published",
         circumstances.published(found),

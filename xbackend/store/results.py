@@ -37,7 +37,6 @@ Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody coul
 MOST_OPERATIONS = 10**300  # a float holds them
 Positive = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
-Relation = Annotated[str, msgspec.Meta(pattern=r"^(at most|at least)\Z")]
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
@@ -177,33 +176,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Process] = []
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One figure that the project sets itself, as measured: a ratio, a duration or a rate.
-
-    ``group`` names the section (``framework tax``, ``blas``, ``tracing``, ...), ``subject`` the backend or what
-    else was
-    measured, ``limit`` the figure to reach, ``relation`` ``at most`` or ``at least``; ``detail`` holds the numbers
-    behind it.
-    """
-
-    group: str
-    name: str
-    subject: str
-    value: float | None
-    unit: str
-    limit: float | None = None
-    relation: Relation = "at most"
-    reason: str = ""
-    detail: dict[str, Any] = {}
-
-    @property
-    def reached(self) -> bool | None:
-        """Whether the figure is reached; `None` if it was not measured or has no limit."""
-        if self.value is None or self.limit is None:
-            return None
-        return self.value <= self.limit if self.relation == "at most" else self.value >= self.limit
-
-
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was measured. ``fingerprint`` is a hash of the stable fields only."""
 
@@ -230,7 +202,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Any]
     order: list[str]
     measurements: list[Measurement]
-    figures: list[Figure] = []
     run: str = ""
     complete: bool = True
     pairs: list[Pair] = []

@@ -6,11 +6,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xbackend.errors import WorkloadError
+
+if TYPE_CHECKING:
+    from xbackend.program.program import Program
 
 _MODULES = ("matpow",)
 
@@ -97,6 +100,22 @@ def relative_error(result: Any, oracle: Any) -> float:
     scale = float(finite.max()) if finite.size else 0.0
     largest = float(difference.max())
     return largest / scale if scale else largest
+
+
+_LEAST = {"float32": 1e-4, "float64": 1e-10}  # a tolerance that needs no derivation: most programs are within it
+
+
+def tolerance_of(program: Program) -> float:
+    """The largest relative error that passes for any program: each op may lose sqrt(size) roundings, twice over for
+    safety, ``size`` being the longest axis; 0 where no output is floating-point.
+
+    Higham, Accuracy and Stability of Numerical Algorithms, section 3.5, with the probabilistic bound.
+    """
+    floating = [node for node in program.nodes if node.dtype.is_floating]
+    longest = max((n for node in floating for n in node.shape), default=1)
+    roundings = 2.0 * len(floating) * max(longest, 1) ** 0.5
+    names = {program.nodes[i].dtype.value for i in program.outputs} & {*_LEAST}
+    return max((max(_LEAST[n], roundings * float(np.finfo(n).eps)) for n in names), default=0.0)
 
 
 def ulps(result: Any, oracle: Any) -> float | None:

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 import xbackend as xb
+from overhead import calls, document, handwritten, targets
+from overhead.figure import Figure
 from xbackend.backends import registry
 from xbackend.errors import BackendUnavailable
-from xbackend.measure import figures, targets
+from xbackend.measure.machine import machine
 from xbackend.measure.worker import Worker
 
 OTHERS = [name for name in registry.names() if name != "numpy"]
@@ -37,22 +39,22 @@ def test_sides_take_turns() -> None:
 
         return run
 
-    seconds, iterations = figures.in_turn([side("ours"), side("theirs")], 3, 0.01)
+    seconds, iterations = calls.in_turn([side("ours"), side("theirs")], 3, 0.01)
     assert [len(s) for s in seconds] == [3, 3] and min(iterations) >= 10
     assert seen[-6:] == ["ours", "theirs", "theirs", "ours", "ours", "theirs"]
 
 
 def test_blas_called_directly_computes_the_product() -> None:
     with registry.get("numpy").load() as backend:
-        found = figures.blas(backend, {"size": 64, "rounds": 2})
+        found = calls.blas(backend, {"size": 64, "rounds": 2})
     assert len(found["ours"]) == 2
     assert all(len(library["seconds"]) == 2 and library["file"] for library in found["libraries"])
 
 
 def test_a_chain_is_measured_beside_the_same_function_on_numpys_arrays() -> None:
     with registry.get("numpy").load() as backend:
-        found = figures.chain(backend, {"size": 64, "rounds": 3, "round_seconds": 0.0})
-        run = backend.compile(figures.equation_of_state, *[np.ones(64)] * 3, sqrt=xb.sqrt)
+        found = calls.chain(backend, {"size": 64, "rounds": 3, "round_seconds": 0.0})
+        run = backend.compile(calls.equation_of_state, *[np.ones(64)] * 3, sqrt=xb.sqrt)
     assert len(found["ours"]) == len(found["by_hand"]) == 3
     assert 95 <= run.program.operations.total / 64 <= 110
 
@@ -69,9 +71,24 @@ def test_a_figure_that_was_not_measured_says_why() -> None:
 
 @pytest.mark.parametrize("backend", OTHERS)
 def test_every_framework_has_a_hand_written_version(backend: str) -> None:
-    from xbackend.backends import handwritten
-
     assert handwritten.exists(registry.get(backend))
+
+
+def test_the_document_says_what_was_reached() -> None:
+    common: dict[str, Any] = {"group": "framework tax", "name": "a call", "unit": "x", "limit": 0.5}
+    found = [
+        Figure(**common, subject="pytensor", value=0.41, detail={"interval": [0.39, 0.44], "by hand": [2e-6] * 20}),
+        Figure(**common, subject="aesara", value=0.7),
+        Figure(**common, subject="theano", value=None, reason="missing"),
+        Figure(group="tracing", name="10 000 nodes", subject="xbackend", value=0.2113, unit="s"),
+    ]
+    written = document.write(found, machine(), "2026-11-21T00:00:00+00:00")
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
+    row = ["a call", "pytensor", "0.410 x", "0.390 x to 0.440 x", "at most 0.5 x", "yes", "–", "by hand 20 values"]
+    assert [cell.replace("=", " ") for cell in next(r for r in rows if "pytensor" in r)] == row
+    assert ["a call", "aesara", "0.700 x", "–", "at most 0.5 x", "no", "–", "–"] in rows
+    assert ["a call", "theano", "–", "–", "at most 0.5 x", "not measured", "missing", "–"] in rows
+    assert ["10 000 nodes", "xbackend", "211.3 ms", "–", "–", "no limit set", "–", "–"] in rows
 
 
 def test_import_and_tracing_figures() -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import xbackend as xb
-from xbackend.backends import host_copies
-from xbackend.measure.figures import _check, _round, in_turn, side_by_side
+from overhead import host_copies
+from overhead.calls import _check, _round, in_turn, side_by_side
 from xbackend.measure.loop import foreign_load
 from xbackend.workloads import matpow
 
@@ -43,9 +43,9 @@ def two_against_one(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 def against_hand(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Seconds of A^n + B^n on two devices and of the same by hand in JAX with `jax.device_put`.
 
-    ``job`` and result as of `xbackend.measure.figures.tax`. For backends whose values are JAX arrays.
+    ``job`` and result as of `overhead.calls.tax`. For backends whose values are JAX arrays.
     """
-    from xbackend.backends.handwritten import jax_placed
+    from overhead.handwritten import jax_placed
 
     size, n = job["size"], job["n"]
     a, b = matpow.inputs(size=size, seed=0)
@@ -69,7 +69,7 @@ def stages(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     functions of the stages, called one after the other with a bare `jax.device_put` between. Returns ``ours`` and
     ``by_hand``, ``stages``, ``transfers`` and ``foreign_cores``. For backends whose values are JAX arrays.
     """
-    from xbackend.backends.handwritten import jax_placed
+    from overhead.handwritten import jax_placed
 
     count = job["stages"]
     devices, x = backend.devices[:count], np.eye(2, dtype="float32")

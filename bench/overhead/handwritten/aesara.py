@@ -10,7 +10,7 @@ import aesara
 import aesara.tensor as at
 import numpy as np
 
-from xbackend.backends.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain
 
 
 def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:

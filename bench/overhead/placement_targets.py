@@ -1,6 +1,6 @@
 """The figures of placement with their limits: several devices against one, and what xbackend's stages cost.
 
-Made as those of `xbackend.measure.targets`: ratios of two things measured in turn in the same process.
+Made as those of `overhead.targets`: ratios of two things measured in turn in the same process.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from overhead import MODULES
+from overhead.figure import Figure
+from overhead.targets import ratio
 from xbackend.errors import XBackendError
-from xbackend.measure.targets import ratio
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.store.results import Figure
 
 HAND_LIMIT = 1.03  # our A^10 + B^10 on two devices over the one by hand
 STAGE_LIMIT = 5.0  # microseconds of a stage and its transfer over the bare calls
@@ -36,7 +37,7 @@ class Part:
 
 
 def _part(function: str, devices: int, threads: int | None = None, **job: Any) -> Part:
-    return Part(f"xbackend.measure.placement_figures:{function}", devices, threads, job)
+    return Part(f"overhead.placements:{function}", devices, threads, job)
 
 
 def parts(quick: bool) -> dict[str, Part]:
@@ -67,7 +68,12 @@ def measure(
     on_progress(f"placement of {backend}: {part}")
     try:
         worker = opener(
-            backend, virtual_devices=asked.devices, threads=asked.threads, limit=limit, on_progress=on_progress
+            backend,
+            virtual_devices=asked.devices,
+            threads=asked.threads,
+            limit=limit,
+            on_progress=on_progress,
+            modules=MODULES,
         )
         with worker.backend:
             found: dict[str, Any] = worker.call(asked.function, asked.job)

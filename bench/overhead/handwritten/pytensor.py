@@ -11,7 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 
-from xbackend.backends.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain
 
 
 def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:

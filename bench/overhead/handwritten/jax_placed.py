@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from xbackend.backends.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain
 from xbackend.devices import Device
 
 

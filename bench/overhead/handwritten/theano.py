@@ -13,7 +13,7 @@ import numpy as np
 import theano
 import theano.tensor as T
 
-from xbackend.backends.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain
 
 _CONTEXT = "cpu:0"
 

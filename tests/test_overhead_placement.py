@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from overhead import placement_targets as targets
 from xbackend.errors import BackendUnavailable
-from xbackend.measure import placement_targets as targets
 from xbackend.measure.worker import Worker
 
 

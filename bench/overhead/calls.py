@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import xbackend as xb
+from overhead import handwritten
 from xbackend import workloads
-from xbackend.backends import handwritten, registry
+from xbackend.backends import registry
 from xbackend.errors import ParityError
 from xbackend.measure.loop import foreign_load, quiet
 from xbackend.workloads import matpow

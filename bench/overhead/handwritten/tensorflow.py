@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from xbackend.backends.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain
 
 
 def _by_hand(mode: str, function: Callable[..., Any]) -> ByHand:

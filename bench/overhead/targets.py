@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from overhead import MODULES, handwritten
+from overhead.figure import Figure
 from xbackend import environments
-from xbackend.backends import handwritten, registry
+from xbackend.backends import registry
 from xbackend.errors import XBackendError
 from xbackend.measure.machine import cores
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.store.results import Figure
 
 CALL_LIMIT = 0.5  # our call on 2x2 arrays over the hand-written one
 POWERS_LIMIT = 1.02  # our A^10 + B^10 at 1024 over the hand-written one
@@ -41,8 +42,8 @@ CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
 
 def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
     """What a worker is asked for: the function and its job, by name."""
-    tax, blas = "xbackend.measure.figures:tax", "xbackend.measure.figures:blas"
-    chain, sizes = "xbackend.measure.figures:chain", {"rounds": 40 if quick else 100, "round_seconds": 0.02}
+    tax, blas = "overhead.calls:tax", "overhead.calls:blas"
+    chain, sizes = "overhead.calls:chain", {"rounds": 40 if quick else 100, "round_seconds": 0.02}
     return {
         **{name: (chain, {"size": size, **sizes}) for size, name in CHAINS.items()},
         "product": (tax, {"size": 2, "n": 1, "rounds": 40 if quick else 200, "round_seconds": 0.005}),
@@ -92,7 +93,7 @@ def collect(
     for number, name in enumerate(plan):
         on_progress(f"[{number + 1}/{len(plan)}] figures of {name}: {', '.join(jobs)}")
         try:
-            worker = opener(name, threads=threads or cores(), limit=limit, on_progress=on_progress)
+            worker = opener(name, threads=threads or cores(), limit=limit, on_progress=on_progress, modules=MODULES)
         except XBackendError as error:
             collected[name].reasons.update(dict.fromkeys(jobs, str(error)))
             continue
@@ -314,15 +315,3 @@ def quick_comparison(seconds: float, processes: int, tasks: int) -> Figure:
         limit=QUICK_LIMIT,
         detail={"backends": len(registry.names()), "processes": processes, "parameters": tasks, "cores": cores()},
     )
-
-
-def measure(backends: Iterable[str], **options: Any) -> list[Figure]:
-    """All figures, for these backends; options are those of `collect`."""
-    collected = collect(backends, **options)
-    best = best_rate(collected.values())
-    found = [figure(part, c) for part in USUAL for c in collected.values()]
-    found += [rate_figure(c, best[0] if best else None) for c in collected.values()]
-    found.append(machine_figure(collected.values()))
-    options.get("on_progress", lambda _: None)("figures of import and tracing")
-    found.append(import_figure(*import_seconds()))
-    return found + tracing_figures(*tracing_seconds())

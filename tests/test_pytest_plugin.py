@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from xbackend import pytest_plugin
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.measure import replay, saved
+from xbackend.measure import saved
 from xbackend.measure.gate import Outcome
 
 pytestmark = pytest.mark.tier("standard")
@@ -37,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 def test_replay_is_exact(rounds: list[float], iterations: int) -> None:
     kept: list[Any] = []
     benchmark = fixture(kept.append)
-    replay.feed(benchmark, rounds, iterations, {"backend": "numpy"})
+    pytest_plugin.feed(benchmark, rounds, iterations, {"backend": "numpy"})
     (metadata,) = kept
     assert metadata.stats.data == rounds
     assert metadata.as_dict()["stats"]["iterations"] == iterations
@@ -58,7 +59,7 @@ def fixture(add: Callable[[Any], None]) -> Any:
         logger=None,
         warner=None,
         disabled=False,
-        timer=NameWrapper(replay.CLOCK),
+        timer=NameWrapper(pytest_plugin.CLOCK),
         **dict.fromkeys(("disable_gc", "cprofile", "cprofile_loops", "cprofile_dump"), None),
         **dict.fromkeys(("min_rounds", "min_time", "max_time", "calibration_precision"), 1),
         **dict.fromkeys(("warmup", "warmup_iterations", "precision", "confidence"), None),
@@ -67,29 +68,26 @@ def fixture(add: Callable[[Any], None]) -> Any:
 
 BENCH = """
 import pytest
-from xbackend.measure.replay import MARK
-pytestmark = MARK
 @pytest.fixture
 def rounds(request):
     return list(eval(f"[{request.config.getoption('--times')}]"))
 
 @pytest.mark.parametrize("backend", ["numpy", "pytensor"])
-def test_one(backend, replay, rounds):
-    replay(rounds, 7, {"backend": backend})
+def test_one(backend, xbackend_replay, rounds):
+    xbackend_replay(rounds, 7, {"backend": backend})
 
-def test_two(replay, rounds, request):
-    processes = request.config.getoption("--processes")
-    replay(rounds, 1, eval(f"dict(processes=[{processes}], floor=1.01)") if processes else {})
+def test_two(xbackend_replay, rounds, request):
+    processes = request.config.getoption("--medians")
+    xbackend_replay(rounds, 1, eval(f"dict(processes=[{processes}], floor=1.01)") if processes else {})
     if request.config.getoption("--break"):
         exec(request.config.getoption("--break"))
 """
 CONFTEST = """
-pytest_plugins = ["xbackend.measure.replay"]
 def pytest_addoption(parser):
     parser.addoption("--break", default="")
     parser.addoption("--times", default="0.1, 0.1 + 0.2, 1e-9")
     parser.addoption("--fingerprint", default="")
-    parser.addoption("--processes", default="")
+    parser.addoption("--medians", default="")
 def pytest_benchmark_update_machine_info(config, machine_info):
     if config.getoption("--fingerprint"):
         machine_info["xbackend"] = {"fingerprint": config.getoption("--fingerprint")}
@@ -164,13 +162,13 @@ def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -
 def test_the_gate_of_benchmarks_is_the_gate_between_runs(tmp_path: Path) -> None:
     """With the medians of processes a benchmark has the one verdict, whatever the median of its rounds."""
     gate = ("-k", "two", "--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
-    run_bench(tmp_path, "--benchmark-save=a", "--processes=1.0, 1.01, 0.99")
+    run_bench(tmp_path, "--benchmark-save=a", "--medians=1.0, 1.01, 0.99")
     for processes, times, outcome, words in (
         ("1.2, 1.21, 1.19", "0.1", Outcome.REGRESSION, "slower:5%"),
         ("1.0, 1.01, 0.99", "0.9", Outcome.PASSED, ""),
         ("1.0, 1.4, 0.7", "0.1", Outcome.NO_VERDICT, "could have been found, slower:5% is asked for"),
     ):
-        status, output, _ = run_bench(tmp_path, *gate, f"--processes={processes}", f"--times={times}")
+        status, output, _ = run_bench(tmp_path, *gate, f"--medians={processes}", f"--times={times}")
         assert status == outcome and words in output and "Traceback" not in output, output
 
 
@@ -284,10 +282,12 @@ def test_a_saved_run_is_whole_or_not_there_and_replaces_none(tmp_path: Path) -> 
         saved.WholeStorage(tmp_path / "file", Logger(Logger.QUIET)).save({}, "a")
 
 
-def test_the_replay_needs_its_clock(tmp_path: Path) -> None:
-    (tmp_path / "test_more.py").write_text("def test_unmarked(replay):\n    replay([1.0])\n")
+def test_a_replay_that_cannot_have_its_clock_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "test_more.py").write_text(
+        "def test_late(request):\n    request.getfixturevalue('xbackend_replay')([1.0])\n"
+    )
     status, output, _ = run_bench(tmp_path)
-    assert status == 1 and "needs the mark xbackend.measure.replay.MARK" in output
+    assert status == 1 and "xbackend_replay has to be an argument of its test" in output
 
 
 def test_bench_is_stopped_by_an_unknown_backend() -> None:
@@ -323,3 +323,92 @@ def test_bench_of_a_backend_that_cannot_run_fails_with_the_reason(tmp_path: Path
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and "numpy | 1 device: missing: " in done.stdout, done.stdout + done.stderr
     assert "/proc/nowhere" in done.stdout and "skipped" not in done.stdout
+
+
+# --- in a project of somebody else ------------------------------------------------------------------------------------
+
+MINE = """
+import numpy as np
+import xbackend as xb
+
+def energy(x, *, scale):
+    return xb.sum(scale * x * x)
+
+def test_energy(xbackend_benchmark):
+    row = xbackend_benchmark(energy, np.ones((8, 8), np.float32), scale=0.5)
+    assert row.parity.passed and row.backend == xbackend_benchmark.backend
+
+def test_wrong(xbackend_benchmark):
+    xbackend_benchmark(energy, np.ones(3), scale=0.5, expected=np.float64(7.0))
+"""
+
+
+def run_pytest(folder: Path, *options: str, **variables: str) -> tuple[int, str]:
+    """Exit status and output of pytest in a project that has nothing of this one but what is installed."""
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options]
+    environment = {k: v for k, v in {**os.environ, **variables}.items() if k != "PYTHONPATH"}
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with a benchmark of somebody's function."""
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "test_mine.py").write_text(MINE)
+    return tmp_path
+
+
+def test_another_project_benchmarks_its_function_over_backends(project: Path) -> None:
+    options = ("bench", "--quick", "--processes=1", "--backends", "numpy", "--devices=1,2", "-k", "energy")
+    status, output = run_pytest(project, *options, "--benchmark-autosave")
+    assert status == 0 and "verdicts: bench energy" in output, output
+    (file,) = project.glob(".benchmarks/*/*.json")
+    content = saved.check(file)
+    assert [b["name"] for b in content["benchmarks"]] == ["test_energy[numpy]", "test_energy[numpy-2]"]
+    assert all(b["extra_info"]["relative_error"] < 1e-4 and b["stats"]["data"] is None for b in content["benchmarks"])
+    assert list(project.glob(".xbackend/runs/*"))
+
+
+def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) -> None:
+    with (project / "bench" / "test_mine.py").open("a") as file:
+        file.write("\ndef test_other(xbackend_benchmark):\n")
+        file.write("    xbackend_benchmark(energy, np.random.default_rng().random(3), scale=0.5)\n")
+    options = ("--quick", "--processes=1", "--backends=numpy", "--devices=1,2", "-k", "wrong or other")
+    status, output = run_pytest(project, "bench", *options)
+    assert status == 1 and "energy inputs=float64[3] scale=0.5 | numpy | 1 device: wrong: relative error" in output
+    assert "test_other[numpy-2] - Failed: the function, or its arrays" in output and "1 passed, 3 failed" in output
+
+
+def test_without_pytest_benchmark_its_fixtures_say_what_is_missing(project: Path) -> None:
+    (project / "pytest_benchmark").mkdir()
+    (project / "pytest_benchmark" / "__init__.py").write_text("raise ImportError('not here')")
+    status, output = run_pytest(project, "bench", "-p", "xbackend.pytest_plugin", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert status == 2 and "needs pytest-benchmark, and that is not here: pip install" in output, output
+    (project / "bench" / "test_mine.py").write_text("def test_nothing(): pass")
+    status, output = run_pytest(project, "bench", "-p", "xbackend.pytest_plugin", PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    assert status == 0 and "1 passed" in output, output
+
+
+THEIRS = """
+import sys
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true")
+    parser.addoption("--backends", default="theirs")
+def pytest_unconfigure(config):
+    found = {m for m in sys.modules if m.startswith("xbackend")} | {"numpy", "msgspec"} & set(sys.modules)
+    print("imported:", *sorted(found))
+"""
+
+
+def test_a_project_that_does_not_use_it_has_its_options_and_pays_nothing(project: Path) -> None:
+    (project / "conftest.py").write_text(THEIRS)
+    (project / "bench" / "test_mine.py").write_text(
+        "def test_it(request):\n    assert (request.config.getoption('--backends'), "
+        "request.config.getoption('--quick')) == ('tf', True)\n"
+    )
+    options = ("bench", "--backends", "tf", "--quick", "-p", "no:hypothesispytest", "-p", "no:benchmark")
+    status, output = run_pytest(project, *options)
+    assert status == 0 and "imported: xbackend xbackend.pytest_plugin\n" in output, output
+    status, output = run_pytest(project, "bench", "--backends", "tf", "--xbackend-backends", "numpie")
+    assert status == 4 and "no backend numpie; there is numpy" in output, output

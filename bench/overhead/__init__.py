@@ -1,0 +1,12 @@
+"""What xbackend costs over its frameworks, measured: its call beside the one written by hand, tracing, import, stages.
+
+`calls`, `placements`, `host_copies` and `handwritten` run in a worker, beside the framework, and need nothing more
+than it has. `targets` and `placement_targets` ask for them and hold the limits; `document` writes what was found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+# What a worker is told to make importable beside xbackend (`RemoteBackend(modules=...)`): the tasks name its functions.
+MODULES = {__name__: str(Path(__file__).parent)}

@@ -1,0 +1,596 @@
+"""The pytest plugin: benchmarks over backends, recorded in worker processes, shown, saved and compared by
+pytest-benchmark. In a project of yours, where xbackend and pytest-benchmark are installed, ``bench/test_mine.py``:
+
+    import numpy as np
+    import xbackend as xb
+
+    def energy(x, *, scale):
+        return xb.sum(scale * x * x)
+
+    def test_energy(xbackend_benchmark):
+        xbackend_benchmark(energy, np.ones((512, 512), np.float32), scale=0.5)
+
+``pytest bench --quick --backends numpy,pytensor-jax`` makes of it a test for each backend. `Benchmark` is the fixture's
+type; `xbackend_replay` is for those who have recorded seconds of their own.
+
+pytest loads this module in every project of an interpreter, so what it does by itself is next to nothing: it imports
+pytest alone, its options have a prefix, and short names only where nobody else has them. The rest begins with the first
+collected test that uses one of its fixtures.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from xbackend.measure.blocks import Session
+    from xbackend.measure.candidates import Candidate
+    from xbackend.store.results import Measurement, Results
+
+Replay = Callable[..., None]
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+def words(text: str) -> list[str]:
+    """``a,b`` or ``a b`` as a list."""
+    return list(dict.fromkeys(text.replace(",", " ").split()))
+
+
+def numbers(text: str) -> list[int]:
+    """``1,2`` as a list."""
+    return [int(word) for word in words(text)]
+
+
+# Each is there as --xbackend-NAME.
+_OPTIONS: dict[str, dict[str, Any]] = {
+    "backends": {"type": words, "metavar": "NAME,...", "help": "default: all"},
+    "devices": {"type": numbers, "metavar": "N,...", "help": "numbers of devices; default 1, with --full 1,2"},
+    "quick": {"action": "store_true", "help": "the default: three processes each, short rounds"},
+    "full": {"action": "store_true", "help": "five processes each, long rounds"},
+    "thorough": {"action": "store_true", "help": "long rounds, and processes until the intervals are narrow"},
+    "processes": {"type": int, "metavar": "N", "help": "another number of fresh processes each"},
+    "minutes": {"type": float, "metavar": "M", "help": "begin no more processes when they would end later than that"},
+    "threads": {"type": int, "metavar": "N", "help": "threads of every process; default: one a core"},
+    "baseline": {"metavar": "NAME", "help": "what the others are compared with; default numpy, else the first"},
+    "seed": {"type": int, "metavar": "N", "help": "of the inputs that are drawn and of the order; default 0"},
+    "store": {"type": Path, "metavar": "FOLDER", "help": "folder of runs; default .xbackend/runs"},
+}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    about = "xbackend (each also without xbackend-, as in --quick, where nothing else has that name)"
+    group = parser.getgroup("xbackend", about)
+    for name, attributes in _OPTIONS.items():
+        group.addoption(f"--xbackend-{name}", dest=f"xbackend_{name}", **attributes)
+
+
+@pytest.hookimpl(trylast=True)  # after the conftest files are loaded
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> None:
+    """Short names, once all others have theirs: only what is written in this command line and would be an error."""
+    unknown = parser.parse_known_and_unknown_args(args)[1]
+    for name in dict.fromkeys(word.partition("=")[0].removeprefix("--") for word in unknown):
+        if name in _OPTIONS:
+            group = parser.getgroup("xbackend")
+            group.addoption(f"--{name}", dest=f"xbackend_{name}", **_OPTIONS[name])
+
+
+class Choices:
+    """What the options choose. Raises `pytest.UsageError`."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        from xbackend.backends import registry
+        from xbackend.errors import ArgumentError
+        from xbackend.measure.extent import MODES
+        from xbackend.measure.machine import cores
+        from xbackend.store import FOLDER
+
+        given = {name: config.getoption(f"xbackend_{name}") for name in _OPTIONS}
+        full, thorough = given["full"], given["thorough"]
+        self.quick = not (full or thorough)
+        if given["quick"] and not self.quick:
+            raise pytest.UsageError("--quick excludes --full and --thorough")
+        mode = MODES["thorough" if thorough else "default" if full else "quick"]
+        self.backends: list[str] = given["backends"] or list(registry.names())
+        unknown = [name for name in self.backends if name not in registry.names()]
+        if unknown:
+            raise pytest.UsageError(f"no backend {', '.join(unknown)}; there is {', '.join(registry.names())}")
+        self.baseline: str | None = given["baseline"]
+        if self.baseline is not None and self.baseline not in self.backends:
+            raise pytest.UsageError(f"--baseline {self.baseline} is none of {', '.join(self.backends)}")
+        self.devices: list[int] = given["devices"] or ([1, 2] if full else [1])
+        if min(self.devices) < 1:
+            raise pytest.UsageError(f"--devices {min(self.devices)}: numbers from 1 up are needed")
+        try:
+            self.extent = mode.extent(given["processes"], given["minutes"])
+        except ArgumentError as error:
+            raise pytest.UsageError(str(error)) from None
+        self.full: bool = full
+        self.effort = mode.effort
+        self.store: Path = given["store"] or FOLDER
+        self.threads: int = given["threads"] or cores()
+        self.seed: int = given["seed"] or 0
+
+
+_CHOICES: pytest.StashKey[Choices] = pytest.StashKey()
+
+
+def choices(config: pytest.Config) -> Choices:
+    """What the options choose, made once."""
+    if _CHOICES not in config.stash:
+        config.stash[_CHOICES] = Choices(config)
+    return config.stash[_CHOICES]
+
+
+# --- when it begins ---------------------------------------------------------------------------------------------------
+
+_COMPARE: pytest.StashKey[str | bool] = pytest.StashKey()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What is wrong in our options ends pytest before anything is collected.
+
+    pytest-benchmark loads what it compares with before anybody knows which tests there are; that has to wait until it
+    is known whether ours are among them, which look at it first.
+    """
+    if any(config.getoption(f"xbackend_{name}") for name in _OPTIONS):
+        choices(config)
+    alone = config.getoption("dist", "no") == "no" and not hasattr(config, "workerinput")
+    if alone and config.getoption("benchmark_compare", None):
+        config.stash[_COMPARE] = config.option.benchmark_compare
+        config.option.benchmark_compare = None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each backend and number of devices."""
+    if "xbackend_replay" not in metafunc.fixturenames:
+        return
+    if not hasattr(metafunc.config, "_benchmarksession"):
+        raise pytest.Collector.CollectError(
+            f"{metafunc.definition.nodeid} takes a fixture of xbackend, which needs pytest-benchmark, and that is not "
+            "here: pip install pytest-benchmark (or xbackend[bench])"
+        )
+    if "xbackend_benchmark" in metafunc.fixturenames:
+        asked = choices(metafunc.config)
+        pairs = [(backend, devices) for devices in asked.devices for backend in asked.backends]
+        ids = [backend if devices == 1 else f"{backend}-{devices}" for backend, devices in pairs]
+        metafunc.parametrize("xbackend_benchmark", pairs, ids=ids, indirect=True)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    config = session.config
+    compared = config.stash.get(_COMPARE, None)
+    used = [item for item in session.items if "xbackend_replay" in getattr(item, "fixturenames", ())]
+    for item in used:
+        theirs = item.get_closest_marker("benchmark")
+        options = {} if theirs is None else theirs.kwargs
+        item.add_marker(pytest.mark.benchmark(**{**options, "timer": CLOCK}), append=False)
+    if used:
+        config.pluginmanager.register(Bridge(config, compared), "xbackend-bridge")
+    if compared is not None:
+        benchmarks: Any = config._benchmarksession  # type: ignore[attr-defined]
+        benchmarks.compare = config.option.benchmark_compare = compared
+        benchmarks.handle_loading()
+
+
+# --- recorded seconds as a benchmark ----------------------------------------------------------------------------------
+
+
+class ReplayClock:
+    """A clock that stands still until it is told to advance. It starts each round at 0, so that the difference of two
+    readings is the recorded number and no rounding of it.
+    """
+
+    __name__ = "recorded in a worker"
+
+    def __init__(self) -> None:
+        self.reading = 0.0
+
+    def __call__(self) -> float:
+        return self.reading
+
+    def reset(self) -> None:
+        self.reading = 0.0
+
+    def advance(self, seconds: float) -> None:
+        self.reading += seconds
+
+
+CLOCK = ReplayClock()
+
+
+def feed(benchmark: Any, rounds: Sequence[float], iterations: int = 1, extra: Mapping[str, Any] | None = None) -> None:
+    """Give a benchmark the recorded rounds (seconds per iteration), their iterations, and what to store beside them."""
+    # A profile, if one is asked for, runs the target once more.
+    times: Iterator[float] = itertools.chain(rounds, itertools.repeat(rounds[-1]))
+
+    def setup() -> tuple[tuple[float], dict[str, Any]]:
+        CLOCK.reset()
+        return (next(times),), {}
+
+    benchmark.extra_info.update(extra or {})
+    benchmark.pedantic(CLOCK.advance, setup=setup, rounds=len(rounds))
+    if benchmark.stats is not None:  # there are none with --benchmark-disable
+        benchmark.stats.iterations = iterations
+
+
+@pytest.fixture
+def xbackend_replay(benchmark: Any) -> Replay:
+    """``xbackend_replay(rounds, iterations=1, extra=None)``: recorded seconds as this test's benchmark, exactly.
+
+    ``rounds`` are seconds per iteration; ``extra`` is saved beside them.
+    """
+    if benchmark._timer is not CLOCK:
+        raise pytest.UsageError("xbackend_replay has to be an argument of its test, or of a fixture that is")
+    benchmark.has_error = True  # until the test has passed
+    return partial(feed, benchmark)
+
+
+# --- a function over backends -----------------------------------------------------------------------------------------
+
+
+class Benchmark:
+    """The fixture `xbackend_benchmark`: a function on this test's backend. There is a test for each backend.
+
+    Attributes:
+        backend, devices: this test's.
+    """
+
+    def __init__(self, item: pytest.Function, replay: Replay) -> None:
+        self._item, self._replay = item, replay
+        self.backend, self.devices = _key(item)
+
+    def __call__(
+        self,
+        function: Callable[..., Any],
+        /,
+        *arrays: Any,
+        expected: Any = None,
+        tolerance: float | None = None,
+        **static: Any,
+    ) -> Measurement:
+        """Measure a call of the function on arrays that are on the device. The benchmark is its rounds.
+
+        The first test of a function measures it on all backends that were selected, in fresh worker processes, in
+        shuffled blocks; the others show what it found, and have to give the same function and arrays.
+
+        Args:
+            function: of arrays, as `xbackend.trace` takes it; its logical devices are spread over this test's.
+            arrays: its arguments.
+            expected: what it returns; left out, what NumPy computes with floating-point arrays in float64.
+            tolerance: the largest relative error that passes; left out, one that grows with the program's ops and axes.
+            static: its keyword arguments, which are no arrays.
+
+        Returns:
+            What the report knows of it: seconds of each process, parity, placement, versions, warnings.
+
+        Fails the test where it could not be measured or is wrong, with the reason.
+        """
+        from xbackend.measure.candidates import Candidate, brought
+
+        items = [item for item in self._item.session.items if _differs_in_backend(item, self._item)]
+        keys = [_key(item) for item in items]
+        kept = self._item.config.stash.setdefault(_RECORDED, {})
+        before = kept.get(items[0].nodeid)
+        if expected is None and before is not None:
+            expected = before.task.given["expected"]
+        name = getattr(function, "__name__", "")
+        name = name if name.isidentifier() else self._item.originalname.removeprefix("test_")
+        task = brought(
+            *(name, function, arrays),
+            static=static,
+            expected=expected,
+            tolerance=tolerance,
+            devices=max(devices for _, devices in keys),
+        )
+        if before is None:
+            before = Recorded(self._item.config, f"bench {name}", {key: Candidate(task, *key) for key in keys})
+            kept[items[0].nodeid] = before
+        if not task.is_same(before.task):
+            pytest.fail(
+                "the function, or its arrays, are not those that were measured for the first of these tests: make them "
+                "the same for each backend (numpy.random.default_rng(0))",
+                pytrace=False,
+            )
+        return show(before.candidates[_key(self._item)], before.results, self._replay)
+
+
+class Recorded:
+    """Candidates, measured in one session and kept in the store."""
+
+    def __init__(self, config: pytest.Config, name: str, candidates: Mapping[Any, Candidate]) -> None:
+        from xbackend.measure.blocks import Session
+        from xbackend.measure.session import kept
+        from xbackend.store.runs import Store
+
+        asked = choices(config)
+        measured = {candidate.backend for candidate in candidates.values()}
+        if asked.baseline is not None and asked.baseline not in measured:
+            raise pytest.UsageError(f"--baseline {asked.baseline} is not selected; {', '.join(sorted(measured))} is")
+        self.candidates, self.task = candidates, next(iter(candidates.values())).task
+        self.session: Session = Session(
+            list(candidates.values()),
+            extent=asked.extent,
+            threads=asked.threads,
+            seed=asked.seed,
+            effort=asked.effort,
+            baseline=asked.baseline,
+            on_progress=partial(say, config),
+        )
+        how = {"quick": asked.quick, "devices": asked.devices}
+        self.results = kept(self.session, name, how, Store(asked.store))
+        config.stash.setdefault(RESULTS, []).append(self.results)
+
+
+RESULTS: pytest.StashKey[list[Results]] = pytest.StashKey()  # shown at the end
+_RECORDED: pytest.StashKey[dict[str, Recorded]] = pytest.StashKey()  # under the first test of each function
+
+
+def _key(item: pytest.Item) -> tuple[str, int]:
+    """The backend and the number of devices of a test."""
+    found: tuple[str, int] = item.callspec.params["xbackend_benchmark"]  # type: ignore[attr-defined]
+    return found
+
+
+def _differs_in_backend(item: pytest.Item, other: pytest.Function) -> bool:
+    """Whether it is the same test with the same other parameters."""
+    if not isinstance(item, pytest.Function) or (item.parent, item.originalname) != (other.parent, other.originalname):
+        return False
+    ours, theirs = (
+        {name: id(value) for name, value in one.callspec.params.items() if name != "xbackend_benchmark"}
+        for one in (item, other)
+    )
+    return ours == theirs
+
+
+def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
+    """A measured candidate as the benchmark of a test, which fails with the reason where there is nothing to show."""
+    from xbackend.measure import statistics
+
+    if candidate.status != "ok":
+        pytest.fail(f"{candidate.label}: {candidate.status}: {candidate.reason}", pytrace=False)
+    row = candidate.measurement()
+    assert row.parity is not None
+    middles = [process.median for process in row.processes]
+    extra = {
+        "processes": middles,
+        "order": [process.order for process in row.processes],
+        "gflops": row.operations / statistics.time_of(middles) / 1e9,
+        "relative_error": row.parity.relative_error,
+        "inputs": row.parity.inputs,
+        "floor": statistics.noise_floor(results.pairs, row).factor,
+        "versions": row.description.get("versions", {}),
+        "threads": row.description.get("threads", {}),
+        "warnings": row.warnings,
+    }
+    rounds = [seconds for process in row.processes for seconds in process.rounds]
+    replay(rounds, row.processes[0].iterations, extra)
+    return row
+
+
+@pytest.fixture
+def xbackend_benchmark(request: pytest.FixtureRequest, xbackend_replay: Replay) -> Benchmark:
+    """``xbackend_benchmark(function, *arrays, **static)``: the function, measured on each of the backends.
+
+    ``expected=`` is its right result, ``tolerance=`` the largest relative error that passes.
+    """
+    return Benchmark(request.node, xbackend_replay)
+
+
+def say(config: pytest.Config, text: str) -> None:
+    """Show a line of progress although pytest captures the output."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    capture: Any = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is None:  # a process of pytest -n
+        return
+    with capture.global_and_fixture_disabled():
+        reporter.ensure_newline()
+        reporter.write_line(text)
+
+
+# --- saved runs -------------------------------------------------------------------------------------------------------
+
+
+class Bridge:
+    """What pytest-benchmark saves, compares and concludes of tests of which some are ours.
+
+    A benchmark whose test has not passed is not saved, and a saved run says whether it is complete. A comparison with
+    one that is damaged, incomplete or, with ``--benchmark-compare-fail=median:5%``, of another machine ends before
+    anything is measured; its exit codes are those of ``xbackend gate``.
+    """
+
+    def __init__(self, config: pytest.Config, compared: str | bool | None) -> None:
+        from pytest_benchmark.storage.file import FileStorage
+
+        from xbackend.measure import saved
+
+        self.benchmarks: Any = config._benchmarksession  # type: ignore[attr-defined]
+        self.unsure: list[tuple[str, str]] = []
+        self.complete = self.regressed = False
+        if self.benchmarks.disabled:
+            return
+        checks = config.getoption("benchmark_compare_fail") or []
+        others = sorted({check.field for check in checks} - {"median"})
+        if others:
+            raise pytest.UsageError(
+                f"--benchmark-compare-fail={others[0]}:...: the {others[0]} of two identical runs often differs by "
+                "more than a gate allows; compare medians: --benchmark-compare-fail=median:5%"
+            )
+        if checks and compared is None:
+            raise pytest.UsageError("--benchmark-compare-fail needs --benchmark-compare: that says with what")
+        storage = self.benchmarks.storage
+        if type(storage) is FileStorage:  # else a server, which keeps its own files
+            if compared is not None:
+                _check_saved(storage, compared)
+            # What is saved is saved whole.
+            self.benchmarks.storage = saved.WholeStorage(
+                storage.path, storage.logger, default_machine_id=self.benchmarks.machine_id
+            )
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """A benchmark is saved once its test has passed, and not if its teardown fails."""
+        report = yield
+        if "xbackend_replay" in getattr(item, "fixturenames", ()):
+            benchmark = item.funcargs.get("benchmark")  # type: ignore[attr-defined]
+            if benchmark is not None and call.when in ("call", "teardown"):
+                benchmark.has_error = not (report.passed and (call.when == "call" or not benchmark.has_error))
+        return report
+
+    def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
+        """Only what does not change between two runs on one machine may be compared."""
+        from xbackend.measure import machine
+
+        for changing in ("hz_actual", "hz_actual_friendly"):
+            machine_info["cpu"].pop(changing, None)
+        machine_info["xbackend"] = {"fingerprint": machine.machine().fingerprint, "cores": machine.cores()}
+
+    def pytest_benchmark_compare_machine_info(
+        self, config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+    ) -> None:
+        """A gate between different machines is no gate."""
+        from xbackend.measure import saved
+        from xbackend.measure.gate import Outcome
+
+        ours, theirs = saved.fingerprint(machine_info), saved.fingerprint(compared_benchmark["machine_info"])
+        if config.getoption("benchmark_compare_fail") and ours != theirs:
+            pytest.exit(
+                f"no verdict: the saved run is of another machine ({theirs or 'of unknown'}, this is "
+                f"{ours or 'unknown'}); save one here with --benchmark-autosave, or leave --benchmark-compare-fail out",
+                returncode=Outcome.NO_VERDICT,
+            )
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
+        """Around pytest-benchmark, which saves and compares in this hook, and around the summary."""
+        from xbackend.measure.gate import Outcome
+
+        self.complete = exitstatus == pytest.ExitCode.OK and not session.shouldstop
+        result = yield
+        if session.exitstatus == pytest.ExitCode.OK:
+            if self.regressed:
+                session.exitstatus = Outcome.REGRESSION
+            elif self.unsure:
+                session.exitstatus = Outcome.NO_VERDICT
+            elif self._nothing_matched():
+                session.exitstatus = Outcome.NOTHING
+        return result
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        """A saved run says whether all that was asked for is in it; it is not after Ctrl-C or a failed test."""
+        from xbackend.measure import saved
+
+        saved.seal(output_json, self.complete)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> Generator[None, Any, Any]:
+        """pytest-benchmark ends in a traceback where something regressed, and says nothing where nothing matched."""
+        from pytest_benchmark.session import PerformanceRegression
+
+        self._judge()
+        try:
+            result = yield
+        except PerformanceRegression:  # what regressed has been printed
+            self.regressed, result = True, None
+        for results in config.stash.get(RESULTS, []):
+            _verdicts(terminalreporter, results, choices(config).baseline)
+        for name, reason in self.unsure:
+            terminalreporter.write_line(f"no verdict: {name}: {reason}", red=True)
+        if self._nothing_matched():
+            terminalreporter.write_line(
+                "ERROR: no benchmark of this run is in the saved run that it was compared with; run the same options "
+                "in the same directory first, with --benchmark-autosave",
+                red=True,
+            )
+        return result
+
+    def _judge(self) -> None:
+        """Put the gate's decisions in the place of pytest-benchmark's, which knows no noise; note those that cannot be
+        made. What holds no medians of processes is left to pytest-benchmark.
+        """
+        from xbackend.measure.gate import Outcome
+
+        session = self.benchmarks
+        if not session.compare_fail or not session.compared_mapping:
+            return
+        regressed: list[tuple[str, str]] = []
+        for benchmark in session.benchmarks:
+            for mapping in session.compared_mapping.values():
+                before = mapping.get(benchmark.fullname)
+                for check in session.compare_fail if before else ():
+                    outcome, reason = _decided(benchmark, before, check)
+                    if outcome is Outcome.REGRESSION:
+                        regressed.append((benchmark.name, reason))
+                    elif outcome is Outcome.NO_VERDICT:
+                        self.unsure.append((benchmark.name, reason))
+        session.performance_regressions[:] = regressed
+
+    def _nothing_matched(self) -> bool:
+        session = self.benchmarks
+        if not session.compared_mapping or not session.benchmarks:
+            return False
+        there = {name for run in session.compared_mapping.values() for name in run}
+        return not any(benchmark.fullname in there for benchmark in session.benchmarks)
+
+
+def _check_saved(storage: Any, chosen: str | bool) -> None:
+    """Every saved run that is going to be compared with; ends pytest with an `Outcome` if one cannot be."""
+    from xbackend.errors import StoreError
+    from xbackend.measure import saved
+    from xbackend.measure.gate import Outcome
+
+    files = saved.compared(storage, chosen)
+    if not files:
+        pytest.exit(
+            f"there is no saved run {'' if chosen is True else f'{chosen!r} '}in {storage} to compare with; make one "
+            "with --benchmark-autosave",
+            returncode=Outcome.NOTHING,
+        )
+    for file in files:
+        try:
+            saved.check(file)
+        except saved.Incomplete as error:
+            pytest.exit(str(error), returncode=Outcome.INCOMPLETE)
+        except StoreError as error:
+            pytest.exit(str(error), returncode=Outcome.STORE)
+
+
+def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any, str]:
+    """What the gate says of a benchmark and its saved one."""
+    from pytest_benchmark.utils import PercentageRegressionCheck
+
+    from xbackend.measure import statistics
+    from xbackend.measure.gate import Limit, Outcome, decision
+
+    ours, theirs = benchmark.extra_info, other.get("extra_info", {})
+    if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes") and theirs.get("processes")):
+        failed = check.fails(benchmark, other["stats"])
+        return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
+    floor = max(float(one.get("floor", 1.0)) for one in (ours, theirs))
+    found = statistics.ratio(ours["processes"], theirs["processes"], floor=floor)
+    return decision(found, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])
+
+
+def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> None:
+    """What was found, with how sure it is."""
+    from xbackend.report import summary_table
+
+    terminalreporter.section(f"verdicts: {results.name}")
+    headers, rows = summary_table(results, baseline)
+    columns = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
+    for row in (headers, *rows):
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, columns, strict=True))
+        terminalreporter.write_line(line.rstrip())
+    for warning in results.settings["warnings"]:
+        terminalreporter.write_line(f"warning: {warning}", yellow=True)
+    terminalreporter.write_line(f"{results.settings['stopped']}; run {results.run}")
