@@ -15,6 +15,7 @@ from xbackend.backends import registry
 from xbackend.errors import BackendUnavailable
 from xbackend.measure.machine import machine
 from xbackend.measure.worker import Worker
+from xbackend.report.text import NOTHING
 
 OTHERS = [name for name in registry.names() if name != "numpy"]
 
@@ -84,11 +85,11 @@ def test_the_document_says_what_was_reached() -> None:
     ]
     written = document.write(found, machine(), "2026-11-21T00:00:00+00:00")
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in written.splitlines()]
-    row = ["a call", "pytensor", "0.410 x", "0.390 x to 0.440 x", "at most 0.5 x", "yes", "–", "by hand 20 values"]
+    row = ["a call", "pytensor", "0.410 x", "0.390 x to 0.440 x", "at most 0.5 x", "yes", NOTHING, "by hand 20 values"]
     assert [cell.replace("=", " ") for cell in next(r for r in rows if "pytensor" in r)] == row
-    assert ["a call", "aesara", "0.700 x", "–", "at most 0.5 x", "no", "–", "–"] in rows
-    assert ["a call", "theano", "–", "–", "at most 0.5 x", "not measured", "missing", "–"] in rows
-    assert ["10 000 nodes", "xbackend", "211.3 ms", "–", "–", "no limit set", "–", "–"] in rows
+    assert ["a call", "aesara", "0.700 x", NOTHING, "at most 0.5 x", "no", NOTHING, NOTHING] in rows
+    assert ["a call", "theano", NOTHING, NOTHING, "at most 0.5 x", "not measured", "missing", NOTHING] in rows
+    assert ["10 000 nodes", "xbackend", "211.3 ms", NOTHING, NOTHING, "no limit set", NOTHING, NOTHING] in rows
 
 
 def test_import_and_tracing_figures() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from xbackend import pytest_plugin
 from xbackend.backends import registry
 from xbackend.cli.parser import parser
 
@@ -56,5 +57,6 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 def test_options_of_the_readme_exist() -> None:
     help_text = "".join(c.format_help() for a in parser()._actions if a.dest == "command" for c in a.choices.values())  # type: ignore[union-attr]
+    help_text += " ".join(f"--{name}" for name in pytest_plugin._OPTIONS)
     for option in re.findall(r"`(--[a-z-]+)", README):
         assert option in help_text, option
