@@ -19,7 +19,7 @@ from xbackend.backends.base import Backend
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "xbackend"
 SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
-FRAMEWORKS = {"tensorflow", "pytensor", "aesara", "theano", "pygpu", "jax", "jaxlib", "numba", "torch", "autograd"}
+FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {"jaxlib", "torch"}
 # What a worker imports of xbackend, and what that may import beside the standard library and its framework.
 WORKER_SIDE = (
     *("errors", "devices", "program", "backends", "workers.bootstrap", "workers.serving", "workers.protocol"),
