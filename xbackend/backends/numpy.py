@@ -313,7 +313,7 @@ class _Interpreter:
 
         group = self.gradients[loss]
         wrt = list(dict.fromkeys(self.program.nodes[i].inputs[1] for i in group))
-        _, dependent = self._between(loss, set(wrt))
+        _, dependent = analyses.between(self.program, loss, set(wrt))
         leaves = tuple(np.zeros_like(env[i].array) if i in dependent else env[i].array for i in wrt)
         with np.errstate(all="ignore"):
             pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, env))(leaves)
@@ -333,7 +333,7 @@ class _Interpreter:
     def _way_back(self, loss: int, wrt: set[int]) -> list[int]:
         """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
         nodes = self.program.nodes
-        between, dependent = self._between(loss, wrt)
+        between, dependent = analyses.between(self.program, loss, wrt)
         inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
         found, todo = set[int](), [loss]
         while todo:
@@ -355,7 +355,7 @@ class _Interpreter:
         beside those of what it is made of.
         """
         nodes, given, values = self.program.nodes, dict(zip(wrt, leaves, strict=True)), {}
-        needed, dependent = self._between(loss, set(wrt))
+        needed, dependent = analyses.between(self.program, loss, set(wrt))
         first: dict[tuple[int, ...], dict[int, Any]] = {}
         for i in needed:
             node = nodes[i]
@@ -385,22 +385,3 @@ class _Interpreter:
             pullback, value = make_vjp(lambda leaf: self._replay(loss, [wrt], [leaf], mixed))(outer[wrt])
             done[loss, wrt] = pullback(self.xp.ones_like(value))
         return done[loss, wrt]
-
-    def _between(self, loss: int, wrt: set[int]) -> tuple[list[int], set[int]]:
-        """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on
-        others of it."""
-        nodes = self.program.nodes
-        depends, dependent = set(wrt), set()
-        for i in range(min(wrt) + 1, loss + 1):
-            if any(j in depends for j in nodes[i].inputs):
-                depends.add(i)
-                if i in wrt:
-                    dependent.add(i)
-        needed, todo = set(), [loss]
-        while todo:
-            i = todo.pop()
-            if i in depends and i not in needed:
-                needed.add(i)
-                if i not in wrt or i in dependent:
-                    todo.extend(nodes[i].inputs)
-        return sorted(needed), dependent

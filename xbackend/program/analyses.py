@@ -34,3 +34,23 @@ def gradients(program: Program) -> dict[int, list[int]]:
         if node.op == "grad":
             groups.setdefault(node.inputs[0], []).append(i)
     return groups
+
+
+def between(program: Program, loss: int, wrt: set[int]) -> tuple[list[int], set[int]]:
+    """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on
+    others of it."""
+    nodes = program.nodes
+    depends, dependent = set(wrt), set()
+    for i in range(min(wrt) + 1, loss + 1):
+        if any(j in depends for j in nodes[i].inputs):
+            depends.add(i)
+            if i in wrt:
+                dependent.add(i)
+    needed, todo = set(), [loss]
+    while todo:
+        i = todo.pop()
+        if i in depends and i not in needed:
+            needed.add(i)
+            if i not in wrt or i in dependent:
+                todo.extend(nodes[i].inputs)
+    return sorted(needed), dependent
