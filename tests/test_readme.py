@@ -1,4 +1,4 @@
-"""What the README says is so: its table, its code, its commands."""
+"""What the README says is so: its code, its commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from xbackend import pytest_plugin
-from xbackend.backends import registry
 from xbackend.cli.parser import parser
 
 ROOT = Path(__file__).parent.parent
@@ -19,14 +18,6 @@ README = (ROOT / "README.md").read_text()
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", README, re.DOTALL)
-
-
-def test_the_table_of_backends_is_the_registry() -> None:
-    rows = [
-        f"| `{e.name}` | {e.summary} | `{e.environment}` | {', '.join(f'`{p}`' for p in e.packages)} |"
-        for e in registry.entries()
-    ]
-    assert "\n".join(rows) in README
 
 
 @pytest.mark.tier("standard")

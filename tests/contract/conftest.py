@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import expected_failures
 import pytest
 from batches import LIMIT_SECONDS, Host
-from expected_failures import EXPECTED_FAILURES
 
 import xbackend as xb
 from xbackend.backends import registry
@@ -48,6 +48,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             continue
         backend, test = callspec.params["name"], getattr(item, "originalname", item.name)
         label = callspec.id.removeprefix(backend).lstrip("-")
-        for expected in EXPECTED_FAILURES:
-            if expected.matches(backend, test, label):
+        for expected in expected_failures.of(backend):
+            if expected.matches(test, label):
                 item.add_marker(pytest.mark.xfail(reason=f"{expected.reason} ({expected.link})", strict=True))

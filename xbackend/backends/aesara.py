@@ -10,7 +10,7 @@ import numpy as np
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_jax import JAXMode
-from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode
+from xbackend.backends.lineage_modes import CMode, LineageMode, NumbaMode
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction
 from xbackend.backends.lineage_rewrites import LEFT_OUT
 
@@ -26,7 +26,7 @@ class AesaraC(_Aesara):
 
     rows: ClassVar[Mapping[str, Row]] = C_ROWS
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return CMode(self)
 
 
@@ -42,14 +42,14 @@ class AesaraNumba(_Aesara):
         "cumulative_sum": cumulative_rows,
     }
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return _AesaraNumbaMode(self)
 
 
 class AesaraJAX(_Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return _AesaraJAXMode(self)
 
 
@@ -81,7 +81,7 @@ def _of_one_floating_dtype(node: Any) -> bool:
 class _AesaraJAXMode(JAXMode):
     def _prepare_dispatch(self) -> None:
         super()._prepare_dispatch()
-        jnp = self._jax.numpy
+        jnp = self.jax.numpy
         register = self.backend.module("link.jax.dispatch.basic").jax_funcify.register
 
         def flattened(op: Any, x: Any) -> Any:

@@ -15,7 +15,6 @@ import importlib.metadata
 import importlib.util
 import logging
 import os
-import platform
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from importlib import import_module
@@ -25,19 +24,19 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends import lineage_blas, lineage_rewrites, threads
-from xbackend.backends.base import Backend, Built, Value
-from xbackend.backends.lineage_assembly import Assembly, Cell, Graph
+from xbackend.backends import lineage_blas, lineage_rewrites
+from xbackend.backends.assembly import Assembly, Graph, StagedBackend
+from xbackend.backends.base import Built
 from xbackend.backends.lineage_ops import TABLE, Row, is_filled, shape_of
 from xbackend.backends.placed import Stage, cut, fold_lengths, transfer_op
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable, UnsupportedOperation
+from xbackend.errors import BackendUnavailable
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program
 
 if TYPE_CHECKING:
-    from xbackend.backends.lineage_modes import Compiled, Mode
-    from xbackend.program.shared import SharedVariable
+    from xbackend.backends.lineage_modes import LineageMode
+    from xbackend.backends.modes import Compiled
 
 Variable = Any  # of the framework
 
@@ -46,7 +45,7 @@ Variable = Any  # of the framework
 LARGE = 64
 
 
-class LineageBackend(Backend):
+class LineageBackend(StagedBackend):
     """A generation in a mode. Subclasses set ``package``, ``make_mode`` and what differs."""
 
     package: ClassVar[str]
@@ -59,12 +58,12 @@ class LineageBackend(Backend):
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
-    mode: Mode
+    mode: LineageMode
 
     # Starting.
 
     @abc.abstractmethod
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         """The mode, once the framework is imported."""
 
     def module(self, name: str = "") -> ModuleType:
@@ -72,7 +71,8 @@ class LineageBackend(Backend):
         return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
 
     def start(self) -> Iterable[Device]:
-        self._limit_threads()
+        self.packages = (self.package,)
+        self.limit_threads()
         self.blas = lineage_blas.choose()
         self._configure()
         try:
@@ -99,12 +99,6 @@ class LineageBackend(Backend):
 
             threadpool_limits(self.settings.threads, user_api="blas")
         return devices
-
-    def _limit_threads(self) -> None:
-        # Libraries read these when they are loaded; those of NumPy already are, and are limited by threadpoolctl.
-        if self.settings.threads is not None:
-            os.environ.update(threads.environment(self.settings.threads))
-            os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
 
     def _wanted(self) -> dict[str, str]:
         """The configuration that a fast product needs."""
@@ -157,32 +151,6 @@ class LineageBackend(Backend):
                     setattr(config, name, f"{present} {value}".strip())
             elif not present:
                 setattr(config, name, value)
-
-    # Values and state.
-
-    def put(self, array: np.ndarray, device: Device) -> Value:
-        return self.mode.put(array, device)
-
-    def get(self, value: Value) -> np.ndarray:
-        return self.mode.get(value)
-
-    def device_of(self, value: Value) -> Device:
-        return self.mode.device_of(value)
-
-    def synchronize(self, values: Iterable[Value]) -> None:
-        self.mode.synchronize(values)
-
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Cell:
-        return Cell(self.put(array, device), device)
-
-    def read_storage(self, storage: Cell) -> np.ndarray:
-        return self.get(storage.value)
-
-    def write_storage(self, storage: Cell, array: np.ndarray) -> None:
-        storage.value = self.put(array, storage.device)
-
-    def shut(self) -> None:
-        self.mode.shut()
 
     # Programs.
 
@@ -252,7 +220,7 @@ class LineageBackend(Backend):
         try:
             return row(self.T, node, inputs)
         except Exception as error:
-            raise self._unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
+            raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
 
     def _exact(self, variable: Variable, node: Node) -> Variable:
         """The variable with the dtype and the static shape of its node, where the framework lost one of them."""
@@ -277,7 +245,7 @@ class LineageBackend(Backend):
                 graph.variables[loss], [graph.variables[j] for j in wrt], disconnected_inputs="ignore"
             )
         except Exception as error:
-            raise self._unsupported("the gradient", nodes[first], error) from error
+            raise self.unsupported("the gradient", nodes[first], error) from error
         by_target = dict(zip(wrt, found, strict=True))
         return {i: by_target[nodes[i].inputs[1]] for i in group}
 
@@ -291,21 +259,7 @@ class LineageBackend(Backend):
 
         return constant
 
-    def _unsupported(self, what: str, node: Node | None, error: Exception) -> Exception:
-        """What to raise for an error of the framework while lowering or compiling."""
-        if isinstance(error, MemoryError | UnsupportedOperation):
-            return error
-        where = f" (at {node.source})" if node is not None and node.source else ""
-        reason = str(error).strip() or "no reason given"
-        return UnsupportedOperation(
-            f"backend {self.name} cannot do {what}{where}: {type(error).__name__}: {reason[:2000]}"
-        )
-
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
-        """A part of the graph, compiled for its device; inputs that are mutable may be overwritten.
-
-        Raises `UnsupportedOperation`.
-        """
         wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]
         try:
             function = self.framework.function(
@@ -313,24 +267,10 @@ class LineageBackend(Backend):
             )
             return self.mode.innermost(function, [v.type for v in stage.inputs], stage.device)
         except Exception as error:
-            raise self._unsupported(label, None, error) from error
+            raise self.unsupported(label, None, error) from error
 
     # Description.
 
     def describe(self) -> dict[str, Any]:
-        packages = (self.package, *self.mode.packages)
-        config = self.framework.config
-        return {
-            "blas": self.mode.describe_blas(),
-            "compiler": str(config.cxx),
-            "devices": [str(d) for d in self.devices],
-            "linker": self.mode.linker_name,
-            "mode": self.mode.name,
-            "stages": self.mode.stages,
-            "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
-            "versions": {
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                **{p: importlib.metadata.version(p) for p in packages},
-            },
-        }
+        own = {"compiler": str(self.framework.config.cxx), "linker": self.mode.linker_name}
+        return dict(sorted({**super().describe(), **own}.items()))

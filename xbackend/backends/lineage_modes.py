@@ -1,4 +1,4 @@
-"""The modes of the Theano lineage: what a value is, and what the innermost callable of a compiled function is.
+"""The modes of the Theano lineage that compute on the host: C and Numba.
 
 `CMode` and `NumbaMode` compute with NumPy arrays on the host; `lineage_jax.JAXMode` with JAX arrays on JAX's devices.
 """
@@ -10,111 +10,37 @@ import inspect
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from xbackend.backends.base import Value
 from xbackend.backends.device_threads import DeviceThreads, Resident
+from xbackend.backends.modes import Call, Compiled, Mode
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 
 if TYPE_CHECKING:
     from xbackend.backends.lineage import LineageBackend
 
-Call = Callable[..., Sequence[Value]]
 
+class LineageMode(Mode):
+    """A mode of the Theano lineage. Its ``start`` makes ``compile_mode``."""
 
-class Compiled(NamedTuple):
-    """A compiled stage: its innermost callable, and the device that the framework says its outputs are on."""
-
-    call: Call
-    device: Device
-
-
-class Mode(abc.ABC):
-    """One way to compile graphs of the framework. ``start`` is called before anything else."""
-
-    name: ClassVar[str]
+    backend: LineageBackend
     linker_name: ClassVar[str]
-    packages: ClassVar[tuple[str, ...]] = ()
-    mutates: ClassVar[bool]  # whether a compiled function may overwrite an input that it is allowed to
-    evidence: ClassVar[str]  # how the device of a stage is known
-    stages: ClassVar[str]  # what stages on different devices do at the same time
-    # Waits for what updates will hold, and raises where it cannot be computed; `None` where the framework keeps errors.
-    confirm: Callable[[Sequence[Value]], None] | None = None
     compile_mode: Any  # what the framework calls a mode
-
-    def __init__(self, backend: LineageBackend) -> None:
-        self.backend = backend
-
-    @property
-    def plain(self) -> bool:
-        """Whether a program of one stage can be its innermost callable, with nothing around it."""
-        return True
-
-    @abc.abstractmethod
-    def start(self) -> Iterable[Device]:
-        """Make ``self.compile_mode``; return the visible devices."""
-
-    @abc.abstractmethod
-    def put(self, array: np.ndarray, device: Device) -> Value:
-        """A copy of the array on the device."""
-
-    @abc.abstractmethod
-    def mover(self, device: Device) -> Callable[[Value], Value]:
-        """What returns a copy of a value on the device, possibly before it is made."""
-
-    @abc.abstractmethod
-    def device_of(self, value: Value) -> Device:
-        """Where the value is."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         """What a compiled function of the framework calls in the end, for inputs of the given types."""
 
-    def on_device(self, compiled: Compiled, count: int) -> Call:
-        """The callable of a stage in a program of several, with so many results; it does not wait for them."""
-        return compiled.call
-
-    def synchronize(self, values: Iterable[Value]) -> None:
-        """Return when the values are computed."""
-
-    # A compiled function may take and return less than a value: its *content*.
-
-    def content(self, value: Value) -> Any:
-        """What a compiled function takes for the value, once that is computed."""
-        return value
-
-    def value(self, content: Any, device: Device) -> Value:
-        """The value of what a compiled function returned on the device."""
-        return content
-
-    def finish(self, contents: Sequence[Any]) -> None:
-        """Return when these are computed."""
-
-    def copy(self, content: Any, device: Device) -> Any:
-        """A copy of the content on the device, possibly before it is made."""
-        return self.mover(device)(content)
-
-    def get(self, value: Value) -> np.ndarray:
-        """A copy of the value on the host."""
-        return np.array(value)
-
-    def shut(self) -> None:
-        """Free what the mode holds."""
-
-    def threads(self) -> dict[str, int | None]:
-        """Threads of pools that threadpoolctl does not know."""
-        return {}
-
     def describe_blas(self) -> dict[str, Any]:
-        """The BLAS that products of matrices are computed with."""
         blas = self.backend.blas
         return blas.describe() if blas is not None else {"name": "the framework's own choice"}
 
 
-class HostMode(Mode):
+class HostMode(LineageMode):
     """Content is a NumPy array. One device: values are arrays too. Several are pretended, each with a thread in which
     its stages run: values are `Resident`, and know the thread that computed them.
 

@@ -1,6 +1,6 @@
 """Rewrites of the lineage that give other numbers for ordinary values: mended here, or left out by name.
 
-What is algebra of real numbers stays, as it is what the frameworks are: see ``tests/expected_failures.py``.
+What is algebra of real numbers stays, as it is what the frameworks are: see ``tests/expected_failures/``.
 """
 
 from __future__ import annotations

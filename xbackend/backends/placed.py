@@ -1,4 +1,4 @@
-"""One graph of the Theano lineage over several devices.
+"""One graph over several devices.
 
 Theano ran a graph over several devices; Aesara and PyTensor lost that with its GPU back end. An identity op that
 names a source and a target device gives it back: devices follow the data from there, also through the gradient, whose
@@ -7,7 +7,7 @@ transfers run the other way; cutting the graph at the transfers gives stages, ea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -88,9 +88,10 @@ class State:
     confirm: Callable[[Sequence[Value]], None] | None = None
 
 
-def _toposort(outputs: Iterable[Variable]) -> list[Any]:
-    """The apply nodes that the outputs need, each after those it needs; no recursion, so any length of graph."""
-    order, done = [], set()
+def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> list[Any]:
+    """The apply nodes that the outputs need, without those of what is given, each after those it needs; no recursion,
+    so any length of graph."""
+    order, done = [], {v.owner for v in given}
     todo = [v.owner for v in outputs if v.owner is not None]
     todo.reverse()
     while todo:
@@ -112,7 +113,7 @@ def fold_lengths(outputs: Iterable[Variable], lengths: Callable[[Any], Variable 
     ``lengths`` gives the constant that an apply node computes, or `None`. The gradient of a concatenation asks for
     shapes: from another stage they would come as values, and JAX and Numba compile for lengths that they know.
     """
-    for node in _toposort(outputs):
+    for node in toposort(outputs):
         for i, variable in enumerate(node.inputs):
             known = lengths(variable.owner) if variable.owner is not None else None
             if known is not None:
@@ -127,7 +128,7 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
     constants only belong to every stage that uses them. Raises `PlacementError` where an op has inputs on two devices.
     """
     place: dict[Variable, tuple[int, Device]] = {v: (0, device) for v, device in sources.items()}
-    order = _toposort([v for v, _ in outputs])
+    order = toposort([v for v, _ in outputs])
     entries = set(sources)
     for node in order:
         found = [place[v] for v in node.inputs if v in place]

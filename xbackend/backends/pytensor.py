@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend
 from xbackend.backends.lineage_jax import JAXMode
-from xbackend.backends.lineage_modes import CMode, Mode, NumbaMode
+from xbackend.backends.lineage_modes import CMode, LineageMode, NumbaMode
 from xbackend.backends.lineage_ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
 
@@ -32,7 +32,7 @@ class PyTensorNumba(_PyTensor):
 
     rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return _PyTensorNumbaMode(self)
 
 
@@ -41,14 +41,14 @@ class PyTensorC(_PyTensor):
 
     rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return CMode(self)
 
 
 class PyTensorJAX(_PyTensor):
     """PyTensor compiled by JAX, on JAX's devices."""
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return JAXMode(self)
 
 

@@ -19,6 +19,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class Packaging:
+    """How a framework is installed: in an environment of its own, or beside xbackend as an extra.
+
+    ``newest_python``: the newest (major, minor) for which every locked package has a wheel. ``extra``: what ``pip
+    install 'xbackend[name]'`` brings. ``sources``: packages that have no wheel. ``together``: it can share an
+    interpreter with the others of which that is true.
+    """
+
+    name: str
+    newest_python: tuple[int, int]
+    extra: tuple[str, ...]
+    sources: tuple[str, ...] = ()
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """A registered backend.
 
@@ -48,7 +64,16 @@ def _entry(name: str, adapter: str, environment: str, packages: str, summary: st
 
 
 _C = system.C_LINKER
+_AESARA = "aesara==2.9.4 numba==0.58.1 jax==0.7.1 jaxlib==0.7.1 numpy<2 scipy<1.13 setuptools<74"
+_THEANO = "theano==1.0.5 numpy==1.23.5 scipy<1.10 setuptools==65.7.0 mako>=1.2"
 
+_ENVIRONMENTS = (
+    Packaging("numpy", (3, 14), ("autograd>=1.8",), together=True),
+    Packaging("tensorflow", (3, 13), ("tensorflow>=2.21",), together=True),
+    Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65"), together=True),
+    Packaging("aesara", (3, 11), tuple(_AESARA.split())),
+    Packaging("theano", (3, 11), tuple(_THEANO.split()), sources=("theano",)),
+)
 
 _ENTRIES = (
     _entry(
@@ -72,6 +97,7 @@ _ENTRIES = (
         system=system.GPUARRAY,
     ),
 )
+ENVIRONMENTS: dict[str, Packaging] = {packaging.name: packaging for packaging in _ENVIRONMENTS}
 REGISTRY: dict[str, Entry] = {entry.name: entry for entry in _ENTRIES}
 
 

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage import LineageBackend, Variable
-from xbackend.backends.lineage_modes import CMode, Mode
+from xbackend.backends.lineage_modes import CMode, LineageMode
 from xbackend.backends.lineage_ops import C_ROWS, TABLE, Row, lengths
 from xbackend.backends.lineage_rewrites import LEFT_OUT
 from xbackend.program.program import Node
@@ -69,5 +69,5 @@ def ones(node: Node) -> tuple[bool, ...]:
 class TheanoC(Theano):
     """Theano's default."""
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         return CMode(self)

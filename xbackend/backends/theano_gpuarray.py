@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from xbackend.backends import theano_contexts, theano_opencl
+from xbackend.backends.assembly import Graph
 from xbackend.backends.base import Built, Value
 from xbackend.backends.lineage import Variable
-from xbackend.backends.lineage_assembly import Graph
-from xbackend.backends.lineage_modes import CMode, Compiled, Mode
+from xbackend.backends.lineage_modes import CMode, LineageMode
 from xbackend.backends.lineage_ops import Row
+from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import cut
 from xbackend.backends.theano import Theano, ones
 from xbackend.backends.theano_records import Reader, follower, mark
@@ -43,7 +44,7 @@ class TheanoGpuArray(Theano):
         theano_contexts.prepare(self.name, self.settings.virtual_devices, self.settings.threads)
         return super().start()
 
-    def make_mode(self) -> Mode:
+    def make_mode(self) -> LineageMode:
         class Transfer(self.Transfer):  # type: ignore[name-defined,misc]
             """What is constant is on no device, and is folded on its way."""
 
@@ -104,7 +105,7 @@ class TheanoGpuArray(Theano):
                 inputs, outputs, updates=updates, mode=self.mode.compile_mode, on_unused_input="ignore"
             )
         except Exception as error:
-            raise self._unsupported(program.name, None, error) from error
+            raise self.unsupported(program.name, None, error) from error
         constants = [self.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident]
         call = self.mode.whole(function, len(inputs), constants, len(outputs))
         return Built(call, Reader(graph, marks, function.maker.fgraph).execution)

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.assembly import Graph
 from xbackend.backends.lineage import Variable
-from xbackend.backends.lineage_assembly import Graph
 from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
 from xbackend.backends.theano_contexts import HOST
 from xbackend.devices import Device

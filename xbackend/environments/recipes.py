@@ -14,6 +14,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
+from xbackend.backends import registry
 from xbackend.environments import interpreters
 from xbackend.environments.interpreters import Interpreter, Version
 from xbackend.errors import EnvironmentFailed
@@ -134,16 +135,7 @@ class Recipe:
             ) from error
 
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe("numpy", newest_python=(3, 14)),
-        Recipe("tensorflow", newest_python=(3, 13)),
-        Recipe("pytensor", newest_python=(3, 13)),
-        Recipe("aesara", newest_python=(3, 11)),
-        Recipe("theano", newest_python=(3, 11), sources=("theano",)),
-    )
-}
+RECIPES = {e.name: Recipe(e.name, e.newest_python, e.sources) for e in registry.ENVIRONMENTS.values()}
 
 
 def recipe(name: str) -> Recipe:

@@ -1,27 +1,32 @@
-"""A lowered program of the Theano lineage, and how its compiled stages become one callable."""
+"""A program lowered to a graph that is cut into stages, and how its compiled stages become one callable."""
 
 from __future__ import annotations
 
+import abc
+import importlib.metadata
+import os
+import platform
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend.backends.base import Built, Value
+from xbackend.backends import threads
+from xbackend.backends.base import Backend, Built, Value
 from xbackend.backends.device_threads import DeviceThreads
+from xbackend.backends.modes import Compiled, Mode
 from xbackend.backends.placed import Plan, Schedule, Stage, State, Step, straight_line
 from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution, Span, Transferred, with_folded
 from xbackend.devices import Device
-from xbackend.errors import PlacementError
+from xbackend.errors import PlacementError, UnsupportedOperation
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Program, generate
+from xbackend.program.program import Node, Program, generate
 
 if TYPE_CHECKING:
-    from xbackend.backends.lineage import LineageBackend
-    from xbackend.backends.lineage_modes import Compiled, Mode
+    from xbackend.program.shared import SharedVariable
 
 Variable = Any  # of the framework
 
@@ -65,10 +70,79 @@ class Graph:
                     yield i, v
 
 
+class StagedBackend(Backend):
+    """A backend whose programs are graphs, cut into stages that ``mode`` computes. Subclasses make it in ``start``."""
+
+    packages: tuple[str, ...] = ()  # whose versions are told, beside those of the mode
+    mode: Mode
+
+    @abc.abstractmethod
+    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
+        """A part of the graph, compiled for its device; inputs that are mutable may be overwritten.
+
+        Raises `UnsupportedOperation`.
+        """
+
+    def unsupported(self, what: str, node: Node | None, error: Exception) -> Exception:
+        """What to raise for an error of the framework while lowering or compiling."""
+        if isinstance(error, MemoryError | UnsupportedOperation):
+            return error
+        where = f" (at {node.source})" if node is not None and node.source else ""
+        reason = str(error).strip() or "no reason given"
+        return UnsupportedOperation(
+            f"backend {self.name} cannot do {what}{where}: {type(error).__name__}: {reason[:2000]}"
+        )
+
+    def limit_threads(self) -> None:
+        """Libraries read these when they are loaded; those of NumPy already are, and are limited by threadpoolctl."""
+        if self.settings.threads is not None:
+            os.environ.update(threads.environment(self.settings.threads))
+            os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        return self.mode.put(array, device)
+
+    def get(self, value: Value) -> np.ndarray:
+        return self.mode.get(value)
+
+    def device_of(self, value: Value) -> Device:
+        return self.mode.device_of(value)
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        self.mode.synchronize(values)
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Cell:
+        return Cell(self.put(array, device), device)
+
+    def read_storage(self, storage: Cell) -> np.ndarray:
+        return self.get(storage.value)
+
+    def write_storage(self, storage: Cell, array: np.ndarray) -> None:
+        storage.value = self.put(array, storage.device)
+
+    def shut(self) -> None:
+        self.mode.shut()
+
+    def describe(self) -> dict[str, Any]:
+        packages = (*self.packages, *self.mode.packages)
+        return {
+            "blas": self.mode.describe_blas(),
+            "devices": [str(d) for d in self.devices],
+            "mode": self.mode.name,
+            "stages": self.mode.stages,
+            "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
+            "versions": {
+                "python": platform.python_version(),
+                "numpy": np.__version__,
+                **{p: importlib.metadata.version(p) for p in packages},
+            },
+        }
+
+
 class Assembly:
     """The compiled stages of one program, put together to one callable."""
 
-    def __init__(self, backend: LineageBackend, graph: Graph, plan: Plan) -> None:
+    def __init__(self, backend: StagedBackend, graph: Graph, plan: Plan) -> None:
         self.backend, self.graph, self.plan = backend, graph, plan
         program = graph.program
         self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}

@@ -1,0 +1,37 @@
+"""What a backend cannot do, with the reason and a link: one file for each backend that has such. Each still runs, and
+must fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from importlib import import_module
+from importlib.util import find_spec
+
+
+@dataclass(frozen=True)
+class ExpectedFailure:
+    """``test`` and ``label`` are patterns as of a shell: for ``test_result_of_op[numpy-sin-float64]`` they are compared
+    with ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue."""
+
+    test: str
+    label: str
+    reason: str
+    link: str
+
+    def matches(self, test: str, label: str) -> bool:
+        return fnmatchcase(test, self.test) and fnmatchcase(label, self.label)
+
+
+def module(backend: str) -> str:
+    """The name of the file of a backend, without its ending."""
+    return backend.replace("-", "_")
+
+
+def of(backend: str) -> tuple[ExpectedFailure, ...]:
+    """Those of a backend: ``EXPECTED`` of its file."""
+    name = f"{__name__}.{module(backend)}"
+    if find_spec(name) is None:
+        return ()
+    found: tuple[ExpectedFailure, ...] = import_module(name).EXPECTED
+    return found

@@ -1,0 +1,66 @@
+"""Write the lists of backends in README.md and pyproject.toml again, from the registry:
+`python -m xbackend.backends.lists`.
+
+Each is a block between two marks, in the form of a comment: ``begin`` with its name, and ``end``. For those who work on
+xbackend: it writes into the project.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from xbackend.backends import registry
+
+COMMAND = "python -m xbackend.backends.lists"
+ROOT = Path(__file__).resolve().parents[2]
+FILES = ("README.md", "pyproject.toml")
+
+
+def _table() -> str:
+    """README's table."""
+    head = "\n| backend | what it is | environment | in your own interpreter |\n|---|---|---|---|\n"
+    rows = [
+        f"| `{e.name}` | {e.summary} | `{e.environment}` | {', '.join(f'`{p}`' for p in e.packages)} |\n"
+        for e in registry.entries()
+    ]
+    return "".join((head, *rows, "\n"))
+
+
+def _extras() -> str:
+    """What ``pip install 'xbackend[name]'`` brings."""
+    environments = registry.ENVIRONMENTS.values()
+    rows = [f"{e.name} = {json.dumps(e.extra)}\n" for e in environments]
+    together = ",".join(e.name for e in environments if e.together)
+    rows += ["# The set that shares one interpreter; it is still one process for each backend.\n"]
+    return "".join((*rows, f'all = ["xbackend[{together}]"]\n'))
+
+
+def _untyped() -> str:
+    """The frameworks, which mypy does not look into."""
+    packages = dict.fromkeys(f"{p}.*" for e in registry.entries() for p in e.packages if p != "numpy")
+    modules = json.dumps([*packages])
+    return f'[[tool.mypy.overrides]]\nmodule = {modules}\nignore_missing_imports = true\nfollow_imports = "skip"\n'
+
+
+BLOCKS: dict[str, Callable[[], str]] = {"table": _table, "extras": _extras, "untyped": _untyped}
+
+
+_BLOCK = re.compile(r"(?m)(?P<begin>^(#|<!--) begin (?P<name>\w+), .*\n)[\s\S]*?(?P<end>^(#|<!--) end( -->)?$)")
+
+
+def blocks(text: str) -> list[str]:
+    """The names of the blocks of a file."""
+    return [found["name"] for found in _BLOCK.finditer(text)]
+
+
+def written(text: str) -> str:
+    """The text of a file, with its blocks as the registry has them. Raises `KeyError` for a block without a list."""
+    return _BLOCK.sub(lambda found: f"{found['begin']}{BLOCKS[found['name']]()}{found['end']}", text)
+
+
+if __name__ == "__main__":
+    for name in FILES:
+        (ROOT / name).write_text(written((ROOT / name).read_text()))
