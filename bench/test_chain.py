@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 import pytest
-from xbackend.measure.replay import MARK
 
 from xbackend.measure import targets
+from xbackend.pytest_plugin import MARK
 
 pytestmark = MARK
 

@@ -10,33 +10,23 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import functools
-import importlib.metadata
-import importlib.util
-import logging
-import os
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from importlib import import_module
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends import lineage_blas, lineage_rewrites
-from xbackend.backends.assembly import Assembly, Graph, StagedBackend
+from xbackend.backends import lineage_rewrites
+from xbackend.backends.assembly import Assembly, Graph
 from xbackend.backends.base import Built
+from xbackend.backends.lineage_generation import Generation
+from xbackend.backends.lineage_modes import LineageMode
 from xbackend.backends.lineage_ops import TABLE, Row, is_filled, shape_of
+from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import Stage, cut, fold_lengths, transfer_op
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program
-
-if TYPE_CHECKING:
-    from xbackend.backends.lineage_modes import LineageMode
-    from xbackend.backends.modes import Compiled
 
 Variable = Any  # of the framework
 
@@ -45,47 +35,21 @@ Variable = Any  # of the framework
 LARGE = 64
 
 
-class LineageBackend(StagedBackend):
+class LineageBackend(Generation):
     """A generation in a mode. Subclasses set ``package``, ``make_mode`` and what differs."""
 
-    package: ClassVar[str]
-    flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
     options: ClassVar[Mapping[str, Any]] = {}  # further configuration of the generation while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
-    modules: ClassVar[Mapping[str, str]] = {}  # where this generation has its modules elsewhere than the later ones
-    separator: ClassVar[str] = "__"  # between the parts of a configuration's name
-    machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
-    compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
     mode: LineageMode
-
-    # Starting.
 
     @abc.abstractmethod
     def make_mode(self) -> LineageMode:
         """The mode, once the framework is imported."""
 
-    def module(self, name: str = "") -> ModuleType:
-        """A module of the framework, by the name that it has in the later generations."""
-        return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
-
     def start(self) -> Iterable[Device]:
-        self.packages = (self.package,)
-        self.limit_threads()
-        self.blas = lineage_blas.choose()
-        self._configure()
-        try:
-            self.framework = self.module()
-            self.T = self.module("tensor")
-        except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
-            raise BackendUnavailable(
-                f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
-                f"{self._found()}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
-                f"xbackend env sync {self.package}"
-            ) from error
-        self._configure_imported()
-        self._quieten()
+        self.import_framework()
         graph = self.module("graph.basic")
         self.Transfer = transfer_op(self.module("graph.op").Op, graph.Apply)
         self.mode = self.make_mode()
@@ -99,60 +63,6 @@ class LineageBackend(StagedBackend):
 
             threadpool_limits(self.settings.threads, user_api="blas")
         return devices
-
-    def _wanted(self) -> dict[str, str]:
-        """The configuration that a fast product needs."""
-        wanted = {}
-        if self.blas is not None:
-            wanted[f"blas{self.separator}ldflags"] = self.blas.ldflags
-            if self.blas.cxxflags:
-                wanted[f"gcc{self.separator}cxxflags"] = self.blas.cxxflags
-        return wanted
-
-    def _configure(self) -> None:
-        """Configuration for the import, in front of the user's own, which so has the last word."""
-        if self.package in sys.modules:
-            return
-        home = os.environ.get("XBACKEND_HOME") or os.path.join(
-            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
-        )
-        # A directory of its own per version: what is compiled there outlives the process. Two processes may share it;
-        # the framework locks it, and one waits while the other compiles.
-        version = importlib.metadata.version(self.package) if self._installed() else "missing"
-        compiled = Path(home).expanduser().absolute() / "compiled" / f"{self.compiles or self.package}-{version}"
-        wanted = {"base_compiledir": str(compiled), **self._wanted()}
-        own = ",".join(f"{k}={v}" for k, v in wanted.items())
-        os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
-
-    def _found(self) -> str:
-        """What is there of it, where it cannot be imported though it is."""
-        if not self._installed():
-            return ""
-        version = importlib.metadata.version(self.package)
-        return f"version {version} is here, and does not work with what else is: take another version of it, or "
-
-    def _installed(self) -> bool:
-        return importlib.util.find_spec(self.package) is not None
-
-    def _quieten(self) -> None:
-        """It looks for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or fails."""
-        wrong = "We did not find a dynamic library"
-        logger = logging.getLogger(f"{self.package}.tensor.blas")
-        logger.addFilter(lambda record: not str(record.msg).startswith(wrong))
-
-    def _configure_imported(self) -> None:
-        """The same for a framework that the user's own script imported before."""
-        for full, value in self._wanted().items():
-            *groups, name = full.split(".")
-            config = functools.reduce(getattr, groups, self.framework.config)
-            present = getattr(config, name)
-            if name.endswith("cxxflags"):
-                if value not in present:
-                    setattr(config, name, f"{present} {value}".strip())
-            elif not present:
-                setattr(config, name, value)
-
-    # Programs.
 
     def build(self, program: Program) -> Built:
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.

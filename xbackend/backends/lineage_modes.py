@@ -10,24 +10,22 @@ import inspect
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from xbackend.backends.base import Value
 from xbackend.backends.device_threads import DeviceThreads, Resident
+from xbackend.backends.lineage_generation import Generation
 from xbackend.backends.modes import Call, Compiled, Mode
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
-
-if TYPE_CHECKING:
-    from xbackend.backends.lineage import LineageBackend
 
 
 class LineageMode(Mode):
     """A mode of the Theano lineage. Its ``start`` makes ``compile_mode``."""
 
-    backend: LineageBackend
+    backend: Generation
     linker_name: ClassVar[str]
     compile_mode: Any  # what the framework calls a mode
 

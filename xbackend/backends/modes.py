@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from xbackend.backends.base import Value
+from xbackend.backends.base import Backend, Value
 from xbackend.devices import Device
-
-if TYPE_CHECKING:
-    from xbackend.backends.assembly import StagedBackend
 
 Call = Callable[..., Sequence[Value]]
 
@@ -35,7 +32,7 @@ class Mode(abc.ABC):
     # Waits for what updates will hold, and raises where it cannot be computed; `None` where the framework keeps errors.
     confirm: Callable[[Sequence[Value]], None] | None = None
 
-    def __init__(self, backend: StagedBackend) -> None:
+    def __init__(self, backend: Backend) -> None:
         self.backend = backend
 
     @property

@@ -114,6 +114,7 @@ class TheanoGpuArray(Theano):
 class GpuArrayMode(CMode):
     """Theano's virtual machine in C over ops for its contexts. Values are pygpu's arrays."""
 
+    backend: Theano
     name = "gpuarray"
     stages = "one function for all devices, whose ops are queued one after the other"
     packages = ()
