@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -80,6 +81,36 @@ def overlaps(found: Sequence[np.ndarray]) -> set[tuple[int, int]]:
 def test_random_programs_give_the_same_with_and_without_reuse(backend: Backend) -> None:
     @MANY
     @given(programs(grads=True, largest=25))
+    def same(case: Case) -> None:
+        check(backend, case)
+
+    same()
+
+
+@st.composite
+def tangles(draw: st.DrawFn) -> Case:
+    """Temporaries and views of them, all alike in shape, so that nearly each op could take somebody's memory."""
+    unary: list[Callable[[Any], Any]] = [xb.negative, xb.tanh, xb.positive, xb.matrix_transpose, lambda a: a[::-1]]
+    binary: list[Callable[[Any, Any], Any]] = [xb.add, xb.subtract, xb.minimum]
+    recent = st.integers(1, 4)
+
+    def function(x: Any, y: Any) -> Any:
+        pool = [x, y]
+        for op in draw(st.lists(st.sampled_from([*unary, *binary, *binary, "grad"]), min_size=3, max_size=14)):
+            a, b = pool[-min(draw(recent), len(pool))], pool[-min(draw(recent), len(pool))]
+            if op == "grad":
+                pool.append(xb.grad(xb.sum(xb.tanh(x * a)), x))
+            else:
+                pool.append(op(a, b) if op in binary else op(a))
+        return [pool[-min(draw(recent), len(pool))] for _ in range(draw(st.integers(1, 3)))]
+
+    given = (X[:, :2] - 3.0, X[:, 1:] / 7.0)
+    return Case(xb.trace(function, *given), given, ())
+
+
+def test_tangled_temporaries_and_views_give_the_same_with_and_without_reuse(backend: Backend) -> None:
+    @MANY
+    @given(tangles())
     def same(case: Case) -> None:
         check(backend, case)
 
