@@ -70,6 +70,7 @@ _THEANO = "theano==1.0.5 numpy==1.23.5 scipy<1.10 setuptools==65.7.0 mako>=1.2"
 _ENVIRONMENTS = (
     Packaging("numpy", (3, 14), ("autograd>=1.8",), together=True),
     Packaging("tensorflow", (3, 13), ("tensorflow>=2.21",), together=True),
+    Packaging("jax", (3, 13), ("jax>=0.10",), together=True),
     Packaging("pytensor", (3, 13), ("pytensor>=3.0.7", "jax>=0.10", "numba>=0.65"), together=True),
     Packaging("aesara", (3, 11), tuple(_AESARA.split())),
     Packaging("theano", (3, 11), tuple(_THEANO.split()), sources=("theano",)),
@@ -84,6 +85,7 @@ _ENTRIES = (
         "tensorflow-xla", "tensorflow.adapter:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"
     ),
     _entry("tensorflow-eager", "tensorflow.eager:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
+    _entry("jax", "jax:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
     _entry("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
     _entry("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
     _entry("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
