@@ -187,6 +187,12 @@ def test_the_workers_side_needs_nothing_but_its_framework(path: Path) -> None:
     assert module in DOORS or beyond == set()
 
 
+@pytest.mark.parametrize("name", ["calls", "placements", "host_copies", "__init__", "handwritten/__init__"])
+def test_what_a_worker_runs_of_the_own_benchmarks_needs_no_more(name: str) -> None:
+    source = (REPOSITORY / "bench" / "overhead" / f"{name}.py").read_text()
+    assert foreign(source, "xbackend.backends.overhead") <= {"overhead"}
+
+
 def test_a_package_that_no_environment_has_would_be_found() -> None:
     assert foreign("import rich", "xbackend.backends.base") == {"rich"}
     assert foreign("import tensorflow", "xbackend.program.ops") == {"tensorflow"}

@@ -366,7 +366,7 @@ def test_another_project_benchmarks_its_function_over_backends(project: Path) ->
     (file,) = project.glob(".benchmarks/*/*.json")
     content = saved.check(file)
     assert [b["name"] for b in content["benchmarks"]] == ["test_energy[numpy]", "test_energy[numpy-2]"]
-    assert all(b["extra_info"]["relative_error"] < 1e-4 and b["stats"]["data"] is None for b in content["benchmarks"])
+    assert all(b["extra_info"]["relative_error"] < 1e-4 and b["stats"]["rounds"] >= 5 for b in content["benchmarks"])
     assert list(project.glob(".xbackend/runs/*"))
 
 
@@ -377,7 +377,7 @@ def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) ->
     options = ("--quick", "--processes=1", "--backends=numpy", "--devices=1,2", "-k", "wrong or other")
     status, output = run_pytest(project, "bench", *options)
     assert status == 1 and "energy inputs=float64[3] scale=0.5 | numpy | 1 device: wrong: relative error" in output
-    assert "test_other[numpy-2] - Failed: the function, or its arrays" in output and "1 passed, 3 failed" in output
+    assert "the function, or its arrays, are not those" in output and "3 failed, 1 passed" in output, output
 
 
 def test_without_pytest_benchmark_its_fixtures_say_what_is_missing(project: Path) -> None:
