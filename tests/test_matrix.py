@@ -214,7 +214,7 @@ def test_a_version_that_other_requirements_exclude(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("jax==0.6.0", "no environment 'jax'; there are numpy, tensorflow"),
+        ("torch==2.9.0", "no environment 'torch'; there are numpy, tensorflow"),
         ("numpy=2.3.2", "'numpy=2.3.2' names no environment: "),
         ("numpy==", "names no environment: "),
         ("", "names no environment: "),
