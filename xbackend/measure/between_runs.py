@@ -38,4 +38,4 @@ def _like(row: Measurement, base: Measurement) -> bool:
 
 def _time(row: Measurement) -> float:
     """Its time; nan without one."""
-    return time_of([process.median for process in row.processes if process.rounds])
+    return time_of(row.medians)

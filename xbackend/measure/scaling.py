@@ -106,7 +106,7 @@ def _key(m: Measurement) -> tuple[str, str, str, str]:
 
 def _medians(m: Measurement) -> list[float]:
     """The medians of the processes that can be divided by each other."""
-    found = [p.median for p in m.processes if p.rounds]
+    found = m.medians
     return found if all(1e-12 < seconds < 1e12 for seconds in found) else []
 
 

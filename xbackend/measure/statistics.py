@@ -324,7 +324,7 @@ def _by_process(measurements: Iterable[Measurement]) -> list[list[tuple[float, f
     """For each backend with devices: when its processes started, and their medians relative to the candidates' own."""
     groups: dict[tuple[str, int, str], dict[float, list[float]]] = {}
     for m in measurements:
-        logarithms = _logarithms([p.median for p in m.processes if p.rounds])
+        logarithms = _logarithms(m.medians)
         if len(logarithms) == len(m.processes) > 0:
             points = groups.setdefault((m.backend, m.devices, m.environment), {})
             for process, value in zip(m.processes, _centred(logarithms), strict=True):

@@ -159,6 +159,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
             raise ValueError(f"more operations than {MOST_OPERATIONS:.0e}")
 
+    @property
+    def medians(self) -> list[float]:
+        """Seconds: one for each process that finished a round."""
+        return [process.median for process in self.processes if process.rounds]
+
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate measured against itself: seconds, the medians of processes of two equal halves.
