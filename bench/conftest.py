@@ -29,9 +29,9 @@ from xbackend import pytest_plugin
 from xbackend.backends import registry
 from xbackend.measure import session
 from xbackend.measure.candidates import Candidate, task
-from xbackend.measure.extent import MODES
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import machine
+from xbackend.measure.plan import PRESETS
 from xbackend.pytest_plugin import Choices, Recorded, numbers, words
 
 FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()
@@ -126,7 +126,7 @@ def recorded(request: pytest.FixtureRequest, ready: bool) -> Recorded:
 @pytest.fixture(scope="session")
 def is_quick_comparison(request: pytest.FixtureRequest, choices: Choices, ready: bool) -> bool:
     """Whether this is what ``xbackend compare --quick`` does, with nothing to install meanwhile."""
-    config, usual = request.config, choices.devices == [1] and choices.extent == MODES["quick"].extent()
+    config, usual = request.config, choices.devices == [1] and choices.extent == PRESETS["quick"].extent()
     same = sizes(config) == [session.QUICK_SIZE] and dtypes(config) == ["float32"]
     return choices.quick and usual and same and every_backend(config) and ready
 

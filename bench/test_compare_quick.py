@@ -9,7 +9,7 @@ import pytest
 from overhead import targets
 from xbackend.backends import registry
 from xbackend.measure import session
-from xbackend.measure.extent import MODES
+from xbackend.measure.plan import PRESETS
 
 pytestmark = pytest.mark.every_backend
 
@@ -28,5 +28,5 @@ def seconds(request: pytest.FixtureRequest, choices: Any, is_quick_comparison: b
 
 def test_compare_quick(seconds: float, note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "quick comparison of all backends"
-    assert note(targets.quick_comparison(seconds, MODES["quick"].processes, 1)) > 0
+    assert note(targets.quick_comparison(seconds, PRESETS["quick"].processes, 1)) > 0
     replay([seconds])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from xbackend.backends.base import Executable
+from xbackend.backends.contract import Executable
 
 SPREAD = "dev0=cpu:0,dev1=cpu:1,dev2=cpu:2"
 ONE = "dev0=cpu:1,dev1=cpu:1,dev2=cpu:1"

@@ -17,7 +17,7 @@ from markdown_it.token import Token
 from xbackend.drawing import graph as g
 from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
-from xbackend.store.results import (
+from xbackend.results.schema import (
     MOST_OPERATIONS,
     Machine,
     Measurement,

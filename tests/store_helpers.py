@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xbackend.store import journal
-from xbackend.store.results import Machine, Measurement, Pair, Parity, Phases, Process, Results
-from xbackend.store.runs import Run, Store
+from xbackend.results import journal
+from xbackend.results.runs import Run, Store
+from xbackend.results.schema import Machine, Measurement, Pair, Parity, Phases, Process, Results
 
 MACHINE = Machine(
     processor="a processor", cores=2, memory_bytes=1 << 34, system="Linux x86_64", python="3.11.9", accelerators=[],

@@ -12,7 +12,7 @@ from strategies import Case, programs
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import DeviceUnavailable, SharedVariableError, UnboundDevice
 from xbackend.program.binding import Placed, bind

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from xbackend import environments
+from xbackend.analysis.gate import Outcome
 from xbackend.backends import registry
 from xbackend.cli import INCOMPLETE, main
 from xbackend.cli.parser import parser
-from xbackend.measure.gate import Outcome
 
 FUNCTIONS = """
 import numpy as np

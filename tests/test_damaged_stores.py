@@ -27,14 +27,14 @@ from page_helpers import check_page
 from report_helpers import NASTY, check_document
 from store_helpers import cut_off, finished, results, row, snapshot
 
+from xbackend.analysis.gate import Limit, Outcome, judge
 from xbackend.cli import gating, main
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.measure.gate import Limit, Outcome, judge
 from xbackend.report import html, markdown, plots, timelines
 from xbackend.report.document import build
-from xbackend.store import results as schema
-from xbackend.store.results import Measurement, Pair, Profile, Results
-from xbackend.store.runs import Store
+from xbackend.results import schema
+from xbackend.results.runs import Store
+from xbackend.results.schema import Measurement, Pair, Profile, Results
 
 pytestmark = pytest.mark.tier("standard")
 

@@ -18,7 +18,7 @@ from strategies import Case, programs
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.backends.executed_graph import executed
 from xbackend.backends.placement import Executed, Execution, Placement, Transferred, merge
 from xbackend.devices import Device

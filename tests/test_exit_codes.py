@@ -13,12 +13,12 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 
 import xbackend as xb
 from xbackend import cli, environments, report
+from xbackend.analysis.gate import Outcome
 from xbackend.cli import comparing, functions, installing, machines, main
 from xbackend.cli.parser import parser
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
-from xbackend.measure.gate import Outcome
-from xbackend.store.results import Results
-from xbackend.store.runs import Store
+from xbackend.results.runs import Store
+from xbackend.results.schema import Results
 
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "commands.md").read_text()
 OF_ALL = 130

@@ -22,9 +22,9 @@ import tiers
 from fault_helpers import Command, end_all, left_over, marked, planted
 
 from xbackend import environments, report
-from xbackend.store import journal
-from xbackend.store.results import Measurement, Results
-from xbackend.store.runs import Store
+from xbackend.results import journal
+from xbackend.results.runs import Store
+from xbackend.results.schema import Measurement, Results
 
 pytestmark = pytest.mark.tier("standard")
 

@@ -15,13 +15,13 @@ import pytest
 from store_helpers import MACHINE, STEADY, cut_off, finished, process, results, row, snapshot
 
 from xbackend import cli
+from xbackend.analysis.gate import Judgement, Limit, Outcome, judge
+from xbackend.analysis.statistics import Verdict
 from xbackend.errors import StoreError, UsageError
-from xbackend.measure.gate import Judgement, Limit, Outcome, judge
-from xbackend.measure.statistics import Verdict
-from xbackend.store import journal
-from xbackend.store.recovery import processes
-from xbackend.store.results import Machine, Pair, Parity, Results
-from xbackend.store.runs import Store
+from xbackend.results import journal
+from xbackend.results.recovery import processes
+from xbackend.results.runs import Store
+from xbackend.results.schema import Machine, Pair, Parity, Results
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWER = [Limit.parse("slower:5%")]
@@ -396,7 +396,7 @@ def test_a_run_is_listed_as_being_measured_until_its_process_ends(store: Store, 
     base = finished(store)
     script = (
         "import sys; sys.path.insert(0, sys.argv[2])\n"
-        "from pathlib import Path; from store_helpers import begin; from xbackend.store.runs import Store\n"
+        "from pathlib import Path; from store_helpers import begin; from xbackend.results.runs import Store\n"
         "run = begin(Store(Path(sys.argv[1]))); print(run.name, flush=True); sys.stdin.read()"
     )
     helpers = str(Path(__file__).parent)

@@ -21,8 +21,8 @@ from store_helpers import begin, cut_off, finished, results, row
 from xbackend import report
 from xbackend.cli import main
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.store import journal
-from xbackend.store.runs import Store
+from xbackend.results import journal
+from xbackend.results.runs import Store
 
 LIMIT = 20  # seconds, for commands that take a tenth of one
 

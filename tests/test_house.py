@@ -15,7 +15,7 @@ import expected_failures
 import pytest
 
 from xbackend.backends import registry
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "xbackend"
@@ -26,6 +26,7 @@ WORKER_SIDE = (
     *(
         "errors",
         "devices",
+        "files",
         "program",
         "drawing",
         "api",
@@ -41,8 +42,7 @@ WORKER_SIDE = (
         "measure.compilers",
         "measure.profiles",
         "workloads",
-        "store.files",
-        "store.journal",
+        "results.journal",
     ),
 )
 WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}
@@ -125,14 +125,14 @@ def test_a_room_imports_only_from_those_above_it(path: Path) -> None:
 
 def test_an_import_from_below_would_be_found() -> None:
     order = rooms()
-    planted = "from xbackend.backends.base import Backend"
+    planted = "from xbackend.backends.contract import Backend"
     assert wrong_imports(planted, "xbackend.program.ops", order) == [
-        "xbackend.program.ops:1 imports xbackend.backends.base.Backend"
+        "xbackend.program.ops:1 imports xbackend.backends.contract.Backend"
     ]
     assert wrong_imports("def f():\n    import xbackend.cli", "xbackend.report.text", order)
     assert wrong_imports("import xbackend as xb", "xbackend.program.ops", order)
     assert not wrong_imports("if TYPE_CHECKING:\n    " + planted, "xbackend.program.ops", order)
-    assert not wrong_imports("from xbackend.program import ops", "xbackend.backends.base", order)
+    assert not wrong_imports("from xbackend.program import ops", "xbackend.backends.contract", order)
 
 
 def circle(sources: dict[str, str]) -> list[str]:
@@ -194,7 +194,7 @@ def test_what_a_worker_runs_of_the_own_benchmarks_needs_no_more(name: str) -> No
 
 
 def test_a_package_that_no_environment_has_would_be_found() -> None:
-    assert foreign("import rich", "xbackend.backends.base") == {"rich"}
+    assert foreign("import rich", "xbackend.backends.contract") == {"rich"}
     assert foreign("import tensorflow", "xbackend.program.ops") == {"tensorflow"}
     assert not foreign("import tensorflow, json, numpy", "xbackend.backends.tensorflow.adapter")
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xbackend.backends.base import Backend, Built, Settings
-from xbackend.backends.numpy import NumPyBackend
+from xbackend.backends.contract import Backend, Built, Settings
+from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.backends.placement import Executed, Execution
 from xbackend.devices import Device
 from xbackend.errors import (
@@ -30,9 +30,9 @@ from xbackend.errors import (
 )
 from xbackend.measure import candidates, checks, compilers, loop, session
 from xbackend.measure import machine as machine_module
-from xbackend.measure.blocks import Session, blocks
+from xbackend.measure.runner import Session, blocks
 from xbackend.measure.worker import Worker
-from xbackend.store import results
+from xbackend.results import schema as results
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)

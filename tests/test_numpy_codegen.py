@@ -16,8 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from strategies import REDUCTIONS, TAKES, Case, programs, sample_of
 
 import xbackend as xb
-from xbackend.backends import codegen, numpy, registry
-from xbackend.backends.base import Backend, Executable, Settings
+from xbackend.backends import codegen, registry
+from xbackend.backends.contract import Backend, Executable, Settings
+from xbackend.backends.numpy import adapter as numpy
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from report_helpers import markdown_of, measured, of, tables_of
 
 from xbackend import report
-from xbackend.measure import statistics
-from xbackend.measure.gate import Limit, judge
+from xbackend.analysis import statistics
+from xbackend.analysis.gate import Limit, judge
 from xbackend.report import history
-from xbackend.store.results import Pair, Results
+from xbackend.results.schema import Pair, Results
 
 TURNED = {"faster": "slower", "slower": "faster"}
 # What the ledger says of several devices, by the verdict on them.

@@ -14,7 +14,7 @@ from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES, keys, samp
 import xbackend as xb
 from xbackend.api import tracer
 from xbackend.backends import registry
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError, XBackendError
 from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
 from xbackend.program.ops import OPS, broadcast_shapes

@@ -10,7 +10,7 @@ import pytest
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.backends.executed_graph import executed
 from xbackend.backends.placement import Backward, Execution, merge, with_folded
 from xbackend.cli.functions import _placement_text

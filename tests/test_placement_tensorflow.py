@@ -13,7 +13,7 @@ from placement_programs import ONE, PROGRAMS, SPREAD, A, B, executed, network, s
 import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.errors import PlacementError
 from xbackend.workers.remote import RemoteBackend
 

@@ -17,9 +17,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xbackend import pytest_plugin
+from xbackend.analysis.gate import Outcome
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.measure import saved
-from xbackend.measure.gate import Outcome
 
 pytestmark = pytest.mark.tier("standard")
 

@@ -24,7 +24,7 @@ from xbackend import report
 from xbackend.errors import StoreError, UsageError
 from xbackend.report import blocks, contents, markdown, published, summary, text
 from xbackend.report.candidates import groups, label
-from xbackend.store.results import Pair, Parity, Results, load
+from xbackend.results.schema import Pair, Parity, Results, load
 
 DATA = Path(__file__).parent / "data"
 NONE = text.NOTHING
@@ -46,7 +46,7 @@ def document(results: Results) -> str:
 _DIGEST = """
 import hashlib, pathlib
 from xbackend import report
-from xbackend.store.results import load
+from xbackend.results.schema import load
 files = report.render(load(pathlib.Path({path!r})))
 print(*(f"{{name}} {{hashlib.sha256(data).hexdigest()}}" for name, data in files.items()), sep="\\n")
 """
@@ -96,7 +96,7 @@ def test_markdown_can_be_searched_with_what_a_keyboard_types(results: Results, d
 
 def test_matplotlib_waits_for_a_plot() -> None:
     code = (
-        "import sys; from xbackend import report; import pathlib; from xbackend.store.results import load;"
+        "import sys; from xbackend import report; import pathlib; from xbackend.results.schema import load;"
         f"report.summary_table(load(pathlib.Path({str(DATA / 'results.json')!r})));"
         "sys.exit('matplotlib' in sys.modules)"
     )

@@ -20,11 +20,11 @@ from report_helpers import READER, check_document, check_svg, flat, measured, of
 from test_cli import xbackend
 
 from xbackend import report
+from xbackend.analysis.statistics import Verdict
 from xbackend.errors import UsageError
-from xbackend.measure.statistics import Verdict
 from xbackend.report import history, text
-from xbackend.store.results import Machine, Measurement, Pair, Results
-from xbackend.store.runs import Store
+from xbackend.results.runs import Store
+from xbackend.results.schema import Machine, Measurement, Pair, Results
 
 DATA = Path(__file__).parent / "data"
 NONE = text.NOTHING

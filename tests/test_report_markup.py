@@ -28,7 +28,7 @@ from report_helpers import (
 
 from xbackend import report
 from xbackend.report import blocks, html, inline_svg, markdown, text
-from xbackend.store.results import Results
+from xbackend.results.schema import Results
 
 
 @given(NASTY)
@@ -81,7 +81,12 @@ def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
     table = blocks.table(("a", foreign), [[foreign, blocks.Bold(foreign)]], right=("a",))
     written: list[blocks.Block] = [
         *(blocks.Heading(2, foreign), blocks.paragraph(foreign), blocks.Notice((foreign,)), blocks.bullets([foreign])),
-        *(table, blocks.Drawing(foreign), blocks.Image("f.svg", foreign), blocks.bullets([blocks.Link("", foreign)])),
+        *(
+            table,
+            blocks.Drawing(foreign),
+            blocks.Image("f.svg", foreign),
+            blocks.bullets([blocks.Hyperlink("", foreign)]),
+        ),
     ]
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>t</title></svg>'
     source = html.write(written, {"f.svg": picture})

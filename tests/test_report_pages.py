@@ -18,7 +18,7 @@ from report_helpers import NASTY, READER, any_results
 
 from xbackend import report
 from xbackend.report import blocks, html, text
-from xbackend.store.results import Results, load
+from xbackend.results.schema import Results, load
 
 pytestmark = [pytest.mark.needs("browser"), pytest.mark.tier("standard")]
 

@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import check_svg, markdown_of, measured, of, rows_of
 
+from xbackend.analysis import scaling
+from xbackend.analysis.statistics import Verdict
 from xbackend.backends.placement import Span
 from xbackend.devices import Device
-from xbackend.measure import profiles, scaling
-from xbackend.measure.statistics import Verdict
+from xbackend.measure import profiles
 from xbackend.report import ledger, render, timelines
 from xbackend.report.candidates import groups
-from xbackend.store.results import Measurement, Pair, Process, Profile
+from xbackend.results.schema import Measurement, Pair, Process, Profile
 
 change: Callable[..., Any] = msgspec.structs.replace
 CPUS = [Device("cpu", i) for i in range(4)]

@@ -16,17 +16,18 @@ import numpy as np
 import pytest
 
 from xbackend import workloads
-from xbackend.backends.base import Settings
-from xbackend.backends.numpy import NumPyBackend
+from xbackend.analysis import statistics
+from xbackend.backends.contract import Settings
+from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
-from xbackend.measure import blocks, candidates, extent, loop, machine, session, statistics
-from xbackend.measure.blocks import Session
+from xbackend.measure import candidates, loop, machine, plan, runner, session
 from xbackend.measure.candidates import Candidate
-from xbackend.measure.extent import MODES, Extent
+from xbackend.measure.plan import PRESETS, Extent
+from xbackend.measure.runner import Session
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.store import journal
-from xbackend.store.results import Process, Results
-from xbackend.store.runs import Store
+from xbackend.results import journal
+from xbackend.results.runs import Store
+from xbackend.results.schema import Process, Results
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and what they keep
@@ -105,13 +106,13 @@ def test_a_session_ends_when_it_should(
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
-    assert {name: mode.processes for name, mode in MODES.items()} == {"quick": 3, "default": 5, "thorough": 10}
-    assert MODES["quick"].extent() == Extent(3) and MODES["quick"].extent(1) == Extent(1)
-    assert MODES["thorough"].extent() == Extent(10, 0.02, 3600.0)
-    assert MODES["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0)
+    assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 5, "thorough": 10}
+    assert PRESETS["quick"].extent() == Extent(3) and PRESETS["quick"].extent(1) == Extent(1)
+    assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0)
+    assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0)
     for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
         with pytest.raises(ArgumentError, match="is needed"):
-            MODES["quick"].extent(**wrong)  # type: ignore[arg-type]
+            PRESETS["quick"].extent(**wrong)  # type: ignore[arg-type]
 
 
 def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
@@ -229,7 +230,7 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
 
         return call
 
-    monkeypatch.setattr(blocks.time, "perf_counter", lambda: clock)
+    monkeypatch.setattr(runner.time, "perf_counter", lambda: clock)
     lines: list[str] = []
     measured(Here(numpy=lasting(10), aesara=lasting(100)), ("numpy", "aesara"), 3, on_progress=lines.append)
     begun = [line for line in lines if line.startswith("[")]
@@ -238,7 +239,7 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
     # From the second block on nothing is guessed: what is left is what the processes that follow take.
     lengths = [100.0 if "aesara" in line else 10.0 for line in begun]
     for i in range(5, 15):
-        assert begun[i].endswith(blocks._in_words(sum(lengths[i:])))
+        assert begun[i].endswith(runner._in_words(sum(lengths[i:])))
 
 
 def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,12 +251,12 @@ def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
         count, now = count + 1, now + 60
         return answer(0.01 * 1.02**count)
 
-    monkeypatch.setattr(blocks.time, "time", lambda: now)
+    monkeypatch.setattr(runner.time, "time", lambda: now)
     opener = Here(numpy=slower, aesara=slower)
     found = session.compare(backends=["numpy", "aesara"], parameters=TINY, processes=5, opener=opener)
     assert any("slower over the session" in warning for warning in found.settings["warnings"])
     now, count = 1e9, -1000
-    monkeypatch.setattr(blocks.time, "time", lambda: 1e9)
+    monkeypatch.setattr(runner.time, "time", lambda: 1e9)
     steady = session.compare(backends=["numpy"], parameters=TINY, processes=5, opener=Here(numpy=lambda _: answer()))
     assert not any("slower over" in warning for warning in steady.settings["warnings"])
 
@@ -506,7 +507,7 @@ def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:
     assert found.settings["processes"] == 3 and found.settings["stopped"] == "3 processes each, as planned"
     processes: list[Process] = [p for row in found.measurements for p in row.processes]
     assert sorted(p.order for p in processes) == [i for i, label in enumerate(found.order) if "again" not in label]
-    assert extent.WIDTH == 0.02
+    assert plan.WIDTH == 0.02
 
 
 # --- the rules --------------------------------------------------------------------------------------------------------

@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from store_helpers import row
 
+from xbackend.analysis import statistics
+from xbackend.analysis.statistics import Verdict, interval, noise_floor, ratio
 from xbackend.errors import ArgumentError
-from xbackend.measure import statistics
-from xbackend.measure.statistics import Verdict, interval, noise_floor, ratio
-from xbackend.store import results
-from xbackend.store.results import Pair, Process
+from xbackend.results import schema as results
+from xbackend.results.schema import Pair, Process
 
 ROOT = Path(__file__).resolve().parents[1]
 BETWEEN, WITHIN, ROUNDS = 0.049, 0.024, 15  # MEASUREMENT.md, rule 7; the rounds of a quick comparison
@@ -353,6 +353,6 @@ def test_candidates_that_share_a_process_are_one_point() -> None:
 
 
 def test_scipy_is_imported_when_asked_for_and_not_before() -> None:
-    code = "import sys, xbackend.measure.statistics; print(*sys.modules)"
+    code = "import sys, xbackend.analysis.statistics; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=ROOT).stdout
     assert not {"scipy", "numpy", "msgspec"} & set(loaded.split())

@@ -15,11 +15,10 @@ import pytest
 from store_helpers import begin, cut_off, finished, process, results, rounds, row, snapshot
 
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.store import journal
-from xbackend.store import results as schema
-from xbackend.store.recovery import NOT_COME_TO
-from xbackend.store.results import Pair, Results
-from xbackend.store.runs import Store
+from xbackend.results import journal, schema
+from xbackend.results.recovery import NOT_COME_TO
+from xbackend.results.runs import Store
+from xbackend.results.schema import Pair, Results
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -84,7 +83,7 @@ def test_a_line_is_on_disk_before_append_returns(tmp_path: Path) -> None:
         "write, fsync = os.write, os.fsync\n"
         "os.write = lambda *a: seen.append('write') or write(*a)\n"
         "os.fsync = lambda *a: seen.append('fsync') or fsync(*a)\n"
-        "from xbackend.store import journal\n"
+        "from xbackend.results import journal\n"
         "del seen[:]\n"
         f"journal.append({str(tmp_path / '1.jsonl')!r}, {{'a': 1}})\n"
         "print(*seen, [m for m in ('msgspec', 'numpy') if m in sys.modules])\n"
@@ -237,7 +236,7 @@ def test_results_replace_older_ones_whole_or_not_at_all(tmp_path: Path) -> None:
         f"sys.path.insert(0, {str(ROOT / 'tests')!r})\n"
         "from pathlib import Path\n"
         "from store_helpers import results\n"
-        "from xbackend.store import results as schema\n"
+        "from xbackend.results import schema\n"
         "left = int(sys.argv[1])\n"
         "def count(event, args):\n"
         "    global left\n"

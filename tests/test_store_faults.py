@@ -19,9 +19,9 @@ from store_helpers import process, results, row, snapshot
 
 from xbackend import report
 from xbackend.errors import StoreError
-from xbackend.store import exchange, holding, journal
-from xbackend.store.exchange import write_folder
-from xbackend.store.runs import Run, Store
+from xbackend.results import exchange, holding, journal
+from xbackend.results.exchange import write_folder
+from xbackend.results.runs import Run, Store
 
 CALLS = ("open", "write", "fsync", "rename", "replace", "mkdir", "ftruncate", "listdir", "stat", "lstat")
 HOW = ("error", "short", "killed")

@@ -16,7 +16,7 @@ from strategies import Case, programs
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Backend, Settings
+from xbackend.backends.contract import Backend, Settings
 from xbackend.errors import (
     ArgumentError,
     DeviceSpellingError,

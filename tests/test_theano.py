@@ -11,7 +11,7 @@ import pytest
 
 import xbackend as xb
 from xbackend.backends import registry, system
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.backends.system import SystemPackage
 from xbackend.cli import machines
 from xbackend.errors import BackendUnavailable, PlacementError

@@ -15,7 +15,7 @@ import pytest
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Backend, Settings
+from xbackend.backends.contract import Backend, Settings
 from xbackend.workers.remote import RemoteBackend
 
 THREADS, CALLS = 3, 20

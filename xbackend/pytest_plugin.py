@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from xbackend.measure.blocks import Session
     from xbackend.measure.candidates import Candidate
-    from xbackend.store.results import Measurement, Results
+    from xbackend.measure.runner import Session
+    from xbackend.results.schema import Measurement, Results
 
 Replay = Callable[..., None]
 
@@ -88,16 +88,16 @@ class Choices:
     def __init__(self, config: pytest.Config) -> None:
         from xbackend.backends import registry
         from xbackend.errors import ArgumentError
-        from xbackend.measure.extent import MODES
         from xbackend.measure.machine import cores
-        from xbackend.store import FOLDER
+        from xbackend.measure.plan import PRESETS
+        from xbackend.results import FOLDER
 
         given = {name: config.getoption(f"xbackend_{name}") for name in _OPTIONS}
         full, thorough = given["full"], given["thorough"]
         self.quick = not (full or thorough)
         if given["quick"] and not self.quick:
             raise pytest.UsageError("--quick excludes --full and --thorough")
-        mode = MODES["thorough" if thorough else "default" if full else "quick"]
+        mode = PRESETS["thorough" if thorough else "default" if full else "quick"]
         self.backends: list[str] = given["backends"] or list(registry.names())
         unknown = [name for name in self.backends if name not in registry.names()]
         if unknown:
@@ -306,9 +306,9 @@ class Recorded:
     """Candidates, measured in one session and kept in the store."""
 
     def __init__(self, config: pytest.Config, name: str, candidates: Mapping[Any, Candidate]) -> None:
-        from xbackend.measure.blocks import Session
+        from xbackend.measure.runner import Session
         from xbackend.measure.session import kept
-        from xbackend.store.runs import Store
+        from xbackend.results.runs import Store
 
         asked = choices(config)
         measured = {candidate.backend for candidate in candidates.values()}
@@ -352,7 +352,7 @@ def _differs_in_backend(item: pytest.Item, other: pytest.Function) -> bool:
 
 def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
     """A measured candidate as the benchmark of a test, which fails with the reason where there is nothing to show."""
-    from xbackend.measure import statistics
+    from xbackend.analysis import statistics
 
     if candidate.status != "ok":
         pytest.fail(f"{candidate.label}: {candidate.status}: {candidate.reason}", pytrace=False)
@@ -458,8 +458,8 @@ class Bridge:
         self, config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
     ) -> None:
         """A gate between different machines is no gate."""
+        from xbackend.analysis.gate import Outcome
         from xbackend.measure import saved
-        from xbackend.measure.gate import Outcome
 
         ours, theirs = saved.fingerprint(machine_info), saved.fingerprint(compared_benchmark["machine_info"])
         if config.getoption("benchmark_compare_fail") and ours != theirs:
@@ -472,7 +472,7 @@ class Bridge:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
         """Around pytest-benchmark, which saves and compares in this hook, and around the summary."""
-        from xbackend.measure.gate import Outcome
+        from xbackend.analysis.gate import Outcome
 
         self.complete = exitstatus == pytest.ExitCode.OK and not session.shouldstop
         result = yield
@@ -518,7 +518,7 @@ class Bridge:
         """Put the gate's decisions in the place of pytest-benchmark's, which knows no noise; note those that cannot be
         made. What holds no medians of processes is left to pytest-benchmark.
         """
-        from xbackend.measure.gate import Outcome
+        from xbackend.analysis.gate import Outcome
 
         session = self.benchmarks
         if not session.compare_fail or not session.compared_mapping:
@@ -545,9 +545,9 @@ class Bridge:
 
 def _check_saved(storage: Any, chosen: str | bool) -> None:
     """Every saved run that is going to be compared with; ends pytest with an `Outcome` if one cannot be."""
+    from xbackend.analysis.gate import Outcome
     from xbackend.errors import StoreError
     from xbackend.measure import saved
-    from xbackend.measure.gate import Outcome
 
     files = saved.compared(storage, chosen)
     if not files:
@@ -569,8 +569,8 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
     """What the gate says of a benchmark and its saved one."""
     from pytest_benchmark.utils import PercentageRegressionCheck
 
-    from xbackend.measure import statistics
-    from xbackend.measure.gate import Limit, Outcome, decision
+    from xbackend.analysis import statistics
+    from xbackend.analysis.gate import Limit, Outcome, decision
 
     ours, theirs = benchmark.extra_info, other.get("extra_info", {})
     if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes") and theirs.get("processes")):

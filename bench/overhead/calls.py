@@ -22,7 +22,7 @@ from xbackend.measure.loop import foreign_load, quiet
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Backend, Executable
+    from xbackend.backends.contract import Backend, Executable
 
 Round = Callable[[int], float]  # iterations -> seconds
 

@@ -8,7 +8,7 @@ from typing import Any
 from overhead.figure import Figure
 from xbackend.report import markdown, text
 from xbackend.report.blocks import Block, Heading, paragraph, table
-from xbackend.store.results import Machine
+from xbackend.results.schema import Machine
 
 _SHORT = 200
 _HEADERS = ("figure", "of", "value", "interval", "to reach", "reached", "reason", "behind it")

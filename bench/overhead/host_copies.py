@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 
 _BUILTIN = type(len)
 _OWN = ("put", "get", "read_storage", "write_storage")

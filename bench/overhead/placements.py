@@ -18,7 +18,7 @@ from xbackend.measure.loop import foreign_load
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Backend
+    from xbackend.backends.contract import Backend
 
 
 def two_against_one(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:

@@ -85,7 +85,7 @@ def collect(
     opener: Callable[..., Worker] = open_worker,
 ) -> dict[str, Collected]:
     """Ask fresh processes, backends in shuffled blocks. What fails becomes a reason, and the rest goes on."""
-    from xbackend.measure.blocks import blocks
+    from xbackend.measure.runner import blocks
 
     collected = {name: Collected(name) for name in backends}
     jobs = {name: job for name, job in parts(quick).items() if name in set(wanted)}

@@ -13,7 +13,7 @@ from tolerances import LIMIT, Rule, check_equal
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 from xbackend.errors import WorkerDied, WorkerTimeout
 from xbackend.workers.remote import RemoteBackend
 

@@ -10,7 +10,7 @@ from batches import LIMIT_SECONDS, Host
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 
 
 @pytest.fixture(scope="session", params=registry.names())

@@ -10,7 +10,7 @@ import pytest
 from batches import Host
 
 import xbackend as xb
-from xbackend.backends.base import Backend, Executable
+from xbackend.backends.contract import Backend, Executable
 from xbackend.errors import (
     ArgumentError,
     BackendClosed,

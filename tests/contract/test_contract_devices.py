@@ -9,7 +9,7 @@ import pytest
 from tolerances import CHAIN, check_equal
 
 import xbackend as xb
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable
 

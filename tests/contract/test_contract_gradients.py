@@ -9,7 +9,7 @@ from batches import ORACLE, Batch, Check, Host
 from gradients import BATCHES, CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, weighted
 
 import xbackend as xb
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 
 pytestmark = pytest.mark.takes_turns
 

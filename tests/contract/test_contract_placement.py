@@ -14,7 +14,7 @@ from batches import LIMIT_SECONDS
 import xbackend as xb
 from overhead import MODULES
 from xbackend.backends import registry
-from xbackend.backends.base import Backend, Settings
+from xbackend.backends.contract import Backend, Settings
 from xbackend.errors import DeviceUnavailable, DTypeError, SharedVariableError, UnboundDevice, WorkerDied
 from xbackend.workers.remote import RemoteBackend
 

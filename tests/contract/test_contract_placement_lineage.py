@@ -13,8 +13,8 @@ from batches import LIMIT_SECONDS
 
 import xbackend as xb
 from xbackend.backends import registry
-from xbackend.backends.base import Settings
-from xbackend.backends.lineage import LineageBackend
+from xbackend.backends.contract import Settings
+from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.errors import PlacementError, WorkerError
 from xbackend.workers.remote import RemoteBackend
 

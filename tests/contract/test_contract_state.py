@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import xbackend as xb
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 from xbackend.errors import SharedVariableError
 from xbackend.program.dtypes import DType
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import xbackend as xb
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 from xbackend.strategies import replicate
 
 pytestmark = pytest.mark.takes_turns

@@ -17,7 +17,7 @@ from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
 from xbackend.report import render
-from xbackend.store.results import Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results, save
+from xbackend.results.schema import Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results, save
 
 HERE = Path(__file__).parent
 _OLD = "pytensor==2.38.3"

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from workers_common import MODULES, PACKAGE, alive, fault, gone
 
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.errors import (
     BackendUnavailable,
     DeviceUnavailable,

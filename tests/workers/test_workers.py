@@ -15,7 +15,7 @@ import pytest
 from workers_common import MODULES, PACKAGE, fault, held
 
 import xbackend as xb
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.errors import (
     BackendClosed,
     WorkerError,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend.backends import threads
-from xbackend.backends.base import Backend, Built, Value
+from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.device_threads import DeviceThreads
 from xbackend.backends.modes import Compiled, Mode
 from xbackend.backends.placed import Plan, Schedule, Stage, State, Step, straight_line
@@ -41,7 +41,7 @@ class Cell:
 
 
 @dataclass
-class Graph:
+class Lowered:
     """A program lowered: its framework variables by node, and those whose values come from outside."""
 
     program: Program
@@ -142,7 +142,7 @@ class StagedBackend(Backend):
 class Assembly:
     """The compiled stages of one program, put together to one callable."""
 
-    def __init__(self, backend: StagedBackend, graph: Graph, plan: Plan) -> None:
+    def __init__(self, backend: StagedBackend, graph: Lowered, plan: Plan) -> None:
         self.backend, self.graph, self.plan = backend, graph, plan
         program = graph.program
         self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from xbackend.backends.base import Backend, Value
+from xbackend.backends.contract import Backend, Value
 from xbackend.devices import Device
 
 Call = Callable[..., Sequence[Value]]

@@ -15,7 +15,7 @@ from xbackend.backends.system import SystemPackage
 from xbackend.errors import UnknownBackend
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Backend, Settings
+    from xbackend.backends.contract import Backend, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +78,28 @@ _ENVIRONMENTS = (
 
 _ENTRIES = (
     _entry(
-        "numpy", "numpy:NumPyBackend", "numpy", "numpy autograd", "the oracle, with pretend devices", exclusive=False
+        "numpy",
+        "numpy.adapter:NumPyBackend",
+        "numpy",
+        "numpy autograd",
+        "the oracle, with pretend devices",
+        exclusive=False,
     ),
     _entry("tensorflow", "tensorflow.adapter:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
     _entry(
         "tensorflow-xla", "tensorflow.adapter:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"
     ),
     _entry("tensorflow-eager", "tensorflow.eager:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
-    _entry("jax", "jax:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
-    _entry("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
-    _entry("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
-    _entry("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
-    _entry("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
-    _entry("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
-    _entry("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
-    _entry("theano", "theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
+    _entry("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
+    _entry("pytensor", "lineage.pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
+    _entry("pytensor-c", "lineage.pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
+    _entry("pytensor-jax", "lineage.pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
+    _entry("aesara", "lineage.aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
+    _entry("aesara-numba", "lineage.aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
+    _entry("aesara-jax", "lineage.aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
+    _entry("theano", "lineage.theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
     _entry(
-        *("theano-gpuarray", "theano_gpuarray:TheanoGpuArray", "theano", "theano pygpu"),
+        *("theano-gpuarray", "gpuarray.adapter:TheanoGpuArray", "theano", "theano pygpu"),
         "the original's contexts: CUDA, or OpenCL through PoCL",
         system=system.GPUARRAY,
     ),

@@ -10,7 +10,7 @@ from xbackend.environments.interpreters import VARIABLE
 from xbackend.errors import StoreError, XBackendError
 
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
-# stored results could not be read or written. Those of a gate are `xbackend.measure.gate.Outcome`.
+# stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.Outcome`.
 DONE, INCOMPLETE, WRONG, STORE = 0, 1, 2, 12
 _INTERRUPTED = 130
 

@@ -15,9 +15,9 @@ from xbackend.cli.console import progress, say, table
 from xbackend.cli.machines import ready
 from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix, session
-from xbackend.store import results as schema
-from xbackend.store.results import Results
-from xbackend.store.runs import Store
+from xbackend.results import schema
+from xbackend.results.runs import Store
+from xbackend.results.schema import Results
 
 
 def _parameters(options: argparse.Namespace) -> list[dict[str, Any]]:

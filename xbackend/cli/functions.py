@@ -18,7 +18,7 @@ import numpy as np
 import xbackend as xb
 from xbackend import workloads
 from xbackend.backends import registry
-from xbackend.backends.base import Settings
+from xbackend.backends.contract import Settings
 from xbackend.backends.placement import Placement
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import progress, say, table

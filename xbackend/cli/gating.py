@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 
 from xbackend import report as reports
+from xbackend.analysis import gate as gates
+from xbackend.analysis.gate import Limit, Row
 from xbackend.cli import DONE
 from xbackend.cli.console import say, table
 from xbackend.cli.reporting import readable
 from xbackend.errors import UsageError
-from xbackend.measure import gate as gates
-from xbackend.measure.gate import Limit, Row
-from xbackend.measure.wording import unfinished
 from xbackend.report import text
-from xbackend.store.runs import RunInfo, Store
+from xbackend.results.runs import RunInfo, Store
+from xbackend.wording import unfinished
 
 DEFAULT = "slower:5%"
 

@@ -14,9 +14,9 @@ from xbackend.devices import DeviceMap
 from xbackend.drawing.forms import FORMS
 from xbackend.environments.interpreters import VARIABLE
 from xbackend.errors import DeviceSpellingError
-from xbackend.measure.extent import MODES, WIDTH
+from xbackend.measure.plan import PRESETS, WIDTH
 from xbackend.report.text import visible
-from xbackend.store import FOLDER
+from xbackend.results import FOLDER
 
 MOST = 1024  # devices, threads, processes: beyond, a command line is a slip of the keyboard
 
@@ -201,7 +201,7 @@ def _function(command: argparse.ArgumentParser, what: str) -> None:
 
 def _measuring(command: argparse.ArgumentParser) -> None:
     how = command.add_mutually_exclusive_group()
-    quick, usual, thorough = (MODES[name] for name in ("quick", "default", "thorough"))
+    quick, usual, thorough = (PRESETS[name] for name in ("quick", "default", "thorough"))
     how.add_argument(
         "--quick", action="store_true", help=f"{quick.processes} fresh processes for each candidate, small and short"
     )

@@ -10,11 +10,11 @@ from xbackend import report as reports
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import say, table
 from xbackend.errors import StoreError, UsageError
-from xbackend.measure.wording import unfinished
 from xbackend.report import text
-from xbackend.store import results as schema
-from xbackend.store.results import Results
-from xbackend.store.runs import Store
+from xbackend.results import schema
+from xbackend.results.runs import Store
+from xbackend.results.schema import Results
+from xbackend.wording import unfinished
 
 
 def report(options: argparse.Namespace) -> int:

@@ -9,7 +9,7 @@ from xbackend.measure.checks import seconds_of
 from xbackend.measure.loop import calibrate, foreign_load, quiet
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Backend, Built, Value
+    from xbackend.backends.contract import Backend, Built, Value
 
 ROUNDS = 7
 ROUND_SECONDS = 0.02

@@ -13,18 +13,19 @@ import numpy as np
 
 from xbackend import workloads
 from xbackend.api.trace import trace
-from xbackend.backends.base import Backend
+from xbackend.backends.contract import Backend
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, DeviceUnavailable, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
 from xbackend.measure.profiles import typical
-from xbackend.measure.wording import counted
 from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
-from xbackend.store.results import Measurement, Pair, Parity, Phases, Process, Profile
+from xbackend.results import naming
+from xbackend.results.schema import Measurement, Pair, Parity, Phases, Process, Profile
+from xbackend.wording import counted
 from xbackend.workers import opening
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
@@ -50,7 +51,7 @@ class Task:
     @property
     def label(self) -> str:
         """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
-        return matrix.described(self.workload, self.parameters)
+        return naming.described(self.workload, self.parameters)
 
     def is_same(self, other: Task) -> bool:
         """Whether it is the same program on the same inputs, to the last bit."""
@@ -136,7 +137,7 @@ class Group:
     @property
     def label(self) -> str:
         """As in ``pytensor (pytensor==2.38.3) with 2 devices, again``."""
-        name = matrix.label(self.backend, self.environment)
+        name = naming.label(self.backend, self.environment)
         return f"{name} with {counted(self.devices, 'device')}{_again(', again', self.again)}"
 
 
@@ -173,12 +174,12 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        name = matrix.label(self.backend, self.environment)
+        name = naming.label(self.backend, self.environment)
         return f"{self.task.label} | {name} | {counted(self.devices, 'device')}{_again(' | again', self.again)}"
 
     def is_called(self, name: str | None) -> bool:
         """Whether this is the name of its backend, of its environment, or of both as in its label."""
-        return name in matrix.names(self.backend, self.environment)
+        return name in naming.names(self.backend, self.environment)
 
     @property
     def medians(self) -> list[float]:

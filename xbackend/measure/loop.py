@@ -31,10 +31,10 @@ from xbackend.measure import compilers, profiles
 from xbackend.measure.checks import ATTEMPTS, check_twice, check_waiting, seconds_of
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
-from xbackend.store import journal
+from xbackend.results import journal
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Backend, Executable, Value
+    from xbackend.backends.contract import Backend, Executable, Value
 
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
 FOREIGN = 0.25  # cores that other processes may use before it is worth a warning

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from xbackend.store.results import Machine
+from xbackend.results.schema import Machine
 
 _GIB = 1 << 30
 LOADED = 0.5  # of a core for each core: the load average above which others are at work

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from xbackend import environments as rooms
 from xbackend.backends import registry
 from xbackend.errors import ArgumentError, EnvironmentFailed
+from xbackend.results import naming
 
 Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
 
@@ -47,24 +47,9 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
     return found
 
 
-def label(backend: str, environment: str) -> str:
-    """As in ``pytensor (pytensor==2.38.3)``, or ``pytensor`` in the locked environment."""
-    return f"{backend} ({environment})" if environment else backend
-
-
-def described(workload: str, parameters: Mapping[str, Any]) -> str:
-    """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
-    return " ".join([workload, *(f"{name}={value}" for name, value in parameters.items())])
-
-
-def names(backend: str, environment: str) -> list[str]:
-    """What a reader may call it by: the backend, the environment, or both as in its label."""
-    return [backend, *([environment, label(backend, environment)] if environment else [])]
-
-
 def check_baseline(name: str | None, found: Iterable[Run]) -> None:
     """The baseline is among what is measured. Raises `ArgumentError`, which lists what is."""
-    there = list(dict.fromkeys(n for run in found for n in names(*run)))
+    there = list(dict.fromkeys(n for run in found for n in naming.names(*run)))
     if name is not None and name not in there:
         raise ArgumentError(f"the baseline {name!r} is not among what is measured; there is {', '.join(there)}")
 

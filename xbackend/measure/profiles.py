@@ -15,7 +15,7 @@ from xbackend.backends.placement import Span
 from xbackend.errors import TimingError, XBackendError
 
 if TYPE_CHECKING:
-    from xbackend.backends.base import Executable, Value
+    from xbackend.backends.contract import Executable, Value
 
 TAKEN = 3  # profiles, of which the one of median length counts
 KEPT = 500  # spans that are stored: more cannot be told apart in a picture
@@ -76,7 +76,7 @@ def _checked(spans: Sequence[Span]) -> Sequence[Span]:
 
 
 def summary(spans: Sequence[Span]) -> dict[str, Any]:
-    """A profile as plain data: `xbackend.store.results.Profile` without ``taken``."""
+    """A profile as plain data: `xbackend.results.schema.Profile` without ``taken``."""
     begin = min(0.0, *(span.start for span in spans))
     computing: dict[str, list[Stretch]] = {}
     for span in spans:

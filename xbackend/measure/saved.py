@@ -24,7 +24,7 @@ from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.store.files import read_file, sync_folder
+from xbackend.files import read_file, sync_folder
 
 KEY = "xbackend"
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e9)]

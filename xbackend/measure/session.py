@@ -12,15 +12,16 @@ from typing import Any
 import msgspec
 
 from xbackend import workloads
+from xbackend.analysis import statistics
 from xbackend.errors import ArgumentError
-from xbackend.measure import matrix, statistics
-from xbackend.measure.blocks import Opener, Progress, Session
+from xbackend.measure import matrix
 from xbackend.measure.candidates import Candidate, Task, task
-from xbackend.measure.extent import MODES
 from xbackend.measure.machine import cores
+from xbackend.measure.plan import PRESETS
+from xbackend.measure.runner import Opener, Progress, Session
 from xbackend.measure.worker import open_worker
-from xbackend.store.results import Results
-from xbackend.store.runs import Store
+from xbackend.results.runs import Store
+from xbackend.results.schema import Results
 
 # 512 x 512: a call lasts some 20 ms on two cores, long against every framework's own cost and against the clock, and
 # all backends are done in three minutes, most of which are their imports and compilers.
@@ -71,7 +72,7 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     quick = quick and not thorough
-    mode = MODES["thorough" if thorough else "quick" if quick else "default"]
+    mode = PRESETS["thorough" if thorough else "quick" if quick else "default"]
     tasks = [_task(workload, given, quick) for given in parameters]
     candidates = [Candidate(t, b, d, environment=e) for t in tasks for d in devices for b, e in runs]
     shared: dict[str, Any] = {"threads": threads or cores(), "on_progress": on_progress, "opener": opener}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from xbackend import environments
-from xbackend.backends.base import Backend, Settings
+from xbackend.backends.contract import Backend, Settings
 from xbackend.workers.remote import RemoteBackend, environment_of
 
 

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from xbackend.errors import DamagedStore
+from xbackend.files import read_file
 from xbackend.report.blocks import Block
 from xbackend.report.overview import index, make_folder, write_file
-from xbackend.store.exchange import write_folder
-from xbackend.store.files import read_file
-from xbackend.store.results import Results, encode
+from xbackend.results.exchange import write_folder
+from xbackend.results.schema import Results, encode
 
 __all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files"]
 

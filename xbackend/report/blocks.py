@@ -17,14 +17,14 @@ class Bold:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Hyperlink:
     """Text that leads to an address."""
 
     text: str
     target: str
 
 
-Inline = str | Bold | Link
+Inline = str | Bold | Hyperlink
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,12 +9,12 @@ from functools import cached_property
 from statistics import median
 from typing import Any, Protocol
 
+from xbackend.analysis.statistics import LEVEL as _LEVEL
+from xbackend.analysis.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
 from xbackend.errors import UsageError
-from xbackend.measure.statistics import LEVEL as _LEVEL
-from xbackend.measure.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
-from xbackend.measure.wording import counted
 from xbackend.report.text import as_float, join, pairs, plain, value
-from xbackend.store.results import Measurement, Process, Results, key_of
+from xbackend.results.schema import Measurement, Process, Results, key_of
+from xbackend.wording import counted
 
 # The baseline where the reader names none: the oracle's backend, if it was measured.
 DEFAULT_BASELINE = "numpy"

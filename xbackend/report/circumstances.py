@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from xbackend.measure.statistics import ratio
+from xbackend.analysis.statistics import ratio
 from xbackend.report import text
-from xbackend.report.blocks import Block, Inline, Link, Table, paragraph, table
+from xbackend.report.blocks import Block, Hyperlink, Inline, Table, paragraph, table
 from xbackend.report.candidates import LEVEL, Group, compared, label
 from xbackend.report.published import PUBLISHED
 from xbackend.report.versions import versions
-from xbackend.store.results import Process, Results
+from xbackend.results.schema import Process, Results
 
 _MEANWHILE = ("cores", "load", "others")
 
@@ -183,7 +183,7 @@ def published(groups: Sequence[Group]) -> list[Block]:
             continue
         rows: list[list[Inline]] = [
             [
-                Link(p.source, p.address),
+                Hyperlink(p.source, p.address),
                 p.hardware,
                 p.about,
                 str(p.devices),

@@ -8,7 +8,7 @@ from xbackend.report import circumstances, ledger, placement, plots, summary, ta
 from xbackend.report.blocks import Block, Contents, Heading, Image, Table, paragraph
 from xbackend.report.candidates import Group, groups
 from xbackend.report.pictures import Pictures
-from xbackend.store.results import Results
+from xbackend.results.schema import Results
 
 _PARITY = (
     "Against the float64 oracle, the worst over the processes: the relative error, and the largest error of an element "

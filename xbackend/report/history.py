@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.measure.statistics import FEWEST_SESSIONS, Verdict
-from xbackend.measure.wording import counted
+from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.report import history_plots, text
 from xbackend.report.blocks import (
     Block,
@@ -26,7 +25,8 @@ from xbackend.report.blocks import (
 from xbackend.report.candidates import LEVEL
 from xbackend.report.history_series import Line, Point, Series, changes, name_of, series
 from xbackend.report.pictures import Pictures
-from xbackend.store.results import Results
+from xbackend.results.schema import Results
+from xbackend.wording import counted
 
 _HEADERS = ("backend", "devices", "run", "time", f"against the run before ({LEVEL})", "verdict", "notes")
 _CHANGES = ("comparison", "machine", *_HEADERS)

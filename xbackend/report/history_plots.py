@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.canvas import COLOURS, GREY, canvas
 from xbackend.report.history_series import Line, Point, Series
 from xbackend.report.plots import bar, drawable, tick_time
+from xbackend.wording import counted
 
 _PANEL = 1.35  # inches
 _LETTERS = 80  # as many letters of the smallest size have room in the width of a panel

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xbackend.analysis.between_runs import floor_of, times_before
+from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import UsageError
-from xbackend.measure.between_runs import floor_of, times_before
-from xbackend.measure.statistics import Ratio, Verdict
-from xbackend.measure.wording import counted
 from xbackend.report import text, versions
 from xbackend.report.candidates import Candidate, compared
-from xbackend.store.results import Measurement, Results, key_of
+from xbackend.results.schema import Measurement, Results, key_of
+from xbackend.wording import counted
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class _Page:
                 return _list(_line(item) for item in block.items)
             case b.Contents():
                 found = entries(self.blocks, position)
-                items = _list(_inline(b.Link(text, "#" + name)) for text, name in found)
+                items = _list(_inline(b.Hyperlink(text, "#" + name)) for text, name in found)
                 return f'<nav aria-label="Contents">{items}</nav>'
             case b.Table():
                 return _table(block)
@@ -101,7 +101,7 @@ class _Page:
 def _inline(part: b.Inline) -> str:
     if isinstance(part, b.Bold):
         return f"<strong>{escape(part.text)}</strong>"
-    if isinstance(part, b.Link):
+    if isinstance(part, b.Hyperlink):
         address = quote(part.target, safe="/#:?=%.~-_")
         if _SCHEME.match(address):
             return escape(part.text)

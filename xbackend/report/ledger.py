@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xbackend.analysis.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
+from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.measure.loop import FOREIGN
-from xbackend.measure.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
-from xbackend.measure.statistics import FEWEST, Verdict
-from xbackend.measure.wording import counted
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
 from xbackend.report.candidates import Group, label
 from xbackend.report.pictures import Pictures
-from xbackend.store.results import Results
+from xbackend.results.schema import Results
+from xbackend.wording import counted
 
 _CLOSE = 0.05  # of the time: devices that are busy as long as each other
 _MUCH = 0.2  # of the time: a transfer share worth a word

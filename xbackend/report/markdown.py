@@ -50,7 +50,7 @@ def _inline(part: b.Inline) -> str:
     if isinstance(part, b.Bold):
         # Blanks or nothing at all next to the asterisks would show them.
         return f"**{escape(part.text)}**" if plain(part.text) else ""
-    if isinstance(part, b.Link):
+    if isinstance(part, b.Hyperlink):
         return f"[{escape(part.text)}]({quote(part.target, safe='/#:?=%.~-_')})"
     leading, trailing = " " * part[:1].isspace(), " " * (len(part) > 1 and part[-1:].isspace())
     return f"{leading}{escape(part)}{trailing}"
@@ -93,12 +93,12 @@ def _drawing(block: b.Drawing) -> str:
     # Each line by itself, so that the text can't end its own fence, and no `<`, which Mermaid would read as HTML.
     lines = [line[: len(line) - len(line.lstrip(" "))] + plain(line) for line in block.mermaid.split("\n")]
     text = "\n".join(lines).rstrip().replace("<", "#60;").replace("`", "#96;")
-    same = "" if block.image is None else f"\n\n{_inline(b.Link('The same as SVG', block.image.file))}"
+    same = "" if block.image is None else f"\n\n{_inline(b.Hyperlink('The same as SVG', block.image.file))}"
     return f"```mermaid\n{text}\n```{same}"
 
 
 def _contents(blocks: Sequence[b.Block], position: int) -> str:
-    return "\n".join(f"- {_inline(b.Link(text, '#' + name))}" for text, name in entries(blocks, position))
+    return "\n".join(f"- {_inline(b.Hyperlink(text, '#' + name))}" for text, name in entries(blocks, position))
 
 
 _WRITERS: dict[type, Callable[[Any], str]] = {

@@ -7,11 +7,11 @@ from pathlib import Path
 from urllib.parse import quote
 
 from xbackend.errors import StoreError, UsageError
+from xbackend.files import write_whole
 from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Inline, Link, paragraph, table
+from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, paragraph, table
 from xbackend.report.candidates import label
-from xbackend.store.files import write_whole
-from xbackend.store.results import Results, load
+from xbackend.results.schema import Results, load
 
 _HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend", "page")
 
@@ -62,7 +62,7 @@ def _blocks(reports: Path) -> list[Block]:
     good.sort(key=lambda entry: entry[0], reverse=True)
     blocks: list[Block] = [Heading(1, "Reports")]
     if os.path.isfile(reports / "history.md"):
-        blocks.append(paragraph("Over time: ", Link("history", "./history.md"), "."))
+        blocks.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
     if good:
         blocks.append(table(_HEADERS, [row for _, _, row in good], right=("gave a time",)))
     if damaged:
@@ -78,9 +78,9 @@ def _name(folder: str, path: Path) -> Inline:
     return _link(name, folder, path, "report.md") or f"{name} (no report.md)"
 
 
-def _link(words: str, folder: str, path: Path, file: str) -> Link | None:
+def _link(words: str, folder: str, path: Path, file: str) -> Hyperlink | None:
     """A link to a file of a report; `None` where there is none."""
-    return Link(words, f"./{quote(folder, errors='replace')}/{file}") if os.path.isfile(path / file) else None
+    return Hyperlink(words, f"./{quote(folder, errors='replace')}/{file}") if os.path.isfile(path / file) else None
 
 
 def _row(folder: str, path: Path, results: Results) -> list[Inline]:

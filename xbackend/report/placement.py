@@ -13,11 +13,11 @@ from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
 from xbackend.drawing.forms import mermaid
 from xbackend.drawing.graph import Graph
 from xbackend.drawing.layered import svg
-from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.blocks import Block, Drawing, Image, paragraph, table
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.pictures import Pictures
+from xbackend.wording import counted
 
 # Mermaid draws at most this much: https://mermaid.js.org/config/schema-docs/config.html#maxtextsize
 LARGEST_DRAWING = 50_000

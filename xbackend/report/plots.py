@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbackend.measure.statistics import interval
+from xbackend.analysis.statistics import interval
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import COLOURS, canvas
@@ -22,7 +22,7 @@ _BESIDE = 28  # letters: with a longer label than this the legend stands below a
 
 
 @dataclass(frozen=True)
-class Series:
+class Sweep:
     """The groups of one workload that differ in their size only, by size."""
 
     workload: str
@@ -30,7 +30,7 @@ class Series:
     groups: tuple[tuple[float, Group], ...]
 
 
-def over_sizes(groups: Sequence[Group]) -> list[Series]:
+def over_sizes(groups: Sequence[Group]) -> list[Sweep]:
     """The workloads that were measured at two sizes or more, all other parameters equal."""
     found: dict[str, list[tuple[float, Group]]] = {}
     for group in groups:
@@ -38,7 +38,7 @@ def over_sizes(groups: Sequence[Group]) -> list[Series]:
         if isinstance(size, int | float) and not isinstance(size, bool) and drawable(size) and shown(group):
             found.setdefault(_title(group), []).append((float(size), group))
     return [
-        Series(members[0][1].workload, title, tuple(sorted(members, key=lambda member: member[0])))
+        Sweep(members[0][1].workload, title, tuple(sorted(members, key=lambda member: member[0])))
         for title, members in found.items()
         if len({size for size, _ in members}) > 1
     ]
@@ -128,7 +128,7 @@ def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float
     )
 
 
-def sizes(series: Series, title: str) -> bytes:
+def sizes(series: Sweep, title: str) -> bytes:
     """Time against size, both logarithmic, with intervals; below it GFLOP/s, which tells close lines apart."""
     lines: dict[tuple[str, int], list[tuple[float, Candidate]]] = {}
     for size, group in series.groups:

@@ -6,14 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from xbackend.measure.statistics import FEWEST, Ratio, Verdict, drift
-from xbackend.measure.wording import counted
+from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, drift
 from xbackend.report import text, versions
-from xbackend.report.blocks import Block, Bold, Inline, Link, Notice, Table, bullets, paragraph, table, terms
+from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, Table, bullets, paragraph, table, terms
 from xbackend.report.candidates import LEVEL, Candidate, Group
 from xbackend.report.contents import anchor
 from xbackend.report.tables import status
-from xbackend.store.results import Results
+from xbackend.results.schema import Results
+from xbackend.wording import counted
 
 # MEASUREMENT.md, rule 12.
 _WIDE = 0.10
@@ -191,7 +191,7 @@ def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
     bad = Counter(f"{Candidate(m).name} ({text.plain(m.status)})" for m in results.measurements if m.status != "ok")
     if bad:
         part = f": {bad.total()} of {counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
-        said.append([Bold("Not measured"), part, Link("why", f"#{anchor(NOT_MEASURED)}"), "."])
+        said.append([Bold("Not measured"), part, Hyperlink("why", f"#{anchor(NOT_MEASURED)}"), "."])
     return said
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from xbackend.measure.wording import counted
 from xbackend.report import text
 from xbackend.report.blocks import Table, table
 from xbackend.report.candidates import LEVEL, PHASES, Candidate, Group, label
-from xbackend.store.results import Measurement, Process
+from xbackend.results.schema import Measurement, Process
+from xbackend.wording import counted
 
 RATIO = f"ratio ({LEVEL})"
 HEADERS = (

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from xbackend.measure.statistics import Ratio
+    from xbackend.analysis.statistics import Ratio
 
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
 

@@ -12,7 +12,7 @@ from xbackend.measure.profiles import typical
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import GREY, canvas
-from xbackend.store.results import Profile
+from xbackend.results.schema import Profile
 
 _ROWS = 16  # devices of a panel: of more a picture shows no more
 _LONGEST = 1e6  # seconds: longer is a damaged file's

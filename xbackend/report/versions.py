@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from xbackend.backends import registry
 from xbackend.report.text import plain
-from xbackend.store.results import Measurement
+from xbackend.results.schema import Measurement
 
 
 def versions(measurement: Measurement) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from importlib.util import find_spec
 
 from xbackend.backends import registry
-from xbackend.backends.base import Backend, Settings
+from xbackend.backends.contract import Backend, Settings
 from xbackend.backends.registry import Entry
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable

@@ -13,7 +13,7 @@ import numpy as np
 
 from xbackend import environments
 from xbackend.backends import registry, threads
-from xbackend.backends.base import Backend, Built, Executable, Settings, Value
+from xbackend.backends.contract import Backend, Built, Executable, Settings, Value
 from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, EnvironmentFailed

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from xbackend.backends import registry
-from xbackend.backends.base import Backend, Built, Settings
+from xbackend.backends.contract import Backend, Built, Settings
 from xbackend.devices import Device
 from xbackend.errors import BackendError, XBackendError
 from xbackend.program.serialization import from_json

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend.backends.base import Backend, Built, Value
+from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.placement import Execution, Span
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.profile import events_during, spans

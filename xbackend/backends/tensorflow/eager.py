@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from xbackend.backends.base import Built, Value
 from xbackend.backends.codegen import Source
+from xbackend.backends.contract import Built, Value
 from xbackend.backends.placement import Execution, Span
 from xbackend.backends.tensorflow.adapter import TensorFlow
 from xbackend.backends.tensorflow.graph import Lowering

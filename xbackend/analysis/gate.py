@@ -1,0 +1,219 @@
+"""The gate: whether a run is slower, or faster, than another one by more than a limit.
+
+A measurement fails where its ratio exceeds the limit and the verdict over its processes (`statistics.ratio`, with the
+larger of the two runs' noise floors, and how earlier sessions differed) is that it is slower, or faster. It passes only
+where a change of the limit would have been shown: where the interval or the noise floor is wider than that, there is no
+verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from xbackend.analysis import statistics
+from xbackend.analysis.between_runs import floor_of, times_before
+from xbackend.analysis.statistics import Floor, Ratio, Verdict
+from xbackend.errors import StoreError, UsageError
+from xbackend.results import naming
+from xbackend.results.recovery import Key, key
+from xbackend.results.schema import Measurement, Results
+from xbackend.wording import counted, unfinished
+
+
+class Outcome(IntEnum):
+    """What a gate found, as the exit code of its command; not those that pytest or argparse use, the worst first."""
+
+    REGRESSION = 10  # something changed by more than the limit
+    INCOMPLETE = 11  # something that the baseline has was not measured, or a run is not complete
+    STORE = 12  # a run cannot be read: damaged, missing, of a newer version
+    NOTHING = 13  # no measurement is in both
+    NO_VERDICT = 14  # different machines, threads or inputs, too few processes, or too much noise to find the limit
+    PASSED = 0
+
+
+_LIMIT = re.compile(r"(slower|faster):(\d{1,6}(?:\.\d{1,6})?)%")
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``slower:5%``: more than 1.05 times as long is too much; ``faster:5%``: less than 1 / 1.05 of the time is."""
+
+    verdict: Verdict
+    percent: float
+
+    @classmethod
+    def parse(cls, text: str) -> Limit:
+        """Read ``slower:5%`` or ``faster:5%``. Raises `UsageError`."""
+        found = _LIMIT.fullmatch(text)
+        if found is None:
+            raise UsageError(f"{text!r} is no limit: write slower:5% or faster:5%")
+        return cls(Verdict(found[1]), float(found[2]))
+
+    @property
+    def factor(self) -> float:
+        return 1 + self.percent / 100
+
+    def exceeded(self, ratio: float) -> bool:
+        """Whether a ratio of times is beyond it."""
+        return ratio > self.factor if self.verdict is Verdict.SLOWER else ratio < 1 / self.factor
+
+    def __str__(self) -> str:
+        return f"{self.verdict}:{self.percent:g}%"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement of the baseline: seconds, their ratio, and what the gate says."""
+
+    label: str
+    outcome: Outcome
+    reason: str = ""
+    base: float | None = None
+    head: float | None = None
+    ratio: Ratio | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """All rows, what is worth knowing besides, and the outcome with its reason."""
+
+    outcome: Outcome
+    reason: str
+    rows: list[Row] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def judge(
+    base: Results,
+    head: Results,
+    limits: Sequence[Limit],
+    running: Collection[str] = (),
+    runs: Sequence[Results] = (),
+) -> Judgement:
+    """Judge a run by another one, the baseline.
+
+    Measurements are the same by workload, parameters, backend, environment and devices. What the baseline did not
+    measure, and what only ``head`` has, is a note. ``running`` names those of ``"BASE"`` and ``"HEAD"`` that are being
+    measured: a run that is neither that nor complete was cut off. ``runs`` are those of the store: the ones before
+    ``head`` show how much sessions differ.
+
+    Raises:
+        StoreError: a run has a measurement twice.
+    """
+    different = _different(base, head)
+    if different:
+        return Judgement(Outcome.NO_VERDICT, different)
+    ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
+    notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
+    notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not _timed(r)]
+    wanted = {at: row for at, row in theirs.items() if _timed(row)}
+    partial = [
+        f"{name} ({run.run or run.name}) {unfinished(name in running)}"
+        for name, run in (("BASE", base), ("HEAD", head))
+        if not run.complete
+    ]
+    if not any(at in ours for at in wanted) and not partial:
+        return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
+    rows = []
+    for at, row in wanted.items():
+        floor, earlier = floor_of(base, head, row), times_before(head, row, runs)
+        rows.append(_row(row, ours.get(at), limits, floor, earlier))
+    notes += _unknown_sessions(rows)
+    outcome, reason = _overall(rows, partial)
+    return Judgement(outcome, reason, rows, notes)
+
+
+def label(row: Measurement) -> str:
+    """As in ``matpow size=512 n=10 | numpy | 1 device``."""
+    name = naming.label(row.backend, row.environment)
+    return f"{naming.described(row.workload, row.parameters)} | {name} | {counted(row.devices, 'device')}"
+
+
+def _timed(row: Measurement) -> bool:
+    return row.status == "ok" and bool(row.processes)
+
+
+def _different(base: Results, head: Results) -> str:
+    """Why the two cannot be compared; empty where they can."""
+    if base.machine.fingerprint != head.machine.fingerprint or not head.machine.fingerprint:
+        both = (
+            f"{name} on {run.machine.processor}, {run.machine.cores} cores, {run.machine.system} "
+            f"({run.machine.fingerprint})"
+            for name, run in (("BASE", base), ("HEAD", head))
+        )
+        return f"different machines: {'; '.join(both)}"
+    threads = [run.settings.get("threads") for run in (base, head)]
+    if threads[0] != threads[1]:
+        return f"different threads: BASE with {threads[0]}, HEAD with {threads[1]}; give both the same --threads"
+    return ""
+
+
+def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
+    found: dict[Key, Measurement] = {}
+    for row in results.measurements:
+        if found.setdefault(key(row), row) is not row:
+            raise StoreError(f"{name} ({results.run or results.name}) has {label(row)} twice: measure it again, once")
+    return found
+
+
+def _row(
+    base: Measurement, head: Measurement | None, limits: Sequence[Limit], floor: Floor, earlier: Sequence[float]
+) -> Row:
+    if head is None or not _timed(head):
+        reason = "not in HEAD" if head is None else f"{head.status}: {head.reason}"
+        return Row(label(base), Outcome.INCOMPLETE, reason, statistics.time_of([p.median for p in base.processes]))
+    theirs, ours = ([p.median for p in row.processes] for row in (base, head))
+    times = statistics.time_of(theirs), statistics.time_of(ours)
+    if base.parity and head.parity and base.parity.inputs != head.parity.inputs:
+        return Row(label(base), Outcome.NO_VERDICT, "other inputs: give both the same --seed", *times)
+    ratio = statistics.ratio(ours, theirs, floor=floor.factor, earlier=earlier)
+    outcome, reason = decision(ratio, limits)
+    return Row(label(base), outcome, reason, *times, ratio)
+
+
+def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
+    """What a ratio of HEAD to BASE means under limits, and why where it is not simply within them."""
+    if ratio.verdict is Verdict.UNKNOWN:
+        processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
+        return Outcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
+    broken = [limit for limit in limits if limit.exceeded(ratio.value) and limit.verdict is ratio.verdict]
+    if broken:
+        return Outcome.REGRESSION, ", ".join(map(str, broken))
+    missed = [limit for limit in limits if not ratio.smallest <= limit.factor]
+    if missed:
+        least = 100 * (ratio.smallest - 1)
+        return Outcome.NO_VERDICT, (
+            f"no change below {least:.3g} % could have been found, {', '.join(map(str, missed))} is asked for: measure "
+            "both with more processes (--thorough) on a quieter machine, or both in one session, or allow more (--fail)"
+        )
+    return Outcome.PASSED, ""
+
+
+def _unknown_sessions(rows: Sequence[Row]) -> list[str]:
+    """That a change may be one of the session, where the store does not show how much sessions differ."""
+    count = sum(row.ratio is not None and not row.ratio.sessions for row in rows)
+    if not count:
+        return []
+    return [
+        f"warning: how much sessions differ is not known for {count} of {counted(len(rows), 'measurement')}: it takes "
+        f"{statistics.FEWEST_SESSIONS} complete runs before HEAD, on this machine with the same versions; a change may "
+        "be one of the session"
+    ]
+
+
+def _overall(rows: Sequence[Row], partial: Sequence[str]) -> tuple[Outcome, str]:
+    counts = Counter(row.outcome for row in rows)
+    of_all = f"of {counted(len(rows), 'measurement')}"
+    if counts[Outcome.REGRESSION]:
+        return Outcome.REGRESSION, f"{counts[Outcome.REGRESSION]} {of_all} beyond the limit"
+    if partial:
+        return Outcome.INCOMPLETE, "; ".join(partial)
+    if counts[Outcome.INCOMPLETE]:
+        return Outcome.INCOMPLETE, f"{counts[Outcome.INCOMPLETE]} {of_all} of BASE not measured in HEAD"
+    if counts[Outcome.NO_VERDICT]:
+        return Outcome.NO_VERDICT, f"{counts[Outcome.NO_VERDICT]} {of_all} cannot be judged"
+    return Outcome.PASSED, f"{len(rows)} {of_all} within the limits"

@@ -1,0 +1,239 @@
+"""One device against several: the ledger of a backend, computed from the stored measurements alone.
+
+for scaling in scalings(results): print(scaling.speedup, scaling.efficiency, scaling.shares)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any
+
+from xbackend.analysis.statistics import Ratio, Verdict, noise_floor, ratio, time_of
+from xbackend.devices import Device
+from xbackend.errors import DeviceSpellingError
+from xbackend.results.schema import Measurement, Profile, Results, key_of
+
+ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """What of the wall time of a profiled execution went where, medians over the processes; each is 0 to 1.
+
+    ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
+    time. ``idle``: of each device that was bound or computed, the part in
+    which it computed nothing. ``together``: at least two devices computed. ``wall`` is in seconds.
+    """
+
+    wall: float
+    transfers: float
+    exposed: float
+    idle: dict[str, float]
+    together: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """A workload with the same parameters on one device of a backend and on ``devices``.
+
+    ``ratio`` is the time on several over that on one, with its verdict on several; ``simulated``: the devices
+    are CPU devices of one process and share its cores. ``cores_of_one`` is how many cores one device alone keeps busy,
+    ``foreign_cores`` how many other processes did, on the busier side. ``shares`` are those on several devices; where
+    there are none, ``unprofiled`` says why.
+    """
+
+    one: Measurement
+    many: Measurement
+    seconds_of_one: float
+    seconds_of_many: float
+    ratio: Ratio
+    simulated: bool
+    cores_of_one: float | None
+    foreign_cores: float | None
+    shares: Shares | None
+    unprofiled: str
+
+    @property
+    def devices(self) -> int:
+        return self.many.devices
+
+    @property
+    def speedup(self) -> float:
+        """The time on one device over that on several."""
+        return 1 / self.ratio.value
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """That of the speed-up; `None` where one side has too few processes for one."""
+        return (1 / self.ratio.high, 1 / self.ratio.low) if math.isfinite(self.ratio.low) else None
+
+    @property
+    def processes(self) -> int:
+        """Of the side that had fewer."""
+        return min(self.ratio.processes)
+
+    @property
+    def faster(self) -> bool:
+        """Whether several devices are shown to be faster than one."""
+        return self.ratio.verdict is Verdict.FASTER
+
+    @property
+    def efficiency(self) -> float:
+        """Speed-up over the number of devices: 1 where none of them is lost."""
+        return self.speedup / self.devices
+
+
+def scalings(results: Results) -> list[Scaling]:
+    """One for each measurement on two devices or more whose like on one device gave a time, in their order."""
+    single = {_key(m): m for m in results.measurements if m.devices == 1 and m.status == "ok"}
+    found = []
+    for many in results.measurements:
+        one = single.get(_key(many))
+        if one is not None and many.devices > 1 and many.status == "ok":
+            pair = _medians(one), _medians(many)
+            if all(pair):
+                compared = ratio(pair[1], pair[0], floor=noise_floor(results.pairs, many).factor)
+                found.append(_scaling(one, many, compared))
+    return found
+
+
+def _key(m: Measurement) -> tuple[str, str, str, str]:
+    return m.workload, m.backend, m.environment, key_of(m.parameters)
+
+
+def _medians(m: Measurement) -> list[float]:
+    """The medians of the processes that can be divided by each other."""
+    found = m.medians
+    return found if all(1e-12 < seconds < 1e12 for seconds in found) else []
+
+
+def _scaling(one: Measurement, many: Measurement, compared: Ratio) -> Scaling:
+    foreign = [_median(p.foreign_cores for p in m.processes) for m in (one, many)]
+    profiles = [p.profile for p in many.processes if p.profile is not None and _usable(p.profile)]
+    return Scaling(
+        one=one,
+        many=many,
+        seconds_of_one=time_of(_medians(one)),
+        seconds_of_many=time_of(_medians(many)),
+        ratio=compared,
+        simulated=simulated(many.bindings.values()),
+        cores_of_one=_median(p.own_cores for p in one.processes),
+        foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
+        shares=shares(profiles, many.bindings.values()) if profiles else None,
+        unprofiled=many.unprofiled or "the results hold no profile: measure again with this version",
+    )
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return median(known) if known else None
+
+
+def simulated(devices: Iterable[str]) -> bool:
+    """Whether at least two of these devices are CPU devices of one process, which share its cores."""
+    places = []
+    for text in set(devices):
+        try:
+            device = Device.parse(text)
+        except DeviceSpellingError:  # of a damaged file; it is shown as it is where placements are
+            continue
+        if device.kind == "cpu":
+            places.append((device.job, device.task))
+    return len(places) > len(set(places))
+
+
+def _usable(profile: Profile) -> bool:
+    seconds = [profile.wall, profile.transfers, profile.exposed, profile.together, *profile.busy.values()]
+    return 0 < profile.wall < math.inf and all(-1e-9 <= s <= profile.wall * 1.001 for s in seconds)
+
+
+def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
+    """The shares of profiles (at least one) of the same program; ``bound`` are devices that may not have computed."""
+    devices = dict.fromkeys([*bound, *(device for p in profiles for device in p.busy)])
+    idle = {device: median([_part(p.wall - p.busy.get(device, 0.0), p.wall) for p in profiles]) for device in devices}
+    return Shares(
+        wall=median([p.wall for p in profiles]),
+        transfers=median([_part(p.transfers, p.wall) for p in profiles]),
+        exposed=median([_part(p.exposed, p.wall) for p in profiles]),
+        idle=idle,
+        together=median([_part(p.together, p.wall) for p in profiles]),
+    )
+
+
+def _part(seconds: float, wall: float) -> float:
+    return min(1.0, max(0.0, seconds / wall))
+
+
+@dataclass(frozen=True, slots=True)
+class Pays:
+    """From which size on several devices are faster than one, by the line log(speed-up) = a + b log(size).
+
+    ``points`` are (size, speed-up) as measured, by size. ``rising``: b is above 0. ``crossing`` is the size at which
+    the line reaches a speed-up of 1, `None` where it is level or that size is no number of this world; it is an
+    extrapolation where it lies outside of the sizes measured. ``residual`` is the standard deviation of the points
+    about the line, as a factor less 1: 0.05 is 5 %.
+    """
+
+    points: tuple[tuple[float, float], ...]
+    rising: bool
+    crossing: float | None
+    residual: float
+
+    @property
+    def inside(self) -> bool:
+        """Whether the crossing lies between the sizes measured."""
+        return self.crossing is not None and self.points[0][0] <= self.crossing <= self.points[-1][0]
+
+
+def pays(points: Iterable[tuple[float, float]]) -> Pays:
+    """Fit (size, speed-up), both above 0, of at least `ENOUGH_SIZES` different sizes, by least squares."""
+    ordered = tuple(sorted(points))
+    x, y = [math.log(size) for size, _ in ordered], [math.log(speedup) for _, speedup in ordered]
+    middle_x, middle_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
+    across = math.fsum((a - middle_x) ** 2 for a in x)
+    slope = math.fsum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / across
+    left = math.fsum((b - middle_y - slope * (a - middle_x)) ** 2 for a, b in zip(x, y, strict=True))
+    where = middle_x - middle_y / slope if slope else math.inf
+    return Pays(
+        points=ordered,
+        rising=slope > 0,
+        crossing=math.exp(where) if abs(where) < math.log(1e12) else None,
+        residual=math.expm1(math.sqrt(left / max(len(x) - 2, 1))),
+    )
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The scalings of a backend that differ in their size only; ``fit`` is `None` where there are too few sizes."""
+
+    workload: str
+    rest: dict[str, Any]
+    backend: str
+    environment: str
+    devices: int
+    scalings: tuple[Scaling, ...]
+    fit: Pays | None
+
+
+def sweeps(found: Iterable[Scaling]) -> list[Sweep]:
+    """The scalings by size, those whose workload has one."""
+    series: dict[tuple[str, str, str, str, int], dict[float, Scaling]] = {}
+    for s in found:
+        size = s.many.parameters.get("size")
+        if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12:
+            rest = {name: value for name, value in s.many.parameters.items() if name != "size"}
+            key = (s.many.workload, key_of(rest), s.many.backend, s.many.environment, s.devices)
+            series.setdefault(key, {})[float(size)] = s
+    result = []
+    for by_size in series.values():
+        first = next(iter(by_size.values()))
+        rest = {name: value for name, value in first.many.parameters.items() if name != "size"}
+        enough = len(by_size) >= ENOUGH_SIZES
+        fit = pays((size, s.speedup) for size, s in by_size.items()) if enough else None
+        members = tuple(s for _, s in sorted(by_size.items(), key=lambda item: item[0]))
+        many = first.many
+        result.append(Sweep(many.workload, rest, many.backend, many.environment, first.devices, members, fit))
+    return result

@@ -1,0 +1,188 @@
+"""Ops that Theano has no version of for OpenCL, made of those that it has, so that they stay on their device.
+
+Theano's own would run on the host (theano/gpuarray/opt.py: local_gpua_careduce, and reduction.py, extra_ops.py, which
+are for CUDA only).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.lineage.division import floor_of_quotient, power_by_squaring
+from xbackend.backends.lineage.ops import TABLE, Row, lengths
+from xbackend.program.program import Node
+
+# Products of integer matrices are sums of all products of elements. Beyond so many of these the op is left to the host,
+# which a strict placement refuses.
+MOST_PRODUCTS = 2**24
+
+Pair = Callable[[Any, Any], Any]
+
+
+def _on_opencl(row: Row, otherwise: Mapping[str, Row] = TABLE) -> Row:
+    """The row for devices of OpenCL, which are those of the kind ``cpu``; on CUDA what Theano has."""
+
+    def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        device = node.device or ""
+        return (row if device.startswith("cpu") else otherwise[node.op])(T, node, inputs)
+
+    return chosen
+
+
+def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., Sequence[Any]]) -> Sequence[Any]:
+    """Fold the first axis of the values, all of that length, to 1: the first half with the second, again and again."""
+    while length > 1:
+        half = length // 2
+        folded = combine(*[v[:half] for v in values], *[v[half : 2 * half] for v in values])
+        if length % 2:
+            folded = [T.concatenate([f, v[2 * half :]], axis=0) for f, v in zip(folded, values, strict=True)]
+        values, length = folded, length - half
+    return values
+
+
+def _fold(pair: Callable[[Any, Any], Pair]) -> Row:
+    """A reduction by an op of two arrays; ``pair(T, node)`` gives it."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, axes = inputs[0], tuple(node.params["axis"])
+        shape, combine = lengths(x), pair(T, node)
+        count = prod(shape[a] for a in axes)
+        if not axes:
+            return x
+        if not count:  # the largest and the smallest of nothing are refused before
+            return T.alloc(T.constant(node.op != "any", dtype=node.dtype.value), *node.shape)
+        kept = [a for a in range(len(shape)) if a not in axes]
+        rows = T.reshape(x.dimshuffle(*axes, *kept), (count, *(shape[a] for a in kept)), ndim=1 + len(kept))
+        (folded,) = _halves(T, [rows], count, lambda a, b: [combine(a, b)])
+        return T.reshape(folded, node.shape, ndim=len(node.shape))
+
+    return row
+
+
+def _mean(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Theano's divides by lengths that it reads from the array, on the host, and sends them to the device."""
+    count = prod(lengths(inputs[0])[a] for a in node.params["axis"])
+    return T.true_div(TABLE["sum"](T, node, inputs), T.constant(count, dtype=node.dtype.value))
+
+
+def _extreme(comparison: str) -> Callable[[Any, Node], Pair]:
+    """The larger or smaller of two. Theano's own is no OpenCL: theano/scalar/basic.py, Maximum.c_code, ``nan("")``."""
+
+    def pair(T: Any, node: Node) -> Pair:
+        def chosen(a: Any, b: Any) -> Any:
+            first = getattr(T, comparison)(a, b)
+            return T.switch(first if node.dtype.is_integer else T.or_(T.isnan(a), first), a, b)
+
+        return chosen
+
+    return pair
+
+
+def _of_two(comparison: str) -> Row:
+    return lambda T, node, inputs: _extreme(comparison)(T, node)(*inputs)
+
+
+def _position(better: str) -> Row:
+    """argmax or argmin: the first of equals; a NaN is better than all numbers."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, axis = inputs[0], node.params["axis"]
+        shape = lengths(x)
+        kept = [a for a in range(len(shape)) if a != axis]
+        numbers = np.broadcast_to(np.arange(shape[axis]).reshape(-1, *[1] * len(kept)), [shape[axis], *node.shape])
+        floating = x.dtype.startswith("float")
+
+        def combine(a: Any, i: Any, b: Any, j: Any) -> Sequence[Any]:
+            second = T.or_(getattr(T, better)(b, a), T.and_(T.eq(a, b), T.lt(j, i)))
+            if floating:
+                first_nan, second_nan = T.isnan(a), T.isnan(b)
+                second = T.switch(first_nan, T.and_(second_nan, T.lt(j, i)), T.or_(second_nan, second))
+            return [T.switch(second, b, a), T.switch(second, j, i)]
+
+        pairs = [x.dimshuffle(axis, *kept), T.constant(numbers, dtype="int64")]
+        return T.reshape(_halves(T, pairs, shape[axis], combine)[1], node.shape, ndim=len(node.shape))
+
+    return row
+
+
+def _cumulative_sum(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Each element with the one before it, then with the sum two before it, four, ... (Hillis and Steele, 1986)."""
+    x, axis, rank = inputs[0], node.params["axis"], len(node.shape)
+    order = [axis, *(a for a in range(rank) if a != axis)]
+    x, step = x.dimshuffle(*order), 1
+    while step < node.shape[axis]:
+        x = T.concatenate([x[:step], T.add(x[step:], x[:-step])], axis=0)
+        step *= 2
+    return x.dimshuffle(*[order.index(a) for a in range(rank)])
+
+
+def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """To the nearest, halves to the even one. Theano's calls ``floorf``, which is no OpenCL, as its quotients do."""
+    if node.dtype.is_integer:
+        return inputs[0]
+    x = inputs[0]
+
+    def number(value: float) -> Any:
+        return T.constant(value, dtype=node.dtype.value)
+
+    below = T.floor(x)
+    rest = T.sub(x, below)
+    odd = T.neq(T.mul(number(2), T.floor(T.mul(number(0.5), below))), below)
+    up = T.or_(T.gt(rest, number(0.5)), T.and_(T.eq(rest, number(0.5)), odd))
+    return T.switch(up, T.add(below, number(1)), below)
+
+
+def _floor_divide(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    if node.dtype.is_integer:
+        return TABLE[node.op](T, node, inputs)
+    x, y = inputs
+    return floor_of_quotient(T, node, x, y, nearest=lambda whole: _round(T, node, [whole]))
+
+
+def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    a, b = inputs
+    inner = lengths(a)[-1]
+    if not inner or not prod(node.shape):
+        return T.alloc(T.constant(0, dtype=node.dtype.value), *node.shape)
+    rank = len(node.shape)
+    if node.dtype.is_integer:
+        if prod(node.shape) * inner > MOST_PRODUCTS:
+            return TABLE["matmul"](T, node, inputs)
+        lead = range(rank - 2)
+        products = T.mul(a.dimshuffle(*lead, rank - 2, rank - 1, "x"), b.dimshuffle(*lead, "x", rank - 2, rank - 1))
+        return T.sum(products, axis=rank - 1, dtype=node.dtype.value)
+    if rank == 2:
+        return T.dot(a, b)
+    # CLBlast's product of stacks is not reached by libgpuarray: one product after the other.
+    batch = prod(node.shape[:-2])
+    left = T.reshape(a, (batch, *lengths(a)[-2:]), ndim=3)
+    right = T.reshape(b, (batch, *lengths(b)[-2:]), ndim=3)
+    products = [T.dot(left[i], right[i]).dimshuffle("x", 0, 1) for i in range(batch)]
+    return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=rank)
+
+
+def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
+    """The rows for contexts, in place of those of the generation."""
+    opencl: Mapping[str, Row] = {
+        "maximum": _of_two("ge"),
+        "minimum": _of_two("le"),
+        "mean": _mean,
+        "max": _fold(_extreme("ge")),
+        "min": _fold(_extreme("le")),
+        "prod": _fold(lambda T, node: T.mul),  # its own has a gradient that the host computes
+        "any": _fold(lambda T, node: T.or_),
+        "all": _fold(lambda T, node: T.and_),
+        "argmax": _position("gt"),
+        "argmin": _position("lt"),
+        "cumulative_sum": _cumulative_sum,
+        "matmul": _matmul,
+        "pow": power_by_squaring,
+        "round": _round,
+        "floor_divide": _floor_divide,
+    }
+    native = {**TABLE, **otherwise}
+    return {**otherwise, **{name: _on_opencl(row, native) for name, row in opencl.items()}}

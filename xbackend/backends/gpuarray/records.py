@@ -1,0 +1,250 @@
+"""Where the ops of a Theano function over contexts run and what it transfers, read from its optimised graph.
+
+Each variable of Theano has a trace, and its optimisations hand the trace of what they replace on to what they replace
+it by (`theano.gof.opt.copy_stack_trace`). Our traces name nodes of the program. Not all optimisations do so, above all
+not those that fuse: for these a feature of the graph follows each replacement. So an op of the optimised graph says
+which nodes it computes, and its type says on which context.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.assembly import Lowered
+from xbackend.backends.gpuarray.contexts import HOST
+from xbackend.backends.lineage.adapter import Variable
+from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
+from xbackend.devices import Device
+from xbackend.program.ops import GENERATORS
+
+# Kinds of entries in a trace: the op computes what the mark of that number says, or that was fused into it.
+_COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"
+_EVIDENCE = "context of the op in the optimised graph"
+_TRANSFERS = ("GpuFromHost", "HostFromGpu", "GpuToGpu")
+_COPIES = (*_TRANSFERS, "DeepCopyOp", "GpuContiguous")
+_BARRIERS = ("Transfer", "GpuToGpu")  # nothing is fused across these
+_SHAPES = ("Shape", "Shape_i", "MakeVector")  # these ask for lengths only
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What an op of the lowered graph belongs to: a node of the program.
+
+    ``where`` is the device that it is to run on (`None` where it depends on constants only), for an op of a backward
+    pass that of its forward op. ``last``: its result is the node's. ``lengths`` is the shape, where it is known.
+    """
+
+    node: int
+    where: Device | None
+    last: bool
+    lengths: tuple[int, ...] | None
+
+
+def mark(graph: Lowered, where: Mapping[Variable, Device]) -> Sequence[Mark]:
+    """Write into the traces of the lowered graph which mark each op has; returns the marks."""
+    marks: list[Mark] = []
+    for i, v in graph.own():
+        lengths = getattr(v.tag, "lengths", None)
+        v.tag.trace = [[(_COMPUTES, len(marks), graph.program.nodes[i].op, "")]]  # four, as Theano prints them
+        marks.append(Mark(i, where.get(v), v is graph.variables[i], lengths))
+    return marks
+
+
+def _entries(variable: Variable) -> Iterator[tuple[str, int]]:
+    for trace in getattr(variable.tag, "trace", []):
+        yield from (entry[:2] for entry in trace if entry[0] in (_COMPUTES, _CONTAINS))
+
+
+def follower(optimizer: type, feature: type) -> Any:
+    """An optimisation that changes nothing, to be run first: it lets traces follow what the others do.
+
+    ``optimizer`` and ``feature`` are `theano.gof.Optimizer` and `theano.gof.toolbox.Feature`.
+    """
+
+    class Follower(feature):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self._new: set[Any] = set()
+
+        def on_import(self, graph: Any, node: Any, reason: Any) -> None:
+            self._new.add(node)
+
+        def on_change_input(  # noqa: PLR0917
+            self, graph: Any, node: Any, i: int, r: Variable, new_r: Variable, reason: Any
+        ) -> None:
+            if new_r.owner in self._new:
+                _hand_on(r, new_r, self._new)
+            self._new.clear()
+
+    class Follow(optimizer):  # type: ignore[misc]
+        name = "xbackend_follow"
+
+        def add_requirements(self, graph: Any) -> None:
+            graph.attach_feature(Follower())
+
+        def apply(self, graph: Any) -> None:
+            """Nothing."""
+
+    return Follow()
+
+
+def _hand_on(old: Variable, new: Variable, imported: set[Any]) -> None:
+    """Give the ops that replace ``old`` the entries of what they replace."""
+    trace = list(getattr(old.tag, "trace", []))
+    frontier: set[Variable] = set()
+    todo = [new]
+    while todo:
+        v = todo.pop()
+        if v.owner is None or v.owner not in imported:
+            frontier.add(v)
+            continue
+        has = list(getattr(v.tag, "trace", []))
+        if v is new or not any(True for _ in _entries(v)):
+            v.tag.trace = [*(t for t in trace if t not in has), *has]
+        todo += v.owner.inputs
+    inside: set[int] = set()
+    seen, todo = {old}, list(old.owner.inputs) if old.owner is not None else []
+    while todo:
+        v = todo.pop()
+        if v in seen or v in frontier or v.owner is None:
+            continue
+        seen.add(v)
+        if type(v.owner.op).__name__ in _BARRIERS:
+            continue
+        inside |= {number for _, number in _entries(v)}
+        todo += v.owner.inputs
+    if inside:
+        new.tag.trace = [*new.tag.trace, [(_CONTAINS, number, "", "") for number in sorted(inside)]]
+
+
+def _device(variable: Variable) -> Device:
+    context = getattr(variable.type, "context_name", "cpu")
+    return HOST if context == "cpu" else Device.parse(context)
+
+
+def _kind(node: Any) -> str:
+    return type(node.op).__name__
+
+
+class Reader:
+    """Reads the records of one compiled function, once."""
+
+    def __init__(self, graph: Lowered, marks: Sequence[Mark], optimised: Any) -> None:
+        self.program, self._graph, self._marks = graph.program, graph, marks
+        lengths: set[Any] = set()  # ops on the host that compute lengths only
+        self._nodes = []
+        for node in optimised.toposort():
+            owners = [v.owner for v in node.inputs if v.owner is not None]
+            constant = all(v.owner is not None or hasattr(v, "data") for v in node.inputs)
+            on_host = _device(node.outputs[0]) == HOST
+            if _kind(node) in _SHAPES or (on_host and constant and all(o in lengths for o in owners)):
+                lengths.add(node)
+            else:
+                self._nodes.append(node)
+        self._found: Execution | None = None
+
+    def execution(self) -> Execution:
+        """What the compiled function executes at each call."""
+        if self._found is None:
+            backward = with_folded(self.program, self._backward())
+            self._found = Execution(self._ops(), self._transfers(), backward)
+        return self._found
+
+    def _of(self, variables: Sequence[Variable], kind: str = _COMPUTES) -> list[Mark]:
+        return [self._marks[n] for v in variables for k, n in _entries(v) if k == kind]
+
+    def _computing(self, kind: str) -> Mapping[int, list[tuple[Mark, Any]]]:
+        """By node of the program: its marks, with the op of the optimised graph that computes or contains them."""
+        found: dict[int, list[tuple[Mark, Any]]] = defaultdict(list)
+        for node in self._nodes:
+            if _kind(node) not in _COPIES:
+                for m in self._of(node.outputs, kind):
+                    found[m.node].append((m, node))
+        return found
+
+    def _ops(self) -> Mapping[int, Executed]:
+        computing, containing = self._computing(_COMPUTES), self._computing(_CONTAINS)
+        moved = {
+            m.node: n
+            for n in self._nodes
+            for m in self._of(n.outputs)
+            if _kind(n) in _TRANSFERS and self._is_move(m.node)
+        }
+        records: dict[int, Executed | None] = {}
+        for i, node in enumerate(self.program.nodes):
+            if node.op in ("input", "shared"):
+                continue
+            if self._is_move(i):
+                if i in moved:
+                    records[i] = Executed(_device(moved[i].outputs[0]), str(moved[i].op), _EVIDENCE)
+            elif i in computing:
+                records[i] = self._executed(i, computing[i])
+            elif i in containing:
+                records[i] = self._fused(i, containing[i])
+            elif node.op not in GENERATORS and all(m.node != i for m in self._of([self._graph.variables[i]])):
+                records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
+        return {i: record for i, record in records.items() if record is not None}
+
+    def _is_move(self, i: int) -> bool:
+        return self.program.nodes[i].op == "transfer"
+
+    def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
+        """An op of it that runs elsewhere than it should, if there is one; else that which gives its result."""
+        elsewhere = [op for m, op in ops if _device(op.outputs[0]) != (m.where or self._graph.device(i))]
+        shown = elsewhere or [op for m, op in ops if m.last]
+        if not shown:
+            # The result is another op's; what else belongs to it, as a part of a backward pass, is where it should be.
+            shown = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
+        if not shown:
+            return None
+        return Executed(_device(shown[-1].outputs[0]), str(shown[-1].op), _EVIDENCE)
+
+    def _fused(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed:
+        # A graph that was simplified away may have contained it too; where it should be, it is.
+        here = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
+        shown = (here or [op for _, op in ops])[-1]
+        return Executed(_device(shown.outputs[0]), str(shown.op), _EVIDENCE, "fused")
+
+    def _backward(self) -> Iterator[Backward]:
+        """The ops of the optimised graph that compute, or contain, what the marks of gradients say.
+
+        What a graph that was simplified away contained may be gone: it counts where it should be.
+        """
+        for node in self._nodes:
+            if _kind(node) in _COPIES:
+                continue
+            device = _device(node.outputs[0])
+            said = dict.fromkeys((m.node, m.where, "") for m in self._of(node.outputs))
+            inside = (m for m in self._of(node.outputs, _CONTAINS) if m.where == device)
+            said.update(dict.fromkeys((m.node, m.where, "fused") for m in inside if (m.node, m.where, "") not in said))
+            for i, where, status in said:
+                if self.program.nodes[i].op == "grad":
+                    yield Backward(i, None, where, device, str(node.op), _EVIDENCE, status)
+
+    def _transfers(self) -> tuple[Transferred, ...]:
+        records = []
+        for node in self._nodes:
+            if _kind(node) not in _TRANSFERS:
+                continue
+            source, target = node.inputs[0], node.outputs[0]
+            of = {m.node for m in self._of([target])}
+            own = max((i for i in of if self._is_move(i)), default=None)
+            gradient = own is None and any(self.program.nodes[i].op == "grad" for i in of)
+            size = self._bytes(target, source)
+            records.append(Transferred(_device(source), _device(target), size, own, gradient, str(node.op), _EVIDENCE))
+        return tuple(records)
+
+    def _bytes(self, *same: Variable) -> int:
+        """The bytes of a value, of which the variables are copies: from the shapes of what their marks are of."""
+        kind = same[0].type
+        item = int(np.dtype(kind.dtype).itemsize)
+        for m in self._of(same):
+            for lengths in (m.lengths, self.program.nodes[m.node].shape):
+                if lengths is not None and tuple(n == 1 for n in lengths) == tuple(kind.broadcastable):
+                    return item * prod(lengths)
+        return item

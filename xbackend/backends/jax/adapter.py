@@ -1,0 +1,199 @@
+"""JAX (https://docs.jax.dev): a jitted function for the part of each device, `jax.device_put` between them.
+
+JAX traces a program as it would any function of its user, gradients by its own `jax.vjp`. The equations that it noted
+are the graph: it is cut at ``device_put``, whose gradient goes back the way it came, and each part is jitted for its
+device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xbackend.backends.assembly import Assembly, Lowered, StagedBackend
+from xbackend.backends.contract import Built
+from xbackend.backends.jax.devices import JAXDevices
+from xbackend.backends.jax.ops import TABLE
+from xbackend.backends.modes import Compiled
+from xbackend.backends.placed import Stage, cut, toposort
+from xbackend.devices import Device
+from xbackend.program import analyses
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Node, Program, generate
+
+LARGE = 64  # constants of more elements stay on their device, and are not compiled into a function
+MADE_HERE = GENERATORS - {"full"}  # by NumPy; what is full of one number is made by JAX
+# Equations that stand for others, and the parameter that has these.
+INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
+
+
+def _is_large(node: Node) -> bool:
+    return node.op in MADE_HERE and node.aval.size > LARGE
+
+
+class Variable:
+    """What an equation takes or gives. ``owner`` is the equation that gives it; a constant has its ``value``."""
+
+    __slots__ = ("dtype", "owner", "shape", "value")
+
+    def __init__(self, aval: Any, owner: Equation | None = None, value: Any = None) -> None:
+        self.shape, self.dtype, self.owner, self.value = aval.shape, np.dtype(aval.dtype), owner, value
+
+
+class Equation:
+    """A primitive of JAX applied to variables. The one of ``device_put`` has a `DevicePut` as its ``op``."""
+
+    __slots__ = ("inputs", "op", "outputs", "params", "primitive")
+
+    def __init__(self, eqn: Any, inputs: Sequence[Variable], op: Any) -> None:
+        self.primitive, self.params, self.inputs, self.op = eqn.primitive, eqn.params, inputs, op
+        self.outputs = [Variable(v.aval, self) for v in eqn.outvars]
+
+    def results(self, values: Sequence[Any]) -> Sequence[Any]:
+        """What the primitive gives, noted by whoever traces."""
+        params = self.primitive.get_bind_params(self.params)
+        functions, params = params if isinstance(params, tuple) else ((), params)  # a pair before JAX 0.12
+        found = self.primitive.bind(*functions, *values, **params)
+        return found if self.primitive.multiple_results else [found]
+
+
+class DevicePut(NamedTuple):
+    """A transfer."""
+
+    source: Device
+    target: Device
+
+    def __str__(self) -> str:
+        return "device_put"
+
+
+class JAXBackend(StagedBackend):
+    """JAX, without a framework above it."""
+
+    mode: JAXDevices
+
+    def start(self) -> Iterable[Device]:
+        self.limit_threads()
+        self.mode = JAXDevices(self)
+        return self.mode.start()
+
+    def build(self, program: Program) -> Built:
+        graph = _Tracing(self, program).traced()
+        order = [*program.outputs, *program.updates.values()]
+        outputs = [(graph.variables[i], graph.device(i)) for i in order]
+        return Assembly(self, graph, cut(graph.sources, outputs, DevicePut)).built()
+
+    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
+        equations = toposort(stage.outputs, stage.inputs)
+
+        def function(*values: Any) -> tuple[Any, ...]:
+            known = dict(zip(stage.inputs, values, strict=True))
+            for equation in equations:
+                results = equation.results([known.get(v, v.value) for v in equation.inputs])
+                known.update(zip(equation.outputs, results, strict=True))
+            return tuple([known[v] if v in known else self.mode.jax.numpy.asarray(v.value) for v in stage.outputs])
+
+        try:
+            return self.mode.compiled(function, stage.inputs, stage.device)
+        except Exception as error:
+            raise self.unsupported(label, None, error) from error
+
+
+class _Tracing:
+    """One program on its way through JAX's tracing."""
+
+    def __init__(self, backend: JAXBackend, program: Program) -> None:
+        import jax
+
+        self.jax, self.backend, self.program, self.graph = jax, backend, program, Lowered(program)
+        self.groups = analyses.gradients(program)
+        # The identity of its first argument, with the gradient of both: what depends on a node is seen at its second.
+        self.seen_at = jax.custom_vjp(lambda x, leaf: x)
+        self.seen_at.defvjp(lambda x, leaf: (x, None), lambda _, gradient: (gradient, gradient))
+        self.merged: dict[Any, Equation] = {}
+
+    def traced(self) -> Lowered:
+        """The program as the equations that JAX notes of it, with equal ones merged: a gradient repeats its loss."""
+        graph, nodes = self.graph, self.program.nodes
+        given = {i: Variable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or _is_large(n)}
+        graph.sources = {variable: graph.device(i) for i, variable in given.items()}
+        graph.arguments = [given[i] for i in self.program.inputs]
+        graph.shared = {i: variable for i, variable in given.items() if nodes[i].op == "shared"}
+        graph.resident = {i: variable for i, variable in given.items() if _is_large(nodes[i])}
+
+        def every(*values: Any) -> list[Any]:
+            env = dict(zip(given, values, strict=True))
+            for i in range(len(nodes)):
+                self.step(i, env)
+            return [env[i] for i in range(len(nodes))]
+
+        specs = [self.jax.ShapeDtypeStruct(v.shape, v.dtype) for v in given.values()]
+        graph.variables = self.inlined(self.jax.make_jaxpr(every)(*specs), [*given.values()])
+        return graph
+
+    def step(self, i: int, env: dict[int, Any]) -> None:
+        """Add the value of a node, as JAX's tracing has it; of a gradient those of all that share its backward pass."""
+        if i in env:
+            return
+        node = self.program.nodes[i]
+        inputs = [env[j] for j in node.inputs]
+        if node.op == "grad":
+            env.update(self.gradients(node.inputs[0], env))
+        elif node.op == "transfer":
+            source, target = (self.backend.mode.theirs[self.graph.device(j)] for j in (node.inputs[0], i))
+            env[i] = self.jax.device_put(inputs[0], target, src=source)
+        elif node.op in MADE_HERE:
+            env[i] = generate(node)
+        else:
+            try:
+                env[i] = TABLE[node.op](self.jax.numpy, node, inputs)
+            except Exception as error:
+                raise self.backend.unsupported(node.op, node, error) from error
+
+    def gradients(self, loss: int, env: dict[int, Any]) -> dict[int, Any]:
+        """The gradients of a loss by their nodes. What depends on one of them is computed again, with that in view."""
+        nodes, group = self.program.nodes, self.groups[loss]
+        wrt = {nodes[i].inputs[1] for i in group}
+        between, dependent = analyses.between(self.program, loss, wrt)
+        changed = {j for j in between if j not in wrt or j in dependent}
+
+        def again(leaves: dict[int, Any]) -> Any:
+            own = {j: value for j, value in env.items() if j not in changed}
+            for j in between:
+                self.step(j, own)
+                if j in wrt:
+                    own[j] = self.seen_at(own[j], leaves[j])
+            return own[loss]
+
+        leaves = {j: self.jax.numpy.zeros(nodes[j].shape, nodes[j].dtype.value) for j in wrt}
+        value, pullback = self.jax.vjp(again, leaves)
+        (found,) = pullback(self.jax.numpy.ones_like(value))
+        return {i: found[nodes[i].inputs[1]] for i in group}
+
+    def inlined(self, closed: Any, inputs: Sequence[Variable]) -> list[Variable]:
+        """The results of what JAX traced; its equations with those of the functions that it calls in their place."""
+        known = dict(zip(closed.jaxpr.invars, inputs, strict=True))
+        for v, value in zip(closed.jaxpr.constvars, closed.consts, strict=True):
+            known[v] = Variable(v.aval, None, value)
+
+        def read(v: Any) -> Variable:
+            return Variable(v.aval, None, v.val) if hasattr(v, "val") else known[v]
+
+        for eqn in closed.jaxpr.eqns:
+            given, name = [read(v) for v in eqn.invars], eqn.primitive.name
+            inner = eqn.params[INLINED[name]] if name in INLINED else None
+            found = self.inlined(inner, given) if inner is not None else self.noted(eqn, given).outputs
+            known.update(zip(eqn.outvars, found, strict=True))
+        return [read(v) for v in closed.jaxpr.outvars]
+
+    def noted(self, eqn: Any, inputs: Sequence[Variable]) -> Equation:
+        """The equation, or the one noted before that is the same."""
+        op: Any = eqn.primitive
+        if eqn.primitive.name == "device_put" and eqn.params["devices"][0] is not None:
+            source, target = (self.backend.mode.ours[eqn.params[k][0]] for k in ("srcs", "devices"))
+            op = DevicePut(source, target)
+        of = [v if v.value is None else (v.dtype, v.shape, np.asarray(v.value).tobytes()) for v in inputs]
+        key = (eqn.primitive, str(op), str(eqn.params), *of)
+        return self.merged.setdefault(key, Equation(eqn, inputs, op))

@@ -1,0 +1,119 @@
+"""JAX's devices and arrays: what computes on them, which JAX does while Python goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.contract import Value
+from xbackend.backends.modes import Compiled, Mode
+from xbackend.devices import Device, choose_visible
+from xbackend.errors import BackendUnavailable, DeviceUnavailable
+
+
+class JAXDevices(Mode):
+    """Values are JAX arrays, each on a device of JAX; a stage is a function that JAX compiles for its device."""
+
+    name = "JAX"
+    packages = ("jax", "jaxlib")
+    mutates = False
+    evidence = "device of the stage's outputs, as JAX says"
+    stages = "those on different devices overlap: JAX computes them while Python goes on"
+
+    def start(self) -> Iterable[Device]:
+        try:
+            import jax
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"backend {self.backend.name} needs jax, which cannot be imported: {error}; pip install jax"
+            ) from error
+        self.jax = jax
+        settings = self.backend.settings
+        forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+        if settings.virtual_devices > 1 and not forced:
+            try:
+                jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
+            except RuntimeError as error:
+                # JAX computes already in this process; its devices may be enough.
+                if len(jax.devices("cpu")) < settings.virtual_devices:
+                    raise DeviceUnavailable(self._too_few(len(jax.devices("cpu")))) from error
+        host = jax.devices("cpu")
+        if len(host) < settings.virtual_devices:
+            raise DeviceUnavailable(self._too_few(len(host)))
+        found = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
+        counts: dict[str, int] = {}
+        self.ours: dict[Any, Device] = {}
+        for theirs in found:
+            kind = "gpu" if theirs.platform in ("gpu", "cuda", "rocm") else theirs.platform
+            self.ours[theirs] = Device(kind, counts.get(kind, 0))
+            counts[kind] = counts.get(kind, 0) + 1
+        self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
+        # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
+        alone = all(theirs.platform == "cpu" for theirs in found)
+        jax.config.update("jax_default_matmul_precision", None if alone else "highest")
+        # Not from floatX or the environment either.
+        jax.config.update("jax_enable_x64", True)
+        return choose_visible(self.ours.values(), settings.visible)
+
+    def _too_few(self, there: int) -> str:
+        return (
+            f"backend {self.backend.name} was asked for {self.backend.settings.virtual_devices} virtual devices, but "
+            f"JAX was started in this process with cpu:0 to cpu:{there - 1}; open it with isolated=True"
+        )
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        # JAX may use the memory of the array itself, so it gets a copy of its own.
+        return self.jax.device_put(np.array(array, order="C"), self.theirs[device])
+
+    def mover(self, device: Device) -> Callable[[Value], Value]:
+        mover: Callable[[Value], Value] = partial(self.jax.device_put, device=self.theirs[device])
+        return mover
+
+    def device_of(self, value: Value) -> Device:
+        (theirs,) = value.devices()
+        return self.ours[theirs]
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        self.jax.block_until_ready(list(values))
+
+    def finish(self, contents: Sequence[Any]) -> None:
+        self.jax.block_until_ready(contents)
+
+    def compiled(self, function: Callable[..., Any], inputs: Sequence[Any], device: Device) -> Compiled:
+        """The function jitted for a device, for inputs that have a shape and a dtype."""
+        jax = self.jax
+        sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
+        # With the device named, a value that is elsewhere is an error instead of a computation that is elsewhere.
+        call = jax.jit(function, out_shardings=sharding)
+        if any(None in t.shape for t in inputs):
+            return Compiled(call, device)
+        # Compiled now and not by the first call, which finds it in JAX's cache.
+        specs = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
+        lowered = call.lower(*specs).compile()
+        (theirs,) = set().union(*(s.device_set for s in lowered.output_shardings))
+        return Compiled(call, self.ours[theirs])
+
+    def threads(self) -> dict[str, int | None]:
+        """XLA's own pool, counted by the names of this process's threads (Linux)."""
+        try:
+            names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
+        except OSError:
+            return {"XLA": None}
+        # JAX before 0.10 gave them no names.
+        return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
+
+    def describe_blas(self) -> dict[str, Any]:
+        config = self.jax.config
+        return {
+            "name": "XLA's own",
+            "version": None,
+            "file": None,
+            "threads": self.threads()["XLA"],
+            "precision": config.jax_default_matmul_precision,
+            "x64": config.jax_enable_x64,
+        }

@@ -1,0 +1,86 @@
+"""The op set as a user of JAX writes it: one row for each op whose meaning in ``jax.numpy`` is not the standard's, or
+whose arguments are other ones. Every row takes ``jax.numpy``, the node and its inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xbackend.backends.special_numbers import Elementwise
+from xbackend.program.ops import OPS
+from xbackend.program.program import Node
+
+Row = Callable[[Any, Node, Sequence[Any]], Any]
+
+
+def _named(name: str) -> Row:
+    return lambda jnp, node, inputs: getattr(jnp, name)(*inputs)
+
+
+def _reduction(name: str, **options: Any) -> Row:
+    """Without axes there is nothing to reduce. Integers keep their dtype."""
+
+    def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
+
+    return row
+
+
+def _typed(name: str) -> Row:
+    return lambda jnp, node, inputs: _reduction(name, dtype=node.dtype.value)(jnp, node, inputs)
+
+
+def _arg_reduction(name: str) -> Row:
+    return lambda jnp, node, inputs: getattr(jnp, name)(inputs[0], axis=node.params["axis"])
+
+
+def _special(jnp: Any, node: Node) -> Elementwise:
+    return Elementwise(
+        number=lambda value: jnp.asarray(value, node.dtype.value),
+        where=jnp.where,
+        equal=jnp.equal,
+        less=jnp.less,
+        both=jnp.logical_and,
+        either=jnp.logical_or,
+        is_infinite=jnp.isinf,
+        add=jnp.add,
+        multiply=jnp.multiply,
+        divide=jnp.divide,
+    )
+
+
+def _floor_divide(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    whole = jnp.floor_divide(*inputs)
+    return whole if node.dtype.is_integer else _special(jnp, node).quotient(inputs[0], inputs[1], whole)
+
+
+def _remainder(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    rest = jnp.remainder(*inputs)
+    return rest if node.dtype.is_integer else _special(jnp, node).remainder(inputs[0], inputs[1], rest)
+
+
+def _slice(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    params = node.params
+    return inputs[0][tuple(map(slice, params["starts"], params["stops"], params["steps"]))]
+
+
+TABLE: Mapping[str, Row] = {
+    **{name: _named(name) for name in OPS},
+    **{name: _reduction(name) for name in ("max", "min", "any", "all")},
+    **{name: _typed(name) for name in ("sum", "prod", "mean")},
+    **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
+    "atan2": _named("arctan2"),
+    "floor_divide": _floor_divide,
+    "remainder": _remainder,
+    "cumulative_sum": lambda jnp, node, inputs: jnp.cumsum(inputs[0], node.params["axis"], node.dtype.value),
+    "reshape": lambda jnp, node, inputs: jnp.reshape(inputs[0], node.shape),
+    "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),
+    "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
+    "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
+    "slice": _slice,
+    "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
+    "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
+}
+"""`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""

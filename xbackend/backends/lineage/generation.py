@@ -1,0 +1,104 @@
+"""A generation of the Theano lineage as a module of this interpreter: imported, configured, its BLAS chosen."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import ClassVar
+
+from xbackend.backends.assembly import StagedBackend
+from xbackend.backends.lineage import blas
+from xbackend.errors import BackendUnavailable
+
+
+class Generation(StagedBackend):
+    """What a mode knows of its backend: the framework, ``T`` (its tensors), ``blas`` and the settings."""
+
+    package: ClassVar[str]
+    flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
+    modules: ClassVar[Mapping[str, str]] = {}  # where this generation has its modules elsewhere than the later ones
+    separator: ClassVar[str] = "__"  # between the parts of a configuration's name
+    machine: ClassVar[str] = "vm"  # what a compiled function calls its innermost callable
+    compiles: ClassVar[str] = ""  # the folder of what it compiles, where that is not the package's
+
+    def module(self, name: str = "") -> ModuleType:
+        """A module of the framework, by the name that it has in the later generations."""
+        return import_module(".".join(filter(None, (self.package, self.modules.get(name, name)))))
+
+    def import_framework(self) -> None:
+        """Configure and import it. Raises `BackendUnavailable`."""
+        self.packages = (self.package,)
+        self.limit_threads()
+        self.blas = blas.choose()
+        self._configure()
+        try:
+            self.framework = self.module()
+            self.T = self.module("tensor")
+        except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
+            raise BackendUnavailable(
+                f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
+                f"{self._found()}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
+                f"xbackend env sync {self.package}"
+            ) from error
+        self._configure_imported()
+        self._quieten()
+
+    def _wanted(self) -> dict[str, str]:
+        """The configuration that a fast product needs."""
+        wanted = {}
+        if self.blas is not None:
+            wanted[f"blas{self.separator}ldflags"] = self.blas.ldflags
+            if self.blas.cxxflags:
+                wanted[f"gcc{self.separator}cxxflags"] = self.blas.cxxflags
+        return wanted
+
+    def _configure(self) -> None:
+        """Configuration for the import, in front of the user's own, which so has the last word."""
+        if self.package in sys.modules:
+            return
+        home = os.environ.get("XBACKEND_HOME") or os.path.join(
+            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
+        )
+        # A directory of its own per version: what is compiled there outlives the process. Two processes may share it;
+        # the framework locks it, and one waits while the other compiles.
+        version = importlib.metadata.version(self.package) if self._installed() else "missing"
+        compiled = Path(home).expanduser().absolute() / "compiled" / f"{self.compiles or self.package}-{version}"
+        wanted = {"base_compiledir": str(compiled), **self._wanted()}
+        own = ",".join(f"{k}={v}" for k, v in wanted.items())
+        os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
+
+    def _found(self) -> str:
+        """What is there of it, where it cannot be imported though it is."""
+        if not self._installed():
+            return ""
+        version = importlib.metadata.version(self.package)
+        return f"version {version} is here, and does not work with what else is: take another version of it, or "
+
+    def _installed(self) -> bool:
+        return importlib.util.find_spec(self.package) is not None
+
+    def _quieten(self) -> None:
+        """It looks for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or fails."""
+        wrong = "We did not find a dynamic library"
+        logger = logging.getLogger(f"{self.package}.tensor.blas")
+        logger.addFilter(lambda record: not str(record.msg).startswith(wrong))
+
+    def _configure_imported(self) -> None:
+        """The same for a framework that the user's own script imported before."""
+        for full, value in self._wanted().items():
+            *groups, name = full.split(".")
+            config = functools.reduce(getattr, groups, self.framework.config)
+            present = getattr(config, name)
+            if name.endswith("cxxflags"):
+                if value not in present:
+                    setattr(config, name, f"{present} {value}".strip())
+            elif not present:
+                setattr(config, name, value)

@@ -1,0 +1,268 @@
+"""The modes of the Theano lineage that compute on the host: C and Numba.
+
+`CMode` and `NumbaMode` compute with NumPy arrays on the host; `jax_mode.JAXMode` with JAX arrays on JAX's devices.
+"""
+
+from __future__ import annotations
+
+import abc
+import inspect
+import shutil
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from xbackend.backends.contract import Value
+from xbackend.backends.device_threads import DeviceThreads, Resident
+from xbackend.backends.lineage.generation import Generation
+from xbackend.backends.modes import Call, Compiled, Mode
+from xbackend.devices import Device, choose_visible
+from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
+
+
+class LineageMode(Mode):
+    """A mode of the Theano lineage. Its ``start`` makes ``compile_mode``."""
+
+    backend: Generation
+    linker_name: ClassVar[str]
+    compile_mode: Any  # what the framework calls a mode
+
+    @abc.abstractmethod
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+        """What a compiled function of the framework calls in the end, for inputs of the given types."""
+
+    def describe_blas(self) -> dict[str, Any]:
+        blas = self.backend.blas
+        return blas.describe() if blas is not None else {"name": "the framework's own choice"}
+
+
+class HostMode(LineageMode):
+    """Content is a NumPy array. One device: values are arrays too. Several are pretended, each with a thread in which
+    its stages run: values are `Resident`, and know the thread that computed them.
+
+    ``settings.threads`` is how many threads one call of the BLAS uses, and each device makes its own calls: devices
+    that are to compute side by side on the cores of one machine want ``threads=1`` (or cores divided by devices).
+    """
+
+    mutates = True
+    evidence = "ran in the thread of its device"
+
+    def start(self) -> Iterable[Device]:
+        settings = self.backend.settings
+        every = [Device("cpu", i) for i in range(settings.virtual_devices)]
+        self._devices = choose_visible(every, settings.visible)
+        if not self._devices:
+            raise DeviceUnavailable(f"backend {self.backend.name} has CPU devices only, and none is visible")
+        self.compile_mode = self.make()
+        if not self.plain:
+            self._threads = DeviceThreads(self._devices)
+            self.confirm = self.synchronize
+        return self._devices
+
+    @abc.abstractmethod
+    def make(self) -> Any:
+        """The framework's mode. Raises `BackendUnavailable`."""
+
+    @property
+    def plain(self) -> bool:
+        return len(self._devices) == 1
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        return self.value(np.array(array, order="C"), device)
+
+    def get(self, value: Value) -> np.ndarray:
+        return np.array(self.content(value))
+
+    def mover(self, device: Device) -> Callable[[Value], Value]:
+        submit = self._threads.submit
+
+        def copied(content: Any) -> Sequence[Any]:
+            return (np.array(content, order="C"),)
+
+        def move(value: Value) -> Value:
+            return submit(device, copied, (value,), 1)[0]
+
+        return move
+
+    def copy(self, content: Any, device: Device) -> Any:
+        return np.array(content, order="C")
+
+    def device_of(self, value: Value) -> Device:
+        if self.plain:
+            return self._devices[0]
+        self.content(value)
+        return value.device  # type: ignore[no-any-return]
+
+    def content(self, value: Value) -> Any:
+        if self.plain:
+            return value
+        if not isinstance(value, Resident):
+            raise DeviceUnavailable(f"this array was not made by backend {self.backend.name}: it is on no device of it")
+        return value.wait()
+
+    def value(self, content: Any, device: Device) -> Value:
+        return content if self.plain else self._threads.hold(content, device)
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        for value in values:
+            self.content(value)
+
+    def on_device(self, compiled: Compiled, count: int) -> Call:
+        call, device = compiled
+        submit = self._threads.submit
+
+        def start(*values: Value) -> Sequence[Value]:
+            return submit(device, call, values, count)
+
+        return start
+
+    def shut(self) -> None:
+        if not self.plain:
+            self._threads.close()
+
+
+class CMode(HostMode):
+    """Compiled by the C++ compiler, op by op, run by the virtual machine in C (``cvm``)."""
+
+    name = "C"
+    linker_name = "cvm"
+    stages = "they take turns: compiled C code keeps Python's interpreter lock"
+
+    def make(self) -> Any:
+        config = self.backend.framework.config
+        if not config.cxx or not shutil.which(str(config.cxx).split()[0]):
+            raise BackendUnavailable(
+                f"backend {self.backend.name} compiles with a C++ compiler, and there is none; "
+                "install one (Debian, Ubuntu: apt-get install g++) or give its path in "
+                f"{self.backend.flags}=cxx=PATH"
+            )
+        if self.backend.blas is not None:
+            self.backend.blas.load()  # now, so that its threads can be set and read
+        self._machine = self.backend.module("link.c.cvm").CVM
+        return self.backend.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
+
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+        machine = getattr(function, self.backend.machine)
+        if not isinstance(machine, self._machine):
+            raise UnsupportedOperation(
+                f"the function was not linked by the C linker but by {type(machine).__name__}: is the compiler broken?"
+            )
+        given = [container.storage for container in function.input_storage]
+        results = [container.storage for container in function.output_storage]
+        alone = threading.Lock()  # a call's inputs and outputs are in the function's storage
+
+        def call(*values: Value) -> Sequence[Value]:
+            with alone:
+                for storage, value in zip(given, values, strict=True):
+                    storage[0] = value
+                outputs: list[Value] = machine()
+                # What is left in a storage is used again by the next call: an output would be overwritten.
+                for storage in results:
+                    storage[0] = None
+                for storage in given:
+                    storage[0] = None
+                return outputs
+
+        return Compiled(call, device)
+
+
+def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """The matrix product of integers of one dtype, exact, as Numba compiles it."""
+    product = np.zeros((x.shape[0], y.shape[1]), x.dtype)
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            factor = x[i, k]
+            for j in range(y.shape[1]):
+                product[i, j] += factor * y[k, j]
+    return product
+
+
+def multiplies_integers(node: Any) -> bool:
+    """Whether a node of the framework is a product of two matrices of integers of one dtype."""
+    types = [v.type for v in (*node.inputs, *node.outputs)]
+    return {t.ndim for t in types} == {2} and len({t.dtype for t in types}) == 1 and types[0].dtype.startswith("int")
+
+
+def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
+    """The power of integers, exact, as Numba compiles it for a node of the framework; of negative exponents it is 1."""
+    kind = getattr(np, node.outputs[0].type.dtype)
+
+    def power(x: Any, y: Any) -> Any:
+        result, base, exponent = np.int64(1), np.int64(x), np.int64(y)
+        while exponent > 0:
+            if exponent & 1:
+                result *= base
+            base *= base
+            exponent >>= 1
+        return kind(result)
+
+    return power
+
+
+def is_of_integers(node: Any) -> bool:
+    """Whether a node of the framework takes and gives integers only."""
+    return all(v.type.dtype.startswith("int") for v in (*node.inputs, *node.outputs))
+
+
+class NumbaMode(HostMode):
+    """One function compiled by Numba."""
+
+    name = "NUMBA"
+    linker_name = "numba"
+    packages = ("numba", "llvmlite", "scipy")
+    stages = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
+
+    def make(self) -> Any:
+        try:
+            import numba
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"backend {self.backend.name} needs numba, which cannot be imported: {error}; pip install numba"
+            ) from error
+        self._typeof, self._jit = numba.typeof, numba.njit
+        self._array, self._tuple = numba.types.Array, numba.types.Tuple
+        if self.backend.settings.threads is not None:
+            numba.set_num_threads(min(self.backend.settings.threads, numba.config.NUMBA_NUM_THREADS))
+        if self.backend.blas is not None:
+            from xbackend.backends.lineage.blas import redirect_numba
+
+            redirect_numba(self.backend.blas)
+        # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
+        self.replace(self.backend.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
+        self.replace(self.backend.module("scalar.basic").Pow, is_of_integers, power_of_integers)
+        return self.backend.module("compile.mode").get_mode("NUMBA")
+
+    @abc.abstractmethod
+    def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
+        """Let Numba compile ``function(node)`` for the nodes of an op that ``concerns`` is true of, and what it
+        compiled until now for the others."""
+
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+        call = function.vm.jit_fn
+        if not self.plain:
+            # Compiled anew: the framework's own call keeps Python's lock, and Numba's cache does not tell them apart.
+            options = {name: value for name, value in call.targetoptions.items() if name != "nopython"}
+            call = self._jit(**options, nogil=True)(call.py_func)
+        if any(None in t.shape for t in inputs):
+            return Compiled(self._arrays(call, function.maker.fgraph.outputs), device)
+        # Compiled now, for the arrays that `put` makes, and not by the first call.
+        types = tuple(self._typeof(np.empty(t.shape, t.dtype)) for t in inputs)
+        signature = (self._tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
+        call.compile(signature)
+        returned = call.overloads[signature].signature.return_type
+        wanted = [str(v.type.dtype) for v in function.maker.fgraph.outputs]
+        if all(isinstance(t, self._array) and str(t.dtype) == d for t, d in zip(returned, wanted, strict=True)):
+            return Compiled(call, device)
+        return Compiled(self._arrays(call, function.maker.fgraph.outputs), device)
+
+    @staticmethod
+    def _arrays(call: Call, outputs: Sequence[Any]) -> Call:
+        """Aesara returns Python numbers for rank 0, and int64 for int32: Numba's dtypes, not those of its graph."""
+        dtypes = [v.type.dtype for v in outputs]
+
+        def arrays(*values: Value) -> Sequence[Value]:
+            return [np.asarray(r, dtype) for r, dtype in zip(call(*values), dtypes, strict=True)]
+
+        return arrays

@@ -1,0 +1,79 @@
+"""The JAX mode of the Theano lineage: a graph of the framework becomes a function that JAX compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.jax.devices import JAXDevices
+from xbackend.backends.lineage.host_modes import LineageMode
+from xbackend.backends.modes import Compiled
+from xbackend.devices import Device
+
+
+class JAXMode(JAXDevices, LineageMode):
+    """One function compiled by JAX for a device of JAX."""
+
+    linker_name = "jax"
+
+    def start(self) -> Iterable[Device]:
+        devices = super().start()
+        self._prepare_dispatch()
+        self.compile_mode = self._make()
+        return devices
+
+    def _prepare_dispatch(self) -> None:
+        """Where JAX's result would not have the dtype of the graph."""
+        jax, module = self.jax, self.backend.module
+        jnp = jax.numpy
+        basic = module("link.jax.dispatch.basic")
+        module("link.jax.dispatch")
+        # The import above sets this from floatX, which a user's script may have at float32.
+        jax.config.update("jax_enable_x64", True)
+
+        # Constants of rank 0 become Python numbers, which are int64 or float64 where nothing gives them another dtype.
+        @basic.jax_typify.register(np.ndarray)  # type: ignore[untyped-decorator]
+        def typify(data: np.ndarray, dtype: Any = None, **_: Any) -> Any:
+            return jnp.array(data, dtype=dtype or data.dtype)
+
+        # Sums of float32 keep the dtype of the accumulator, float64.
+        reduction = module("tensor.elemwise").CAReduce
+        theirs = basic.jax_funcify.dispatch(reduction)
+
+        @basic.jax_funcify.register(reduction)  # type: ignore[untyped-decorator]
+        def reduce(op: Any, node: Any = None, **options: Any) -> Any:
+            function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
+            return lambda x: function(x).astype(dtype)
+
+        # Part of the gradient of a product; JAX has no such function to be found by name.
+        @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)  # type: ignore[untyped-decorator]
+        def product(op: Any, node: Any = None, **_: Any) -> Any:
+            axis, dtype = None if op.axis is None else tuple(op.axis), node.outputs[0].dtype
+            return lambda x: jnp.prod(jnp.where(x == 0, 1, x), axis=axis).astype(dtype)
+
+        # Theirs compare the shape with traced values. The shapes of a program are known and were checked.
+        @basic.jax_funcify.register(module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
+        def specify_shape(op: Any, **_: Any) -> Any:
+            return lambda x, *shape: x
+
+    def _make(self) -> Any:
+        jax = self.jax
+        jnp = jax.numpy
+
+        class Linker(self.backend.module("link.jax").JAXLinker):  # type: ignore[misc]
+            def jit_compile(self, function: Any) -> Any:
+                dtypes = [v.type.dtype for v in self.fgraph.outputs]
+
+                def exact(*values: Any) -> Any:
+                    results = function(*values)
+                    return tuple(jnp.asarray(r, dtype=d) for r, d in zip(results, dtypes, strict=True))
+
+                return jax.jit(exact)
+
+        modes = self.backend.module("compile.mode")
+        return modes.Mode(linker=Linker(), optimizer=modes.get_mode("JAX").provided_optimizer)
+
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+        return self.compiled(function.vm.jit_fn.__wrapped__, inputs, device)

@@ -1,0 +1,315 @@
+"""The op set lowered to a framework of the Theano lineage.
+
+The generations share names and meaning to so great a part that one table serves them all: every function here takes
+the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A generation that differs overrides a row
+(`Lowering.rows`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import copysign, prod
+from typing import Any
+
+from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
+from xbackend.program.dtypes import DType
+from xbackend.program.program import Node, generate
+
+# Array API name -> the lineage's name, where the op of that name means just what the standard says on our dtypes.
+_SAME = {
+    "negative": "neg",
+    "square": "square",
+    "exp": "exp",
+    "expm1": "expm1",
+    "log": "log",
+    "log1p": "log1p",
+    "log2": "log2",
+    "log10": "log10",
+    "sqrt": "sqrt",
+    "sin": "sin",
+    "cos": "cos",
+    "tan": "tan",
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "sinh": "sinh",
+    "cosh": "cosh",
+    "tanh": "tanh",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+    "isnan": "isnan",
+    "isinf": "isinf",
+    "logical_not": "invert",
+    "add": "add",
+    "subtract": "sub",
+    "multiply": "mul",
+    "maximum": "maximum",
+    "minimum": "minimum",
+    "atan2": "arctan2",
+    "equal": "eq",
+    "not_equal": "neq",
+    "less": "lt",
+    "less_equal": "le",
+    "greater": "gt",
+    "greater_equal": "ge",
+    "logical_and": "and_",
+    "logical_or": "or_",
+    "logical_xor": "xor",
+    "where": "switch",
+}
+
+
+def shape_of(variable: Any) -> tuple[int, ...] | None:
+    """The shape of a variable, where all of it is known. The first generation's types hold none: there it is noted
+    beside what a node was lowered to."""
+    shape = variable.type.shape if hasattr(variable.type, "shape") else getattr(variable.tag, "lengths", None)
+    return None if shape is None or None in shape else tuple(shape)
+
+
+def lengths(variable: Any) -> tuple[int, ...]:
+    """The shape of what a node was lowered to."""
+    shape = variable.type.shape if hasattr(variable.type, "shape") else variable.tag.lengths
+    return tuple(shape)
+
+
+def _named(name: str, *older: str) -> Row:
+    """The op of that name, or of the first of its older names that this generation has."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        return getattr(T, next(n for n in (name, *older) if hasattr(T, n)))(*inputs)
+
+    return row
+
+
+def _rounding(name: str, **options: Any) -> Row:
+    """Rounding of integers is the identity; the lineage would make floats of them."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        return inputs[0] if node.dtype.is_integer else getattr(T, name)(inputs[0], **options)
+
+    return row
+
+
+def wide_reduction(name: str) -> Row:
+    """Sums, products and means of float32 for Aesara's Numba mode, which accumulates them in the dtype of the result:
+    the mean of four million numbers was off by 4 % (aesara/link/numba/dispatch/elemwise.py, numba_funcify_CAReduce)."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if node.dtype is not DType.float32 or not axes:
+            return TABLE[name](T, node, inputs)
+        return T.cast(getattr(T, name)(inputs[0], axis=axes, dtype="float64"), "float32")
+
+    return row
+
+
+def _least(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """The lineage's min is the negative of the max of negatives; the smallest integer has none, but a complement."""
+    axes = tuple(node.params["axis"])
+    if not node.dtype.is_integer or not axes:
+        return _reduction("min")(T, node, inputs)
+    return T.invert(T.max(T.invert(inputs[0]), axis=axes))
+
+
+def _reduction(name: str, typed: bool = False) -> Row:
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if not axes:
+            return inputs[0]
+        # Sums of float32 are accumulated in float64 by default where the framework computes the loop itself; integers
+        # would be widened to int64 without a word.
+        options = {"dtype": node.dtype.value} if typed else {}
+        return getattr(T, name)(inputs[0], axis=axes, **options)
+
+    return row
+
+
+def cumulative_rows(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Running sums along the rows of a matrix, for Aesara's Numba mode.
+
+    Its loop fails for vectors and returns the axes of higher ranks in a wrong order:
+    aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp.
+    """
+    axis, rank = node.params["axis"], len(node.shape)
+    order = [*(a for a in range(rank) if a != axis), axis]
+    moved = tuple(node.shape[a] for a in order)
+    rows = T.reshape(inputs[0].dimshuffle(*order), (prod(moved[:-1]), moved[-1]), ndim=2)
+    return T.reshape(T.cumsum(rows, axis=1), moved, ndim=rank).dimshuffle(*[order.index(a) for a in range(rank)])
+
+
+def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    # The lineage's argmin is argmax of the negative, which the smallest integer does not have; ~x = -x - 1 is there
+    # for all integers and turns their order around.
+    x = inputs[0]
+    turned = T.invert(x) if x.dtype.startswith("int") else T.neg(x)
+    return T.argmax(turned, axis=node.params["axis"])
+
+
+def _cumulative_sum(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return T.cumsum(inputs[0], axis=node.params["axis"])
+
+
+def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    a, b = inputs
+    if len(node.shape) == 2:
+        return T.dot(a, b)
+    if node.dtype.is_integer:
+        # BatchedDot takes floating point only (aesara/tensor/blas.py, pytensor/tensor/blas.py: BatchedDot.c_code).
+        lead = range(len(node.shape) - 2)
+        rank = a.ndim
+        left = a.dimshuffle(*lead, rank - 2, rank - 1, "x")
+        right = b.dimshuffle(*lead, "x", rank - 2, rank - 1)
+        # Aesara's Numba mode has no sums of int32; cut off afterwards, those of int64 are the same.
+        products = T.mul(T.cast(left, "int64"), T.cast(right, "int64"))
+        return T.cast(T.sum(products, axis=len(node.shape) - 1, dtype="int64"), node.dtype.value)
+    batch = prod(node.shape[:-2])
+    rows, columns, inner = node.shape[-2], node.shape[-1], lengths(a)[-1]
+    product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
+    return T.reshape(product, node.shape, ndim=len(node.shape))
+
+
+def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return T.reshape(inputs[0], node.shape, ndim=len(node.shape))
+
+
+def _permute(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return inputs[0].dimshuffle(tuple(node.params["axes"]))
+
+
+def _broadcast_to(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return inputs[0] if lengths(inputs[0]) == node.shape else T.alloc(inputs[0], *node.shape)
+
+
+def _concat(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return T.concatenate(list(inputs), axis=node.params["axis"])
+
+
+def _slice(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    params = node.params
+    return inputs[0][
+        tuple(
+            slice(start, stop, step)
+            for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
+        )
+    ]
+
+
+def _astype(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    x = inputs[0]
+    if node.dtype is DType.bool and x.dtype != "bool":
+        return T.neq(x, T.zeros((), dtype=x.dtype))
+    return T.cast(x, node.dtype.value)
+
+
+def is_filled(node: Node) -> bool:
+    """Whether a generator is an `Alloc` of one number. PyTensor's C code clears the memory for -0.0, so it is none."""
+    value = node.params.get("fill_value")
+    return node.op == "full" and not (value == 0 and copysign(1.0, value) < 0)
+
+
+def _full(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    if not is_filled(node):
+        return _constant(T, node, inputs)
+    value = T.constant(node.params["fill_value"], dtype=node.dtype.value)
+    return T.alloc(value, *node.shape) if node.shape else value
+
+
+def pick(comparison: str, otherwise: str) -> Row:
+    """Maximum or minimum for C linkers.
+
+    Their C code has a NaN as one branch, so that C compares integers as numbers of double precision and int64 beyond
+    2**53 is rounded: pytensor/scalar/basic.py, aesara/scalar/basic.py, ScalarMaximum.c_code.
+    """
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, y = inputs
+        return T.switch(getattr(T, comparison)(x, y), x, y) if node.dtype.is_integer else getattr(T, otherwise)(x, y)
+
+    return row
+
+
+def best(name: str, position: str) -> Row:
+    """Max or min of integers by position: the loop of C linkers is that of `pick`, and rounds int64."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axes = tuple(node.params["axis"])
+        if not node.dtype.is_integer or not axes:
+            return TABLE[name](T, node, inputs)
+        x, shape = inputs[0], lengths(inputs[0])
+        kept = [a for a in range(len(shape)) if a not in axes]
+        rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
+        first = TABLE[position](T, Node(position, (), {"axis": 1}, (), node.dtype), [rows])
+        return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
+
+    return row
+
+
+def nan_aware(name: str) -> Row:
+    """Max or min for Numba, whose loop compares only, so that a NaN gets lost.
+
+    pytensor/link/numba/dispatch/elemwise.py, aesara/link/numba/dispatch/elemwise.py: scalar_in_place_fn_ScalarMaximum.
+    """
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        plain = TABLE[name](T, node, inputs)
+        axes = tuple(node.params["axis"])
+        if not axes or node.dtype.is_integer:
+            return plain
+        return T.switch(T.any(T.isnan(inputs[0]), axis=axes), T.constant(float("nan"), dtype=node.dtype.value), plain)
+
+    return row
+
+
+def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    value = generate(node)
+    return T.constant(value, dtype=node.dtype.value)
+
+
+TABLE: Mapping[str, Row] = {
+    **{name: _named(theirs) for name, theirs in _SAME.items()},
+    "abs": _named("abs", "abs_"),
+    "sign": _named("sign", "sgn"),
+    "divide": _named("true_divide", "true_div"),
+    "floor_divide": quotient(),
+    "remainder": remainder(),
+    "pow": power,
+    "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
+    "floor": _rounding("floor"),
+    "ceil": _rounding("ceil"),
+    "trunc": _rounding("trunc"),
+    "round": _rounding("round", mode="half_to_even"),
+    "sum": _reduction("sum", typed=True),
+    "prod": _reduction("prod", typed=True),
+    "mean": _reduction("mean", typed=True),
+    "max": _reduction("max"),
+    "min": _least,
+    "any": _reduction("any"),
+    "all": _reduction("all"),
+    "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
+    "argmin": _argmin,
+    "cumulative_sum": _cumulative_sum,
+    "matmul": _matmul,
+    "reshape": _reshape,
+    "permute_dims": _permute,
+    "broadcast_to": _broadcast_to,
+    "concat": _concat,
+    "slice": _slice,
+    "astype": _astype,
+    "full": _full,
+    "constant": _constant,
+    "arange": _constant,
+    "eye": _constant,
+}
+"""One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`lineage.adapter`)."""
+
+C_ROWS: Mapping[str, Row] = {
+    "floor_divide": quotient(negates=True),
+    "remainder": remainder(negates=True),
+    "pow": power_by_squaring,
+    "maximum": pick("ge", "maximum"),
+    "minimum": pick("le", "minimum"),
+    "max": best("max", "argmax"),
+    "min": best("min", "argmin"),
+}
+NUMBA_ROWS: Mapping[str, Row] = {"max": nan_aware("max"), "min": nan_aware("min")}

@@ -1,0 +1,73 @@
+"""The original Theano, release 1.0.5 of 2020 (https://theano-pymc.readthedocs.io): with its C linker, on the CPU."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, ClassVar
+
+from xbackend.backends.lineage.adapter import LineageBackend, Variable
+from xbackend.backends.lineage.host_modes import CMode, LineageMode
+from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths
+from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.program.program import Node
+
+
+def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Theano's products refuse matrices without elements ("some matrix has no unit stride": theano/tensor/blas.py)."""
+    if all(prod(lengths(x)) for x in inputs):
+        return TABLE["matmul"](T, node, inputs)
+    return T.alloc(T.constant(0, dtype=node.dtype.value), *node.shape)
+
+
+class Theano(LineageBackend):
+    """What is Theano's own in both backends: older names, and types that hold no lengths."""
+
+    package = "theano"
+    flags = "THEANO_FLAGS"
+    separator = "."
+    left_out = LEFT_OUT
+    # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
+    folds_lengths = False
+    machine = "fn"
+    modules: ClassVar[Mapping[str, str]] = {
+        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm",
+        "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops",
+    }  # fmt: skip
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul}
+
+    def _wanted(self) -> dict[str, str]:
+        # Without a word on BLAS, its import asks NumPy's old distutils and fails (theano/configdefaults.py:
+        # default_blas_ldflags).
+        # Who waits for another process that compiles looks every second or two, not every five to ten.
+        return {"blas.ldflags": "", "compile.wait": "1", **super()._wanted()}
+
+    def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
+        changed: contextlib.AbstractContextManager[Any] = self.framework.change_flags(**flags)
+        return changed
+
+    def variable(self, node: Node, name: str) -> Variable:
+        variable = self.T.TensorType(node.dtype.value, ones(node))(name=name)
+        variable.tag.lengths = node.shape
+        return variable
+
+    def _exact(self, variable: Variable, node: Node) -> Variable:
+        if variable.dtype != node.dtype.value:
+            variable = self.T.cast(variable, node.dtype.value)
+        if variable.broadcastable != ones(node):
+            variable = self.T.patternbroadcast(variable, ones(node))
+        variable.tag.lengths = node.shape
+        return variable
+
+
+def ones(node: Node) -> tuple[bool, ...]:
+    """What is left of a shape in Theano's types: which axes have the length 1, and so broadcast."""
+    return tuple(length == 1 for length in node.shape)
+
+
+class TheanoC(Theano):
+    """Theano's default."""
+
+    def make_mode(self) -> LineageMode:
+        return CMode(self)

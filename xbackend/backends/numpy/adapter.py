@@ -1,0 +1,268 @@
+"""NumPy as a backend: the oracle, on as many pretend devices as asked for.
+
+A pretend device is a tag that every value carries. Each step is written for values of one tag, so that a program in
+which a transfer is missing fails here. Gradients are autograd's (https://github.com/HIPS/autograd).
+"""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from xbackend.backends import threads
+from xbackend.backends.codegen import Source
+from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.numpy.gradients import Gradients
+from xbackend.backends.numpy.ops import VIEWS, function
+from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
+from xbackend.devices import Device, choose_visible
+from xbackend.errors import BackendUnavailable, PlacementError
+from xbackend.program import analyses
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Program, generate
+
+if TYPE_CHECKING:
+    from xbackend.program.shared import SharedVariable
+
+_EVIDENCE = "tag of the step, which was executed"
+
+
+class DeviceArray(NamedTuple):
+    """An array and the pretend device that it is on."""
+
+    array: np.ndarray
+    device: Device
+
+
+class NumPyBackend(Backend):
+    """NumPy, op by op in the order of the program: the calls that a user would write."""
+
+    def start(self) -> Iterable[Device]:
+        try:
+            import autograd.numpy
+        except ImportError as error:
+            raise BackendUnavailable(
+                f"backend numpy takes its gradients from autograd, which cannot be imported: {error}; "
+                "pip install autograd"
+            ) from error
+        self._xp = autograd.numpy
+        if self.settings.threads is not None:
+            from threadpoolctl import threadpool_limits
+
+            threadpool_limits(self.settings.threads, user_api="blas")
+        every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
+        return choose_visible(every, self.settings.visible)
+
+    def put(self, array: np.ndarray, device: Device) -> Value:
+        return DeviceArray(np.array(array), device)
+
+    def get(self, value: Value) -> np.ndarray:
+        return np.array(value.array)
+
+    def device_of(self, value: Value) -> Device:
+        device: Device = value.device
+        return device
+
+    def synchronize(self, values: Iterable[Value]) -> None:
+        """NumPy has computed before it returns."""
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        return [DeviceArray(np.array(array), device)]
+
+    def read_storage(self, storage: Any) -> np.ndarray:
+        return np.array(storage[0].array)
+
+    def write_storage(self, storage: Any, array: np.ndarray) -> None:
+        storage[0] = DeviceArray(np.array(array), storage[0].device)
+
+    def build(self, program: Program) -> Built:
+        storages = {i: self.storage(v) for i, v in program.shared.items()}
+        return Lowering(program, self._xp, storages).built()
+
+    def describe(self) -> dict[str, Any]:
+        from importlib.metadata import version
+
+        return {
+            "blas": threads.pools(),
+            "devices": [str(d) for d in self.devices],
+            "threads": {p["library"]: p["threads"] for p in threads.pools()},
+            "versions": {"python": platform.python_version(), "numpy": np.__version__, "autograd": version("autograd")},
+        }
+
+
+class Lowering:
+    """A placed program as straight-line Python: a call of NumPy for each node, which takes the memory of an operand for
+    its result where nobody else has a use for it."""
+
+    def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
+        self.program, self.storages = program, storages
+        self.devices = [self.place(i) for i in range(len(program.nodes))]
+        self._check_devices()
+        self.constants = {i: generate(n) for i, n in enumerate(program.nodes) if n.op in GENERATORS}
+        self.gradients = Gradients(program, self.devices, xp)
+        self.steps = analyses.steps(program)
+        self.reused = _reused(program, self.steps)
+        self.ran = False
+        self.begun: list[float] = []  # when each step of a profile began, and when the last one ended
+
+    def place(self, i: int) -> Device:
+        """The tag of a node's value."""
+        return Device.parse(self.program.nodes[i].device or "")
+
+    def _check_devices(self) -> None:
+        for i, node in enumerate(self.program.nodes):
+            for j in node.inputs if node.op not in ("transfer", "grad") else ():
+                if self.devices[j] != self.devices[i]:
+                    raise PlacementError(
+                        f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
+                        f"{self.devices[j]}: a transfer is missing"
+                    )
+
+    def built(self) -> Built:
+        return Built(self.source().compile(), self._executed, self.profile)
+
+    def source(self, timed: bool = False) -> Source:
+        """The program's calls; ``timed``: which also say when each of them began."""
+        program = self.program
+        source = Source(program.name, [f"a{i}" for i in program.inputs])
+        names, objects = [self._name(i) for i in range(len(program.nodes))], source.objects
+        objects |= {names[i]: constant for i, constant in self.constants.items()}
+        objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
+        objects |= {"lowering": self, "errstate": np.errstate, "asarray": np.asarray, "DeviceArray": DeviceArray}
+        objects |= {"began": lambda: self.begun.append(time.perf_counter())}
+        kept = [*program.outputs, *program.updates.values()]
+        objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
+        for i in program.inputs:
+            source.line(f"if a{i}.device != d{i}: lowering.misplaced({i}, a{i}.device)")
+            source.line(f"v{i} = a{i}.array")
+        for i in self.storages:
+            source.line(f"v{i} = cell{i}[0].array")
+        source.block("with errstate(all='ignore'):")
+        for step in self.steps:
+            if timed:
+                source.line("began()")
+            node, made = program.nodes[step.makes[0]], ", ".join(names[i] for i in step.makes)
+            last = [names[i] for i in step.last if i not in self.constants]
+            where = f"{node.op} (node {step.makes[0]}), {node.source}"
+            call = self._call(step, names, objects)
+            source.step(f"[{made}]" if node.op == "grad" else made, call, last, where)
+        if timed:
+            source.line("began()")
+        source.line("lowering.ran = True")
+        values = {i: f"DeviceArray({names[i]}, d{i})" for i in kept}
+        for target, i in program.updates.items():
+            source.line(f"cell{target}[0] = {values[i]}")
+        source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
+        return source
+
+    def _name(self, i: int) -> str:
+        return f"c{i}" if i in self.constants else f"v{i}"
+
+    def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
+        """The expression that computes a step; puts what it calls into ``objects``."""
+        i = step.makes[0]
+        node = self.program.nodes[i]
+        if node.op == "grad":
+            objects[f"gradients{i}"] = partial(self.gradients, node.inputs[0])
+            return f"gradients{i}({{{', '.join(f'{j}: {names[j]}' for j in step.reads)}}})"
+        call, inputs = _function(self.program, i)
+        ufunc = isinstance(call, np.ufunc)
+        name = call.__name__ if ufunc else f"{node.op}{i}"
+        objects[name] = call
+        out = f", out={names[self.reused[i]]}" if i in self.reused else ""
+        text = f"{name}({', '.join(names[j] for j in inputs)}{out})"
+        if out or (node.shape and (ufunc or node.op in _EXACT)):
+            return text
+        # Of arrays without axes NumPy makes scalars, and of sums other dtypes.
+        objects[node.dtype.value] = np.dtype(node.dtype.value)
+        return f"asarray({text}, {node.dtype.value})"
+
+    def misplaced(self, i: int, device: Device) -> None:
+        name = self.program.nodes[i].params["name"]
+        raise PlacementError(
+            f"argument {name!r} of {self.program.name} is to be on {self.devices[i]} and is on {device}"
+        )
+
+    def _executed(self) -> Execution:
+        if not self.ran:
+            return Execution({})
+        ops, transfers = dict[int, Executed](), list[Transferred]()
+        for step in self.steps:
+            for i in step.makes:
+                node, device = self.program.nodes[i], self.devices[i]
+                ops[i] = Executed(device, "autograd.make_vjp" if node.op == "grad" else f"numpy.{node.op}", _EVIDENCE)
+                if node.op == "transfer":
+                    source, size = self.devices[node.inputs[0]], node.aval.nbytes
+                    transfers.append(Transferred(source, device, size, i, False, "numpy.array", _EVIDENCE))
+        made, backward = self.gradients.executed()
+        return Execution(ops, (*transfers, *made), with_folded(self.program, backward))
+
+    @cached_property
+    def _timed(self) -> Callable[..., Sequence[Value]]:
+        return self.source(timed=True).compile()
+
+    def profile(self, *values: Value) -> Sequence[Span]:
+        """A span for each node; a backward pass is one, on the device of its loss."""
+        self.begun.clear()
+        self._timed(*values)
+        spans, times = list[Span](), [moment - self.begun[0] for moment in self.begun]
+        for step, begun, end in zip(self.steps, times, times[1:], strict=False):
+            i = step.makes[0]
+            node = self.program.nodes[i]
+            device = self.devices[node.inputs[0] if node.op == "grad" else i]
+            if node.op == "transfer":
+                spans.append(Span(device, begun, end, "transfer", f"{self.devices[node.inputs[0]]} to {device}"))
+            else:
+                spans.append(Span(device, begun, end, "compute", f"{node.op} (node {i})"))
+        return spans
+
+
+# Ops without a ufunc whose result is an array of the node's dtype, unless it has no axes.
+_EXACT = VIEWS | {"astype", "concat", "transfer", "where"}
+
+
+def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:
+    """What is called for a node, and with which values."""
+    node = program.nodes[i]
+    if node.op == "pow":
+        exponent = program.nodes[node.inputs[1]]
+        # As Python's operator does for an array of NumPy: it is far faster.
+        if exponent.op == "constant" and exponent.shape == () and exponent.params["value"] == 2:
+            return np.square, node.inputs[:1]
+    return function(np, node), node.inputs
+
+
+def _elementwise(call: Callable[..., Any]) -> bool:
+    return isinstance(call, np.ufunc) and call.signature is None
+
+
+def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
+    """The nodes whose result may take the memory of an operand, and that operand.
+
+    The operand is the program's own, made by an op and no view; it is read for the last time, and so was every view of
+    it before; it has the shape and dtype of the result; and the op computes element by element.
+    """
+    nodes = program.nodes
+    views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all that may be in it
+    for i, node in enumerate(nodes):
+        if node.op in VIEWS:
+            views[i] = views[node.inputs[0]]
+            views[i].append(i)
+    own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"}}
+    last = {i: k for k, step in enumerate(steps) for i in step.last}
+    found: dict[int, int] = {}
+    for k, step in enumerate(steps):
+        i = step.makes[0]
+        if nodes[i].op == "grad" or not _elementwise(_function(program, i)[0]):
+            continue
+        for j in nodes[i].inputs:
+            unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])
+            if j in own and unused and nodes[j].aval == nodes[i].aval:
+                found[i] = j
+                break
+    return found

@@ -1,0 +1,131 @@
+"""Gradients of a program on NumPy: autograd computes the loss again and goes back through it."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.numpy.ops import function
+from xbackend.backends.placement import Backward, Transferred
+from xbackend.devices import Device
+from xbackend.program import analyses
+from xbackend.program.program import Program
+
+Values = Mapping[int, Any]  # by node
+
+
+class Gradients:
+    """The backward passes of a program, and what autograd did in the last one of each loss."""
+
+    def __init__(self, program: Program, devices: Sequence[Device], xp: Any) -> None:
+        self.program, self.devices, self.xp = program, devices, xp
+        self.groups = analyses.gradients(program)
+        self.backward: dict[int, list[Backward]] = {}  # by loss
+        self.transfers: dict[int, list[Transferred]] = {}
+        self.alone = threading.Lock()  # the records are those of one pass
+        self.going_back: list[Transferred] | None = None  # while autograd is in a backward pass: what it transferred
+        self.handed_on = self._primitive()
+
+    def __call__(self, loss: int, values: Values) -> list[np.ndarray]:
+        """All gradients of one loss, in one backward pass, from the values that `analyses.replayed` names."""
+        from autograd import make_vjp
+
+        nodes, group = self.program.nodes, self.groups[loss]
+        wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
+        _, dependent = analyses.between(self.program, loss, wrt)
+        leaves = tuple(np.zeros_like(values[i]) if i in dependent else values[i] for i in wrt)
+        with self.alone:
+            pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, values))(leaves)
+            made = list[Transferred]()
+            self.going_back = made
+            try:
+                cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
+            finally:
+                self.going_back = None
+            self.transfers[loss] = made
+            if loss not in self.backward:
+                self.backward[loss] = [self._went_back(i, group[0]) for i in self._way_back(loss, wrt)]
+        return [np.asarray(cotangents[nodes[i].inputs[1]], dtype=nodes[i].dtype.value) for i in group]
+
+    def executed(self) -> tuple[list[Transferred], list[Backward]]:
+        """What the last passes transferred, and the ops that they went back through."""
+        made = [transfer for found in self.transfers.values() for transfer in found]
+        return made, [b for found in self.backward.values() for b in found]
+
+    def _primitive(self) -> Callable[..., Any]:
+        """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
+        from autograd.extend import defvjp, primitive
+
+        mine = weakref.proxy(self)  # autograd keeps every function that it knows a gradient of
+
+        @primitive  # type: ignore[untyped-decorator]
+        def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
+            if mine.going_back is not None:
+                ends = (mine.devices[mine.program.nodes[i].inputs[0]], mine.devices[i])
+                source, target = ends[::-1] if back else ends
+                evidence = f"autograd went through node {i}"
+                made = Transferred(source, target, x.nbytes, None, True, "autograd.make_vjp", evidence)
+                mine.going_back.append(made)
+            return x
+
+        defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
+        found: Callable[..., Any] = handed_on
+        return found
+
+    def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
+        """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
+        nodes = self.program.nodes
+        between, dependent = analyses.between(self.program, loss, wrt)
+        inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
+        found, todo = set[int](), [loss]
+        while todo:
+            i = todo.pop()
+            if i in inside and i not in found:
+                found.add(i)
+                todo.extend(nodes[i].inputs)
+        return sorted(found, reverse=True)
+
+    def _went_back(self, i: int, gradient: int) -> Backward:
+        node = self.program.nodes[i]
+        where = self.devices[node.inputs[0] if node.op == "transfer" else i]
+        return Backward(gradient, i, None, where, f"autograd of {node.op}", "autograd went back through the node")
+
+    def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
+        """The loss as a function of ``wrt``, with everything that does not depend on them as it is.
+
+        The leaf of one of them that depends on others is a zero that is added to it, so that its gradient is seen
+        beside those of what it is made of.
+        """
+        nodes, given, values = self.program.nodes, dict(zip(wrt, leaves, strict=True)), dict[int, Any]()
+        needed, dependent = analyses.between(self.program, loss, wrt)
+        first: dict[tuple[int, ...], dict[int, Any]] = {}
+        for i in needed:
+            node = nodes[i]
+            if i in given and i not in dependent:
+                values[i] = given[i]
+                continue
+            arguments = [values[j] if j in values else env[j] for j in node.inputs]
+            if node.op == "grad":
+                values[i] = self._inner_gradient(i, values, env, first)
+            else:
+                handed_on = partial(self.handed_on, i=i, back=False)
+                values[i] = (handed_on if node.op == "transfer" else function(self.xp, node))(*arguments)
+            if i in dependent:
+                values[i] = values[i] + given[i]
+        return values[loss]
+
+    def _inner_gradient(self, i: int, values: Values, env: Values, done: dict[Any, Any]) -> Any:
+        """A gradient inside of a function that is being differentiated."""
+        from autograd import make_vjp
+
+        loss, wrt = self.program.nodes[i].inputs
+        if (loss, wrt) not in done:
+            outer = {**env, **values}
+            pullback, value = make_vjp(lambda leaf: self._replay(loss, [wrt], [leaf], outer))(outer[wrt])
+            done[loss, wrt] = pullback(self.xp.ones_like(value))
+        return done[loss, wrt]

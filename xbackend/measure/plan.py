@@ -1,0 +1,73 @@
+"""How much is measured: how long each process takes, and how many processes each candidate gets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xbackend.errors import ArgumentError
+from xbackend.measure.loop import Effort
+from xbackend.wording import counted
+
+WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
+LONGEST = 60.0  # minutes, where --thorough is given no other time
+
+QUICK = Effort(rounds=15, at_least=5, round_seconds=0.02, seconds=1.0)
+FULL = Effort(rounds=30, at_least=10, round_seconds=0.1, seconds=20.0)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """So many processes of each candidate, and more while the widest interval of a time is wider than ``width``.
+
+    ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
+    ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first.
+    """
+
+    processes: int
+    width: float | None = None
+    seconds: float | None = None
+
+    def reached(self, blocks: int, seconds: float, next_block: float, width: float | None) -> str:
+        """Why no more is measured after ``blocks`` finished blocks; empty if more is.
+
+        ``seconds`` have passed, the next block is expected to take ``next_block``; ``width`` is the widest so far.
+        """
+        each = f"{counted(blocks, 'process', 'processes')} each"
+        if blocks >= self.processes:
+            if self.width is None or width is None:
+                return f"{each}, as planned"
+            if width <= self.width:
+                return f"every time is known to {self.width:.0%} after {each}"
+        if self.seconds is not None and seconds + next_block > self.seconds:
+            return f"the time given, {self.seconds / 60:g} minutes, was used up after {each}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Preset:
+    """One of the three ways to measure: processes of each candidate at least, and how long each takes."""
+
+    processes: int
+    effort: Effort
+    width: float | None = None
+    minutes: float | None = None
+
+    def extent(self, processes: int | None = None, minutes: float | None = None) -> Extent:
+        """Its extent, with another number of processes or another time.
+
+        Raises `ArgumentError` where one of them is not above 0.
+        """
+        if processes is not None and (type(processes) is not int or processes < 1):
+            raise ArgumentError(f"processes={processes!r}: a whole number from 1 up is needed")
+        if minutes is not None and not 0 < minutes < 1e6:
+            raise ArgumentError(f"minutes={minutes!r}: a number above 0 is needed")
+        longest = self.minutes if minutes is None else minutes
+        return Extent(processes or self.processes, self.width, None if longest is None else 60 * longest)
+
+
+# Three processes are the fewest that give a verdict; five a side give intervals about 15 % wide, ten about 9 %.
+PRESETS = {
+    "quick": Preset(3, QUICK),
+    "default": Preset(5, FULL),
+    "thorough": Preset(10, FULL, WIDTH, LONGEST),
+}

@@ -1,0 +1,330 @@
+"""Blocks of fresh processes: every candidate is measured in each, in shuffled order, and what fails has its reason.
+
+One process measures one backend with one number of devices: all workloads and parameters that are asked for, in
+shuffled order. A *block* is one process of each, and three more of the baseline, which is so measured against itself,
+in two A/A pairs. The session is as many blocks as are asked for, each in an order of its own, so that a machine that
+gets slower meets all alike. The parent sleeps while a worker measures.
+"""
+
+from __future__ import annotations
+
+import datetime
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+import xbackend
+from xbackend.analysis import statistics
+from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
+from xbackend.measure import machine
+from xbackend.measure.candidates import (
+    ORACLE,
+    Candidate,
+    Group,
+    accelerator_warnings,
+    awake_warnings,
+    bind,
+    pair,
+    process,
+)
+from xbackend.measure.loop import Effort
+from xbackend.measure.plan import Extent
+from xbackend.measure.worker import Worker, open_worker
+from xbackend.results.runs import Run
+from xbackend.results.schema import Pair, Process, Results
+from xbackend.wording import counted
+
+Progress = Callable[[str], None]
+Opener = Callable[..., Worker]
+# A/A pairs. What a candidate differs from itself by is known from their twelve processes, with three blocks, to -29 %
+# to +70 %; of one pair it was -38 % to +145 %. The oracle, the baseline unless another is named, starts fastest.
+PAIRS = 2
+
+
+def blocks(groups: Sequence[Any], processes: int, seed: int) -> list[Any]:
+    """The order of the processes: ``processes`` times all groups, each time shuffled anew."""
+    shuffle = shuffler(seed)
+    return [group for _ in range(processes) for group in shuffle(groups)]
+
+
+def shuffler(seed: int) -> Callable[[Sequence[Any]], list[Any]]:
+    """Gives a block of its own with each call."""
+    order = random.Random(f"blocks {seed}")
+    return lambda groups: order.sample(groups, len(groups))
+
+
+class Session:
+    """Measures candidates.
+
+    Args:
+        candidates: what is measured; what is found out is noted in them.
+        extent: how many processes each gets, or a number of them.
+        threads: of every process.
+        seed: of the inputs and of the order.
+        effort: how long one process measures one candidate.
+        limit: seconds that a worker may take for one candidate.
+        baseline: the backend or environment that is measured against itself; numpy, else the first that works, where
+            it is not given or fails.
+        on_progress: gets a line of text whenever something begins that may last.
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        extent: Extent | int,
+        threads: int,
+        seed: int,
+        effort: Effort,
+        limit: float | None = 600.0,
+        baseline: str | None = None,
+        on_progress: Progress = lambda _: None,
+        opener: Opener = open_worker,
+    ) -> None:
+        self.candidates = list(candidates)
+        self.extent = Extent(extent) if isinstance(extent, int) else extent
+        self.threads, self.seed, self.effort = threads, seed, effort
+        self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
+        self.store: Run | None = None  # where finished rounds and processes are kept
+        self.order: list[str] = []
+        self.blocks = 0  # finished ones
+        self.stopped = ""  # why it ended
+        self.seconds = 0.0  # what all of it took
+        self.warnings: list[str] = []
+        self._twins: dict[Candidate, list[Candidate]] = {}
+        self._took: dict[Group, list[float]] = {}  # seconds of finished processes
+        self._opened = 0  # workers
+        self._hashes: dict[str, str] = {}  # label of a task -> hash of its inputs
+        self._within = random.Random(f"within {seed}")
+
+    @property
+    def twins(self) -> list[Candidate]:
+        """The halves of the A/A pairs, but for the first."""
+        return [twin for twins in self._twins.values() for twin in twins]
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The candidates that were measured against themselves."""
+        halves = [[one, *twins] for one, twins in self._twins.items()]
+        found = [
+            pair(*each[i : i + 2])
+            for each in halves
+            for i in range(0, 2 * PAIRS, 2)
+            if _well(each[0], *each[i : i + 2])
+        ]
+        return [p for p in found if p is not None]
+
+    @property
+    def width(self) -> float:
+        """The widest of the intervals of the candidates' times, as half of it over the time; infinite without any."""
+        widths = [statistics.half_width(c.medians) for c in self.candidates if c.status == "ok"]
+        return max(widths, default=float("inf"))
+
+    def run(self) -> None:
+        """Measure all; what goes wrong is noted in the candidate that it happened to."""
+        self._cores = machine.affinity()
+        self.warnings += machine.load_warnings()
+        began, shuffle = time.perf_counter(), shuffler(self.seed)
+        while not self.stopped:
+            self._choose_twins()
+            groups: dict[Group, list[Candidate]] = {}
+            for candidate in [*self.candidates, *self.twins]:
+                groups.setdefault(candidate.group, []).append(candidate)
+            order = shuffle(list(groups))
+            for place, group in enumerate(order):
+                wanted = self._wanted()
+                waiting = [c for c in groups[group] if c in wanted]
+                if waiting:
+                    self._announce(group, order, place)
+                    start = time.perf_counter()
+                    self._process(group, self._within.sample(waiting, len(waiting)))
+                    self._took.setdefault(group, []).append(time.perf_counter() - start)
+            self.blocks += 1
+            self.seconds = time.perf_counter() - began
+            self._stop(order)
+
+    def _choose_twins(self) -> None:
+        """What is measured against itself: the baseline that was asked for, else numpy, else the first that works."""
+        if any(_well(one, twins[0]) for one, twins in self._twins.items()):
+            return
+        usable = [c for c in self.candidates if c.status == "ok" and c not in self._twins]
+        named = [c for name in (self.baseline, ORACLE) if name is not None for c in usable if c.is_called(name)]
+        first = next(iter([*named, *usable]), None)
+        again = [c for c in usable if first is not None and c.group == first.group]
+        self._twins = {c: [c.twin(number) for number in range(1, 2 * PAIRS)] for c in again}
+
+    def _announce(self, group: Group, order: Sequence[Group], place: int) -> None:
+        planned = max(self.extent.processes, self.blocks + 1) * len(order)
+        left = self._estimate(order[place:])
+        if left is not None:
+            left += (max(self.extent.processes, self.blocks + 1) - self.blocks - 1) * (self._estimate(order) or 0.0)
+        self.say(
+            f"[{self.blocks * len(order) + place + 1}/{planned}] {group.label}: starting a process{_in_words(left)}"
+        )
+
+    def _estimate(self, groups: Iterable[Group]) -> float | None:
+        """Seconds that a process of each of these takes, as learned so far; `None` before anything is."""
+        known = {group: sum(took) / len(took) for group, took in self._took.items()}
+        if not known:
+            return None
+        usual = sum(known.values()) / len(known)
+        return sum(known.get(group, usual) for group in groups if self._waits(group))
+
+    def _waits(self, group: Group) -> bool:
+        return any(c.group == group for c in self._wanted())
+
+    def _wanted(self) -> list[Candidate]:
+        """Those that nothing has gone wrong with, and the halves of A/A pairs of these."""
+        first = [c for c in self.candidates if c.status == "ok"]
+        return [*first, *(twin for one, twins in self._twins.items() for twin in twins if _well(one, twin))]
+
+    def _stop(self, order: Sequence[Group]) -> None:
+        """Say why no block follows, if none does."""
+        if all(candidate.status != "ok" for candidate in self.candidates):
+            self.stopped = "no candidate is left"
+            return
+        width = self.width if self.extent.width is not None and self.blocks >= self.extent.processes else None
+        self.stopped = self.extent.reached(self.blocks, self.seconds, self._estimate(order) or 0.0, width)
+        if self.stopped and self.blocks < statistics.FEWEST <= self.extent.processes:
+            self.warnings.append(
+                f"the time given was used up after {counted(self.blocks, 'process', 'processes')} each, too few for a "
+                "verdict: give more --minutes, or measure fewer backends or sizes"
+            )
+
+    def _process(self, group: Group, waiting: list[Candidate]) -> None:
+        """One fresh process for these candidates; another one for the rest if one of them ends it."""
+        while waiting:
+            begun = {
+                "started": time.time(),
+                "load": machine.load(),
+                "accelerator_processes": machine.accelerator_processes(),
+            }
+            self._opened += 1
+            try:
+                worker = self.opener(
+                    group.backend,
+                    environment=group.environment,
+                    virtual_devices=group.devices,
+                    threads=self.threads,
+                    limit=self.limit,
+                    on_progress=self.say,
+                )
+            except XBackendError as error:
+                missing = isinstance(error, BackendUnavailable | EnvironmentFailed)
+                for candidate in waiting:
+                    candidate.fail("missing" if missing else "failed", str(error))
+                    self._keep(candidate, None)
+                return
+            with worker.backend:
+                waiting = self._in_process(worker, waiting, begun)
+
+    def _in_process(self, worker: Worker, waiting: list[Candidate], begun: dict[str, Any]) -> list[Candidate]:
+        """Measure in an open worker; the candidates that are left when it has ended early."""
+        for position, candidate in enumerate(waiting):
+            self.say(f"    {candidate.label}")
+            self.order.append(candidate.label)
+            new = None
+            try:
+                new = self._measure(worker, candidate, begun)
+            except (WorkerDied, WorkerTimeout) as error:
+                candidate.fail("failed", str(error))
+                self._keep(candidate, None)
+                return waiting[position + 1 :]
+            except XBackendError as error:
+                candidate.fail("failed", str(error))
+            self._keep(candidate, new)
+        return []
+
+    def _measure(self, worker: Worker, candidate: Candidate, begun: dict[str, Any]) -> Process | None:
+        """The new process, if it gave seconds."""
+        bindings = bind(candidate.task.program, worker.backend, candidate.devices)
+        candidate.bindings = {k: str(v) for k, v in bindings.items()}
+        job = self._job(candidate)
+        began, own = time.perf_counter(), time.process_time()
+        found = worker.call("xbackend.measure.loop:measure", job)
+        candidate.warnings += awake_warnings(time.process_time() - own, time.perf_counter() - began)
+        candidate.note(found, worker, self.threads, self._cores)
+        candidate.warnings += accelerator_warnings(begun["accelerator_processes"])
+        known = self._hashes.setdefault(candidate.task.label, found["inputs"])
+        if candidate.status == "ok" and known != found["inputs"]:
+            candidate.fail("wrong", f"its inputs are not those of the other processes ({found['inputs'][:12]})")
+        if candidate.status != "ok":
+            return None
+        new = process(found, candidate, worker, {"order": len(self.order) - 1, **begun})
+        candidate.processes.append(new)
+        return new
+
+    def _job(self, candidate: Candidate) -> dict[str, Any]:
+        return {
+            "label": candidate.label,
+            "program": candidate.task.text,
+            "bindings": candidate.bindings,
+            "workload": candidate.task.workload,
+            "parameters": candidate.task.parameters,
+            "given": candidate.task.given,
+            "seed": self.seed,
+            "effort": self.effort.to_dict(),
+            "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
+        }
+
+    def _keep(self, candidate: Candidate, new: Process | None) -> None:
+        """What a process found out, on disk; what a twin found out is true of the candidate too."""
+        for one, twins in self._twins.items():
+            if candidate in twins and candidate.status == "wrong":
+                one.fail("wrong", candidate.reason)
+            elif candidate in twins and candidate.status == "failed":
+                one.warnings.append(f"a process that measured it against itself failed: {candidate.reason}")
+        if self.store is None:
+            return
+        row = candidate.measurement([new] if new is not None else [])
+        if not candidate.again:
+            self.store.record(row, label=candidate.label)
+        if candidate.again or candidate in self._twins:
+            half = "second" if candidate.again % 2 else "first"
+            # Of a half its times count; the rest is that of the candidate, which is kept already.
+            times = msgspec.structs.replace(row, placement={}, description={}, operations_by_op={})
+            self.store.record(times, label=candidate.label, half=half, pair=candidate.again // 2)
+
+    def settings(self) -> dict[str, Any]:
+        """How it was measured, as plain data."""
+        width = self.width
+        return {
+            "processes": self.blocks or self.extent.processes,
+            "threads": self.threads,
+            "seed": self.seed,
+            "effort": self.effort.to_dict(),
+            "blocks": f"one process of each backend and number of devices, and {2 * PAIRS - 1} more of what is "
+            "measured against itself, in shuffled order",
+            "seconds": self.seconds,
+            "stopped": self.stopped,
+            "width": width if width < float("inf") else None,
+            "warnings": list(self.warnings),
+        }
+
+    def results(self, name: str, settings: dict[str, Any]) -> Results:
+        """All rows, in the order of the candidates."""
+        return Results(
+            name=name,
+            created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            xbackend=xbackend.__version__,
+            machine=machine.machine(),
+            settings=settings,
+            order=list(self.order),
+            measurements=[candidate.measurement() for candidate in self.candidates],
+            run=self.store.name if self.store is not None else "",
+            pairs=self.pairs,
+        )
+
+
+def _well(*candidates: Candidate) -> bool:
+    return all(candidate.status == "ok" for candidate in candidates)
+
+
+def _in_words(seconds: float | None) -> str:
+    """An estimate of the remaining time, to be put behind a sentence."""
+    if seconds is None:
+        return ""
+    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

@@ -1,0 +1,21 @@
+"""What is measured, by name: its workload with parameters, its backend with its environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def label(backend: str, environment: str) -> str:
+    """As in ``pytensor (pytensor==2.38.3)``, or ``pytensor`` in the locked environment."""
+    return f"{backend} ({environment})" if environment else backend
+
+
+def described(workload: str, parameters: Mapping[str, Any]) -> str:
+    """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
+    return " ".join([workload, *(f"{name}={value}" for name, value in parameters.items())])
+
+
+def names(backend: str, environment: str) -> list[str]:
+    """What a reader may call it by: the backend, the environment, or both as in its label."""
+    return [backend, *([environment, label(backend, environment)] if environment else [])]

@@ -1,0 +1,279 @@
+"""What a comparison leaves behind: plain data with a schema, read and written by msgspec.
+
+All times are seconds. A measurement that could not be made is a row like any other, with its reason. A file carries the
+SHA-256 of what it says, so that a flipped digit is damage and not another number; white space is not part of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Annotated, Any
+
+import msgspec
+
+from xbackend.errors import DamagedStore, StoreError, StoreVersionError
+from xbackend.files import read_file, write_whole
+
+# 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
+# 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
+# a measurement `environment` and `versions`; a file has a `checksum`.
+# 4: a process has `checks` and `compiled`, an A/A pair `processes`.
+# Files of older versions are read; they lack these.
+VERSION = 4
+
+FORMAT = "xbackend.results"
+
+# What can be: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
+Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+Round = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # seconds since 1970
+Amount = Annotated[float, msgspec.Meta(ge=0)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=10**18)]
+Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody could execute may be beyond 64 bits
+MOST_OPERATIONS = 10**300  # a float holds them
+Positive = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
+Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
+
+
+def key_of(parameters: Mapping[str, Any]) -> str:
+    """Text that is the same for the same parameters."""
+    return json.dumps(parameters, sort_keys=True, default=str)
+
+
+class Phases(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of each phase of one process; `None` where a phase did not happen."""
+
+    process_start: Seconds | None = None
+    framework_import: Seconds | None = None
+    trace: Seconds | None = None
+    lower: Seconds | None = None
+    first_call: Seconds | None = None
+    host_to_device: Seconds | None = None
+    call: Seconds | None = None
+    device_to_host: Seconds | None = None
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the devices did in one profiled execution: the one of median length among ``taken``.
+
+    Seconds: ``wall`` from its start to the end of the last span, ``busy`` of each device (it computed, in one span or
+    in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
+    ``together`` (at least two devices computed).
+    ``spans`` are device, start, end, ``compute`` or ``transfer``, and what; of ``count`` there were, the first are
+    kept, of the process only whose share of ``together`` is nearest to the median.
+    """
+
+    wall: float
+    busy: dict[str, float]
+    transfers: float
+    exposed: float
+    together: float
+    taken: Count = 1
+    count: Count = 0
+    spans: list[tuple[str, float, float, str, str]] = []
+
+
+class Process(msgspec.Struct, frozen=True, kw_only=True):
+    """One fresh process: where it stood in the order, when it started, its rounds.
+
+    ``rounds`` are seconds per iteration, each the mean of ``iterations`` calls made one after the other.
+    ``foreign_cores`` is how many cores other processes kept busy meanwhile, ``own_cores`` how many it did itself.
+    ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
+    ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
+    ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
+    of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
+    the timed rounds, and did nothing. Both are `None` in files of older versions.
+    """
+
+    order: Count
+    started: Moment
+    iterations: Positive
+    rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]
+    phases: Phases
+    foreign_cores: Amount | None = None
+    own_cores: Amount | None = None
+    profile: Profile | None = None
+    affinity: list[Count] | None = None
+    load: Amount | None = None
+    accelerator_processes: list[str] | None = None
+    checks: dict[str, float] | None = None
+    compiled: list[str] | None = None
+
+    @property
+    def median(self) -> float:
+        """The median round: the one figure of this process."""
+        return median(self.rounds)
+
+
+class Parity(msgspec.Struct, frozen=True, kw_only=True):
+    """The relative error against the float64 oracle, the largest that passes, and the hash of the inputs.
+
+    ``ulps`` is the largest error of an element in units in the last place of the output's dtype at the oracle's value;
+    `None` where no output is floating-point or it was not taken.
+    """
+
+    relative_error: Amount
+    tolerance: Amount
+    inputs: str
+    ulps: Amount | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.relative_error <= self.tolerance
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate: a workload with parameters on a backend with devices.
+
+    ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement);
+    ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical
+    device was bound to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say
+    what makes the seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not
+    come. ``unprofiled`` says why no process has a profile. ``environment`` is the requirement that its environment was
+    made for, such as ``pytensor==2.38.3``, empty for the locked one; ``versions`` are those of its packages.
+    """
+
+    workload: str
+    parameters: dict[str, Any]
+    backend: str
+    devices: Count
+    bindings: dict[str, str]
+    status: Status
+    reason: str = ""
+    operations: Operations = 0
+    operations_by_op: dict[str, Operations] = {}
+    parity: Parity | None = None
+    processes: list[Process] = []
+    placement: dict[str, Any] = {}
+    description: dict[str, Any] = {}
+    warnings: list[str] = []
+    unprofiled: str = ""
+    environment: str = ""
+    versions: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
+            raise ValueError(f"more operations than {MOST_OPERATIONS:.0e}")
+
+    @property
+    def medians(self) -> list[float]:
+        """Seconds: one for each process that finished a round."""
+        return [process.median for process in self.processes if process.rounds]
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate measured against itself: seconds, the medians of processes of two equal halves.
+
+    What the two differ by is noise. ``processes`` are those of them that no measurement has.
+    """
+
+    workload: str
+    parameters: dict[str, Any]
+    backend: str
+    devices: Count
+    first: list[Round]
+    second: list[Round]
+    environment: str = ""
+    processes: list[Process] = []
+
+
+class Machine(msgspec.Struct, frozen=True, kw_only=True):
+    """Where it was measured. ``fingerprint`` is a hash of the stable fields only."""
+
+    processor: str
+    cores: Count
+    memory_bytes: Count
+    system: str
+    python: str
+    accelerators: list[str]
+    fingerprint: str
+
+
+class Results(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: everything that was measured, in the order of the table, and where and how.
+
+    ``run`` is its name in the store, unique; ``complete`` whether all that was planned was measured or has its reason;
+    ``pairs`` are the candidates that were measured against themselves.
+    """
+
+    name: str
+    created: str
+    xbackend: str
+    machine: Machine
+    settings: dict[str, Any]
+    order: list[str]
+    measurements: list[Measurement]
+    run: str = ""
+    complete: bool = True
+    pairs: list[Pair] = []
+    version: Positive = VERSION
+    format: str = FORMAT
+
+
+def save(results: Results, path: Path) -> None:
+    """Write the results whole or not at all: to a temporary file beside ``path``, then renamed.
+
+    Raises `StoreError` where that is not possible, or where they could not be read back.
+    """
+    data = encode(results, path)
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise StoreError(f"results cannot be written to {path}: {error.strerror or error}") from error
+
+
+def encode(results: Results, path: Path) -> bytes:
+    """The content of a file of results; ``path`` is for the message. Raises `StoreError` where it could not be read."""
+    content = msgspec.json.decode(msgspec.json.encode(results))
+    try:
+        msgspec.convert(content, Results)
+    except msgspec.ValidationError as error:
+        raise StoreError(f"results cannot be written to {path}: {error}") from error
+    text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
+    return bytes(text + b"\n")
+
+
+def checksum(content: dict[str, Any]) -> str:
+    """SHA-256 (hexadecimal) of decoded JSON without its ``checksum``, whatever the order of its keys."""
+    rest = {key: value for key, value in content.items() if key != "checksum"}
+    return hashlib.sha256(msgspec.json.encode(rest, order="sorted")).hexdigest()
+
+
+def load(path: Path) -> Results:
+    """Read results.
+
+    Raises:
+        StoreError: the file cannot be read or holds something else.
+        DamagedStore: it is not what was written.
+        StoreVersionError: a newer version of xbackend wrote it.
+    """
+    try:
+        data = read_file(path)
+    except (OSError, ValueError) as error:  # ValueError: no path can have a null character
+        reason = getattr(error, "strerror", None) or error
+        raise StoreError(f"results cannot be read from {path}: {reason}") from error
+    return decode(data, path)
+
+
+def decode(data: bytes, path: Path) -> Results:
+    """The results in a file's content; ``path`` is for the messages. Raises as `load` does."""
+    try:
+        content = msgspec.json.decode(data)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise DamagedStore(f"{path} holds no results of xbackend compare")
+        version = content.get("version")
+        if "checksum" in content and content["checksum"] != checksum(content):
+            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or measure again")
+        if isinstance(version, int) and version > VERSION:
+            raise StoreVersionError(
+                f"{path} has version {version}, this xbackend reads up to {VERSION}: upgrade xbackend"
+            )
+        if isinstance(version, int) and version >= 3 and "checksum" not in content:
+            raise DamagedStore(f"{path} is damaged: it has no checksum; restore it or measure again")
+        return msgspec.convert(content, Results)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedStore(f"{path} is damaged: {error}; restore it or measure again") from error
