@@ -101,10 +101,10 @@ def canonical(spelling: str | Device) -> str:
 
 def default_device(devices: Iterable[Device]) -> Device:
     """The lowest-numbered accelerator, else the lowest-numbered CPU."""
-    found = sorted(devices, key=lambda d: (not d.is_accelerator, d.kind, d.index))
-    if not found:
+    ranked = sorted(devices, key=lambda d: (not d.is_accelerator, d.kind, d.index))
+    if not ranked:
         raise DeviceUnavailable("there is no device at all: none is visible")
-    return found[0]
+    return ranked[0]
 
 
 def choose_visible(devices: Iterable[Device], visible: Iterable[str | Device] | None) -> tuple[Device, ...]:

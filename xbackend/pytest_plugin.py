@@ -335,8 +335,8 @@ _RECORDED: pytest.StashKey[dict[str, Recorded]] = pytest.StashKey()  # under the
 
 def _key(item: pytest.Item) -> tuple[str, int]:
     """The backend and the number of devices of a test."""
-    found: tuple[str, int] = item.callspec.params["xbackend_benchmark"]  # type: ignore[attr-defined]
-    return found
+    key: tuple[str, int] = item.callspec.params["xbackend_benchmark"]  # type: ignore[attr-defined]
+    return key
 
 
 def _differs_in_backend(item: pytest.Item, other: pytest.Function) -> bool:
@@ -577,12 +577,12 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
         failed = check.fails(benchmark, other["stats"])
         return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
     floor = max(float(one.get("floor", 1.0)) for one in (ours, theirs))
-    found = statistics.ratio(ours["processes"], theirs["processes"], floor=floor)
-    return decision(found, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])
+    against = statistics.ratio(ours["processes"], theirs["processes"], floor=floor)
+    return decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])
 
 
 def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> None:
-    """What was found, with how sure it is."""
+    """What was measured, with how sure it is."""
     from xbackend.report import summary_table
 
     terminalreporter.section(f"verdicts: {results.name}")

@@ -89,10 +89,10 @@ def normalize_axes(axis: Any, rank: int) -> tuple[int, ...]:
 def sequence(numbers: Any, what: str) -> tuple[int, ...]:
     """Whole numbers, one or several. Raises `ShapeError`."""
     several = numbers if isinstance(numbers, Iterable) and not isinstance(numbers, Array) else (numbers,)
-    found = [integer(n) for n in several]
-    if None in found:
+    integers = [integer(n) for n in several]
+    if None in integers:
         raise ShapeError(f"{what} {numbers!r:.80} is not a tuple of integers")
-    return tuple([n for n in found if n is not None])
+    return tuple([n for n in integers if n is not None])
 
 
 def shape(shape: Any) -> tuple[int, ...]:

@@ -70,15 +70,15 @@ class Tracer:
             return value
         if isinstance(value, SharedVariable):
             return self.shared(value)
-        found = host_array(value, "a constant", dtype)
-        as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
-        self.constant_bytes += found.nbytes
+        host = host_array(value, "a constant", dtype)
+        as_dtype(host.dtype, f"{value!r:.60} has a dtype that")
+        self.constant_bytes += host.nbytes
         if self.constant_bytes > CONSTANT_BYTES:
             raise ArgumentError(
                 f"the constants of the program come to {gibibytes(self.constant_bytes)}, and a program holds "
                 f"{gibibytes(CONSTANT_BYTES)} of them: make a large array an argument of the function, or xb.shared"
             )
-        constant = found.copy()
+        constant = host.copy()
         constant.flags.writeable = False
         return self.emit("constant", (), {"value": constant})
 

@@ -13,24 +13,24 @@ _GIVEN = GENERATORS | {"input", "shared"}
 
 def needed(program: Program) -> set[int]:
     """The nodes whose values the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
-    found = {*program.outputs, *program.updates.values()}
-    todo = list(found)
+    reached = {*program.outputs, *program.updates.values()}
+    todo = list(reached)
     while todo:
         node = program.nodes[todo.pop()]
         for i in node.inputs if node.op != "grad" else ():
-            if i not in found:
-                found.add(i)
+            if i not in reached:
+                reached.add(i)
                 todo.append(i)
-    return found
+    return reached
 
 
 def constant(program: Program) -> set[int]:
     """The nodes whose value depends neither on an argument nor on a shared variable."""
-    found: set[int] = set()
+    constants: set[int] = set()
     for i, node in enumerate(program.nodes):
-        if node.op not in ("input", "shared") and found.issuperset(node.inputs):
-            found.add(i)
-    return found
+        if node.op not in ("input", "shared") and constants.issuperset(node.inputs):
+            constants.add(i)
+    return constants
 
 
 def gradients(program: Program) -> dict[int, list[int]]:
@@ -52,27 +52,27 @@ def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int
             depends.add(i)
             if i in wrt:
                 dependent.add(i)
-    found, todo = set[int](), [loss]
+    nodes_between, todo = set[int](), [loss]
     while todo:
         i = todo.pop()
-        if i in depends and i not in found:
-            found.add(i)
+        if i in depends and i not in nodes_between:
+            nodes_between.add(i)
             if i not in wrt or i in dependent:
                 todo.extend(nodes[i].inputs)
-    return sorted(found), dependent
+    return sorted(nodes_between), dependent
 
 
 def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
     """The nodes whose values make a function of ``wrt`` of the loss: all others that it takes are computed again."""
     again, dependent = between(program, loss, wrt)
-    found = set(wrt)
+    values = set(wrt)
     for i in again:
         node = program.nodes[i]
         if node.op == "grad":
-            found |= replayed(program, node.inputs[0], node.inputs[1:])
+            values |= replayed(program, node.inputs[0], node.inputs[1:])
         elif i not in wrt or i in dependent:
-            found.update(node.inputs)
-    return found - (set(again) - set(wrt))
+            values.update(node.inputs)
+    return values - (set(again) - set(wrt))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,24 +88,24 @@ class Step:
 def steps(program: Program) -> list[Step]:
     """What computes the program, node after node. The values of its sources are there before."""
     groups = gradients(program)
-    found: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    computed: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for i, node in enumerate(program.nodes):
         if node.op == "grad":
             group = groups[node.inputs[0]]
             if i == group[0]:
                 wrt = {program.nodes[j].inputs[1] for j in group}
-                found.append((tuple(group), tuple(sorted(replayed(program, node.inputs[0], wrt)))))
+                computed.append((tuple(group), tuple(sorted(replayed(program, node.inputs[0], wrt)))))
         elif node.op not in _GIVEN:
-            found.append(((i,), node.inputs))
-    last = last_uses([(*makes, *reads) for makes, reads in found], {*program.outputs, *program.updates.values()})
-    return [Step(makes, reads, mine) for (makes, reads), mine in zip(found, last, strict=True)]
+            computed.append(((i,), node.inputs))
+    last = last_uses([(*makes, *reads) for makes, reads in computed], {*program.outputs, *program.updates.values()})
+    return [Step(makes, reads, mine) for (makes, reads), mine in zip(computed, last, strict=True)]
 
 
 def last_uses(used: Sequence[Iterable[int]], kept: Iterable[int]) -> list[tuple[int, ...]]:
     """For each step, which is given by the values that it reads and makes, those of them that no later step uses and
     that are not ``kept``: their memory is free after it, as soon as in a user's code."""
-    alive, found = set(kept), []
+    alive, dying = set(kept), []
     for mine in map(set, reversed(used)):
-        found.append(tuple(sorted(mine - alive)))
+        dying.append(tuple(sorted(mine - alive)))
         alive |= mine
-    return found[::-1]
+    return dying[::-1]

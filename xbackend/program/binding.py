@@ -86,8 +86,8 @@ class _Binding:
             elif node.op == "shared":
                 device = device or self.default
             elif node.op not in SOURCES and device is None:
-                found = {where[i] for i in node.inputs} - {None}
-                device = found.pop() if len(found) == 1 else self.default
+                homes = {where[i] for i in node.inputs} - {None}
+                device = homes.pop() if len(homes) == 1 else self.default
             where.append(device)
             for i in node.inputs:
                 if where[i] is None and not self.everywhere(i):

@@ -198,10 +198,10 @@ def _read_nodes(rows: list[Any]) -> tuple[Node, ...]:
 
 
 def _indices(numbers: Any, what: str, nodes: tuple[Node, ...]) -> tuple[int, ...]:
-    found = tuple(numbers)
-    if not all(type(i) is int and 0 <= i < len(nodes) for i in found):
-        raise ProgramFormatError(f"{what} {list(found)} names no node; there are {len(nodes)}")
-    return found
+    indices = tuple(numbers)
+    if not all(type(i) is int and 0 <= i < len(nodes) for i in indices):
+        raise ProgramFormatError(f"{what} {list(indices)} names no node; there are {len(nodes)}")
+    return indices
 
 
 def _read(data: dict[str, Any]) -> Program:

@@ -22,8 +22,8 @@ def flatten(value: Any, leaf: Callable[[Any], Any]) -> tuple[list[Any], Any]:
     if isinstance(value, tuple | list):
         leaves, parts = [], []
         for item in value:
-            found, part = flatten(item, leaf)
-            leaves += found
+            inner, part = flatten(item, leaf)
+            leaves += inner
             parts.append(part)
         return leaves, {"tuple" if isinstance(value, tuple) else "list": parts}
     if isinstance(value, dict):
@@ -31,8 +31,8 @@ def flatten(value: Any, leaf: Callable[[Any], Any]) -> tuple[list[Any], Any]:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TraceError(f"the function returns a dictionary with the key {key!r}; keys must be text")
-            found, part = flatten(item, leaf)
-            leaves += found
+            inner, part = flatten(item, leaf)
+            leaves += inner
             pairs.append([key, part])
         return leaves, {"dict": pairs}
     return [leaf(value)], LEAF

@@ -126,8 +126,8 @@ def ulps(result: Any, oracle: Any) -> float | None:
     array is floating-point, or the largest is not finite.
     """
     if isinstance(oracle, list | tuple):
-        found = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]
-        return max((f for f in found if f is not None), default=None)
+        errors = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]
+        return max((e for e in errors if e is not None), default=None)
     got, want = np.asarray(result), np.asarray(oracle, np.float64)
     if got.dtype.kind != "f" or got.shape != want.shape or not got.size:
         return None
