@@ -14,7 +14,7 @@ import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.backends.base import Settings
-from xbackend.errors import PlacementError
+from xbackend.errors import ArgumentError, PlacementError
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -124,6 +124,13 @@ def test_integers_are_where_they_were_put(backend: RemoteBackend) -> None:
     run = backend.compile(function, x, devices=SPREAD)
     np.testing.assert_array_equal(run(x), x + 1)
     assert run.placement.transfers == ()
+
+
+@pytest.mark.parametrize("backend", ["tensorflow", "tensorflow-eager"], indirect=True)
+def test_an_array_that_no_memory_holds_is_refused_at_once(backend: RemoteBackend) -> None:
+    for function in (lambda x: xb.sum(xb.ones(10**12)) + x, lambda x: xb.sum(xb.broadcast_to(x, (10**12, 1)))):
+        with pytest.raises(ArgumentError, match=r"(full|broadcast_to) float64\[.*GiB of memory, and there are"):
+            backend.compile(function, np.ones(1))
 
 
 # Where ops run

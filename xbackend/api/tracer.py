@@ -71,7 +71,7 @@ class Tracer:
         if isinstance(value, SharedVariable):
             return self.shared(value)
         found = host_array(value, "a constant", dtype)
-        as_dtype(found.dtype, f"{value!r:.60} has a dtype that")
+        as_dtype(found.dtype, f"{value!r:.60}: dtype")
         self.constant_bytes += found.nbytes
         if self.constant_bytes > CONSTANT_BYTES:
             raise ArgumentError(

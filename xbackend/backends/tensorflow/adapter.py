@@ -29,6 +29,7 @@ from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
+from xbackend.program.host import check_fits
 from xbackend.program.program import Program
 
 if TYPE_CHECKING:
@@ -221,7 +222,13 @@ class TensorFlow(Backend):
     def build(self, program: Program) -> Built: ...
 
     def lowering(self, program: Program, xla: bool = False, staged: bool = False) -> Lowering:
-        """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart."""
+        """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart.
+
+        Raises `ArgumentError` for an array that no memory holds: TensorFlow takes a minute to fail on such a constant,
+        unless XLA makes it part of a loop.
+        """
+        for node in () if xla else program.nodes:
+            check_fits(node.aval.nbytes, f"{node.op} {node.aval}" + (f" (at {node.source})" if node.source else ""))
         return Lowering(
             self.tf,
             program,
