@@ -30,6 +30,14 @@ def test_there_are_as_many_devices_as_asked_for(three: Backend) -> None:
         np.testing.assert_array_equal(three.get(value), np.arange(3.0))
 
 
+def test_what_is_put_may_have_any_byte_order(three: Backend) -> None:
+    x = np.array([1.0, -2.0, 3.0])
+    value = three.put(x.astype(">f8"), THREE[1])
+    assert three.get(value).dtype == x.dtype and three.get(value).tolist() == x.tolist()
+    run = three.compile(lambda x: xb.to_device(x, "dev1") * 2.0, x, devices=SPREAD)
+    assert three.get(run.execute(value)[0]).tolist() == [2.0, -4.0, 6.0]
+
+
 @pytest.mark.parametrize("dtype", list(DType))
 def test_values_of_every_dtype_stay_on_their_device(three: Backend, dtype: DType) -> None:
     """Arguments, large constants, shared variables and results: nothing is moved but what the program moves."""

@@ -29,7 +29,7 @@ from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
-from xbackend.program.host import check_fits
+from xbackend.program.host import check_fits, native
 from xbackend.program.program import Program
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class TensorFlow(Backend):
     def put(self, array: np.ndarray, device: Device) -> Value:
         tf, name = self.tf, self.names[device]
         with tf.device(name):
-            value = tf.constant(array.view(self.carrier(array.dtype.name, device)))
+            value = tf.constant(native(array).view(self.carrier(array.dtype.name, device)))
             if not device.is_accelerator and value.backing_device != name:
                 value = tf.raw_ops.Identity(input=value)  # TensorFlow makes int32 constants on cpu:0
         return value
