@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -38,6 +39,12 @@ def chained(x):
 
 def through_us(x):
     return xb.sum(x, axis=Axis())
+
+class Stop(BaseException):
+    pass
+
+def stopping(x):
+    raise Stop("no more")
 
 class Axis:
     def __index__(self):
@@ -132,6 +139,7 @@ def test_what_is_not_meant_is_refused_with_words(
     assert [path.name for path in folder.iterdir() if path.is_dir() and path.name != "__pycache__"] == []
 
 
+HEADER = b"\x93NUMPY\x01\x00\x30\x00{'descr': 'zz', 'fortran_order': False,'shape':()} "
 RED = "red\x1b[31m\u202e\x07"
 
 
@@ -180,11 +188,26 @@ def test_tables_and_progress_show_text_as_text(capsys: pytest.CaptureFixture[str
     assert "red\N{REPLACEMENT CHARACTER}[31m" in found.err and "\x1b" not in found.out + found.err
 
 
+@pytest.mark.parametrize("content", [b"", b"junk" * 99, b"PK\x03\x04" + bytes(50), HEADER, HEADER + bytes(50), None])
+def test_a_file_that_holds_no_array_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], content: bytes | None
+) -> None:
+    path = folder / "given.npy"
+    if content is None:
+        os.mkfifo(path)  # nobody writes to it
+    else:
+        path.write_bytes(content)
+    assert ended("draw", "mine.py:double", "--input", "given.npy") == WRONG
+    found = capsys.readouterr().err
+    assert "--input given.npy" in found and "Traceback" not in found and "pickle" not in found
+
+
 @pytest.mark.parametrize(
     ("function", "said"),
     [
         ("missing_key", ["mine.py:missing_key raised KeyError:", "return table[", "KeyError: 'weights'"]),
         ("chained", ["JSONDecodeError", "direct cause", 'raise RuntimeError("no table")', "RuntimeError: no table"]),
+        ("stopping", ["mine.py:stopping raised Stop:", 'raise Stop("no more")', "mine.Stop: no more"]),
         ("through_us", ["mine.py:through_us raised OSError:", "xb.sum(x, axis=Axis())", "OSError: the disk of the"]),
     ],
 )

@@ -13,7 +13,7 @@ import pytest
 
 import xbackend as xb
 from xbackend import environments
-from xbackend.errors import BackendUnavailable, SharedVariableError, TraceError
+from xbackend.errors import ArgumentError, BackendUnavailable, DTypeError, SharedVariableError, TraceError
 
 X = np.array([1.0, -2.0, 3.0])
 W = xb.shared(X, name="w")
@@ -62,6 +62,9 @@ def endless(x: Any) -> Any:
         (assigned, "x = xb.where(mask, value, x), or put the parts together with xb.concat or xb.stack"),
         (endless, "calls itself without end: a traced value has no elements to stop at"),
         (lambda x: (x for _ in range(2)), "returns generator in place of an array; return arrays, or tuples"),
+        (lambda x: {x}, "returns set in place of an array; return arrays, or tuples"),
+        (lambda x: x if W else -x, "the elements of <shared w: float64[3]>: write xb.where for a choice by value"),
+        (np.linalg.norm, "write xb.sqrt(xb.sum(x * x))"),
         (lambda x: Pair(x, x), "returns Pair in place of an array; return arrays, or tuples, lists and dictionaries"),
     ],
 )  # fmt: skip
@@ -69,6 +72,14 @@ def test_a_habit_is_answered_with_what_to_write(function: Callable[..., Any], sa
     with pytest.raises(TraceError) as found:
         xb.trace(function, X)
     assert said in str(found.value) and f"{Path(__file__).name}:" in str(found.value)
+
+
+@pytest.mark.parametrize("given", [Pair(X, X), {"x": X}, (x for x in X)])
+def test_what_holds_arrays_is_no_argument(given: Any) -> None:
+    with pytest.raises(
+        DTypeError, match=f"give what is inside of this {type(given).__name__} as arguments of their own"
+    ):
+        xb.trace(lambda x: x, given)
 
 
 def test_what_is_known_while_tracing_may_be_asked_for() -> None:
@@ -101,6 +112,12 @@ def test_the_byte_order_of_a_file_does_not_matter() -> None:
 def test_one_visible_device_needs_no_list(visible: Any) -> None:
     with xb.open("numpy", virtual_devices=2, visible=visible) as backend:
         assert list(map(str, backend.devices)) == ["cpu:1"]
+
+
+@pytest.mark.parametrize("visible", [[], 0])
+def test_no_visible_device_is_refused(visible: Any) -> None:
+    with pytest.raises(ArgumentError, match="names no device: give 'cpu:0', or a list"):
+        xb.open("numpy", visible=visible)
 
 
 def test_several_visible_devices_are_separated_by_commas() -> None:

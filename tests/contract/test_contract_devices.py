@@ -12,6 +12,7 @@ import xbackend as xb
 from xbackend.backends.contract import Backend
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable
+from xbackend.program.dtypes import DType
 
 pytestmark = pytest.mark.takes_turns
 
@@ -27,6 +28,41 @@ def test_there_are_as_many_devices_as_asked_for(three: Backend) -> None:
         value = three.put(np.arange(3.0), device)
         assert three.device_of(value) == device
         np.testing.assert_array_equal(three.get(value), np.arange(3.0))
+
+
+def test_what_is_put_may_have_any_byte_order(three: Backend) -> None:
+    x = np.array([1.0, -2.0, 3.0])
+    value = three.put(x.astype(">f8"), THREE[1])
+    assert three.get(value).dtype == x.dtype and three.get(value).tolist() == x.tolist()
+    run = three.compile(lambda x: xb.to_device(x, "dev1") * 2.0, x, devices=SPREAD)
+    assert three.get(run.execute(value)[0]).tolist() == [2.0, -4.0, 6.0]
+
+
+@pytest.mark.parametrize("dtype", list(DType))
+def test_values_of_every_dtype_stay_on_their_device(three: Backend, dtype: DType) -> None:
+    """Arguments, large constants, shared variables and results: nothing is moved but what the program moves."""
+    x, many = np.arange(4).astype(dtype.value), np.arange(2000).astype(dtype.value)
+    state = xb.shared(x, device="dev1")
+
+    def function(x: Any, single: Any) -> Any:
+        with xb.device("dev1"):
+            found = xb.concat([x, state, xb.asarray(many), xb.reshape(single, (1,))])
+        return x, found, state, xb.to_device(found, "dev2"), single
+
+    run = three.compile(function, x, x[3], devices=SPREAD)
+    values = run.put(x, x[3])
+    for _ in range(2):
+        results = run.execute(*values)
+        three.synchronize(results)
+        assert [str(three.device_of(v)) for v in (*values, *results)] == ["cpu:1"] * 5 + ["cpu:2", "cpu:1"]
+        want = np.concatenate([x, x, many, x[3:]])
+        for got, expected in zip(map(three.get, results), (x, want, x, want, x[3]), strict=True):
+            assert got.dtype == dtype.value
+            np.testing.assert_array_equal(got, expected)
+        values = (results[0], results[4])  # what a program returns is an argument of the next
+    run.placement.check()
+    moved = [(t.source, t.target, t.bytes) for t in run.placement.transfers]
+    assert moved == [("cpu:1", "cpu:2", want.nbytes)]
 
 
 def products(a: Any, b: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import xbackend.api.functions  # noqa: F401  # operators stand for them
 from xbackend.api.lines import raised_at
 from xbackend.api.traced_program import TracedProgram
 from xbackend.api.tracer import Tracer, at_work
-from xbackend.errors import ArgumentError, ShapeError, TraceError, XBackendError
+from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError, XBackendError
 from xbackend.program import structure
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_plain, host_array
@@ -42,7 +42,12 @@ def _spec(value: Any, name: str) -> Aval:
         raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
     check_plain(value, f"argument {name!r}")
     if not (hasattr(value, "shape") and hasattr(value, "dtype")):
-        value = host_array(value, f"argument {name!r}")
+        given, value = value, host_array(value, f"argument {name!r}")
+        if value.dtype == object:
+            raise DTypeError(
+                f"argument {name!r}: dtype object is not supported; the dtypes are {', '.join(DType)}, and an argument "
+                f"is one array: give what is inside of this {type(given).__name__} as arguments of their own"
+            )
     return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
 
 
@@ -105,7 +110,7 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
     def leaf(value: Any) -> int:
         if value is None:
             raise TraceError("the function returns None in place of an array")
-        if isinstance(value, Iterator) or is_dataclass(value):
+        if isinstance(value, Iterator | Awaitable | Set) or is_dataclass(value):
             raise TraceError(
                 f"the function returns {type(value).__name__} in place of an array; return arrays, or tuples, lists "
                 "and dictionaries of them: tuple(...) of a generator, dataclasses.asdict(...) of a dataclass"

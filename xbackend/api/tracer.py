@@ -71,7 +71,7 @@ class Tracer:
         if isinstance(value, SharedVariable):
             return self.shared(value)
         host = host_array(value, "a constant", dtype)
-        as_dtype(host.dtype, f"{value!r:.60} has a dtype that")
+        as_dtype(host.dtype, f"{value!r:.60}: dtype")
         self.constant_bytes += host.nbytes
         if self.constant_bytes > CONSTANT_BYTES:
             raise ArgumentError(

@@ -22,6 +22,7 @@ from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution,
 from xbackend.devices import Device
 from xbackend.errors import PlacementError, UnsupportedOperation
 from xbackend.program import analyses
+from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
 
@@ -100,7 +101,7 @@ class StagedBackend(Backend):
             os.environ["NPROC"] = str(self.settings.threads)  # XLA's (tsl/platform/cpu_info)
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return self.mode.put(array, device)
+        return self.mode.put(native(array), device)
 
     def get(self, value: Value) -> np.ndarray:
         return self.mode.get(value)

@@ -133,7 +133,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def put(self, array: np.ndarray, device: Device) -> Value:
-        """A copy of the array as a value on the device (never a view of the caller's memory)."""
+        """A copy of the array as a value on the device (never a view of the caller's memory), in any byte order."""
 
     @abc.abstractmethod
     def get(self, value: Value) -> np.ndarray:

@@ -6,6 +6,7 @@ import argparse
 import importlib.util
 import math
 import re
+import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -94,9 +95,15 @@ def _number(spec: str) -> np.ndarray:
 
 def _stored(path: Path) -> np.ndarray:
     try:
-        check_fits(path.stat().st_size, f"--input {path}")
-        array: np.ndarray = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, MemoryError) as error:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise UsageError(f"--input {path} is no file")
+        check_fits(status.st_size, f"--input {path}")
+        with path.open("rb") as file:
+            array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    except XBackendError:
+        raise
+    except Exception as error:  # a damaged header fails in NumPy's parser, in many ways
         raise UsageError(f"--input {path}: {getattr(error, 'strerror', None) or error}") from None
     return array
 

@@ -22,9 +22,9 @@ def calling(what: str) -> Iterator[None]:
     """
     try:
         yield
-    except XBackendError:
+    except (XBackendError, KeyboardInterrupt):
         raise
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # SystemExit, and what is derived from none of Python's own errors
         raise UsageError(f"{what} raised {type(error).__name__}:\n{_lines(error)}") from None
 
 

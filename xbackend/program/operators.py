@@ -70,7 +70,7 @@ _INSTEAD = {
     "cumsum": "xb.cumulative_sum(x, axis=0)",
     "amax": "xb.max(x)",
     "amin": "xb.min(x)",
-    "linalg.norm": "xb.sqrt(xb.sum(x * x))",
+    "norm": "xb.sqrt(xb.sum(x * x))",
     "nonzero": "xb.where(mask, x, 0.0): the shape of a result is known while tracing",
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.devices import Device, canonical
-from xbackend.errors import DTypeError, SharedVariableError
+from xbackend.errors import DTypeError, SharedVariableError, TraceError
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import host_array
 from xbackend.program.operators import Operators
@@ -59,6 +59,12 @@ class SharedVariable(Operators):
     @property
     def ndim(self) -> int:
         return self._value.ndim
+
+    def __bool__(self) -> bool:
+        raise TraceError(
+            f"if, while, and, or, not or bool() needs the elements of {self!r}: write xb.where for a choice by value; "
+            "outside of a program backend.get_value(w)"
+        )
 
     def __repr__(self) -> str:
         where = f" on {self.device}" if self.device else ""

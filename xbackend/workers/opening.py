@@ -10,7 +10,7 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
 from xbackend.backends.registry import Entry
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable
+from xbackend.errors import ArgumentError, BackendUnavailable
 from xbackend.workers.protocol import LIMIT
 
 # What starting a worker takes beside the standard library and NumPy.
@@ -81,7 +81,9 @@ def _visible(visible: str | Device | Iterable[str | Device] | None) -> tuple[str
     if visible is None:
         return None
     named = visible.split(",") if isinstance(visible, str) else [visible] if isinstance(visible, Device) else visible
-    return tuple(str(Device.parse(device)) for device in named)
+    if not isinstance(named, Iterable) or not (found := tuple(str(Device.parse(device)) for device in named)):
+        raise ArgumentError(f"visible={visible!r} names no device: give 'cpu:0', or a list of devices, or leave it out")
+    return found
 
 
 def _can_run_here(entry: Entry, settings: Settings) -> bool:

@@ -27,6 +27,7 @@ from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import cut
 from xbackend.devices import Device, choose_visible
+from xbackend.program.host import native
 from xbackend.program.program import Node, Program, generate
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ class GpuArrayMode(CMode):
         return True  # a program is one function, however many devices it has
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return self._array(np.array(array, order="C"), context=self._contexts[device])
+        return self._array(np.array(native(array), order="C"), context=self._contexts[device])
 
     def device_of(self, value: Value) -> Device:
         return self._device[id(value.context)]

@@ -23,6 +23,7 @@ from xbackend.backends.placement import Executed, Execution, Span, Transferred, 
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.program import analyses
+from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
@@ -59,7 +60,7 @@ class NumPyBackend(Backend):
         return choose_visible(every, self.settings.visible)
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return DeviceArray(np.array(array), device)
+        return DeviceArray(np.array(native(array)), device)
 
     def get(self, value: Value) -> np.ndarray:
         return np.array(value.array)

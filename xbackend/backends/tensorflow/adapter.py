@@ -29,6 +29,7 @@ from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
+from xbackend.program.host import check_fits, native
 from xbackend.program.program import Program
 
 if TYPE_CHECKING:
@@ -95,6 +96,11 @@ class _Once:
 
 class TensorFlow(Backend):
     """What the three modes share."""
+
+    # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
+    # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106). It does so
+    # with no other dtype, so there they are carried as uint32, the same bits, and are int32 inside.
+    carried: Mapping[str, str] = {"int32": "uint32"}
 
     def start(self) -> Iterable[Device]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # which instructions it was compiled for, and the like
@@ -176,13 +182,18 @@ class TensorFlow(Backend):
     def put(self, array: np.ndarray, device: Device) -> Value:
         tf, name = self.tf, self.names[device]
         with tf.device(name):
-            value = tf.constant(array)
+            value = tf.constant(native(array).view(self.carrier(array.dtype.name, device)))
             if not device.is_accelerator and value.backing_device != name:
                 value = tf.raw_ops.Identity(input=value)  # TensorFlow makes int32 constants on cpu:0
         return value
 
     def get(self, value: Value) -> np.ndarray:
-        return np.asarray(value.numpy())  # a copy already; a scalar comes as a NumPy scalar
+        array = np.asarray(value.numpy())  # a copy already; a scalar comes as a NumPy scalar
+        return array.view(np.int32) if array.dtype == np.uint32 else array
+
+    def carrier(self, dtype: str, device: Device) -> str:
+        """The dtype that TensorFlow is given values of a dtype in, as arguments and results on a device."""
+        return dtype if device.is_accelerator or device.index == 0 else self.carried.get(dtype, dtype)
 
     def device_of(self, value: Value) -> Device:
         # `device` is where the op that made it was called, cpu:0 for functions over several devices.
@@ -211,7 +222,13 @@ class TensorFlow(Backend):
     def build(self, program: Program) -> Built: ...
 
     def lowering(self, program: Program, xla: bool = False, staged: bool = False) -> Lowering:
-        """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart."""
+        """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart.
+
+        Raises `ArgumentError` for an array that no memory holds: TensorFlow takes a minute to fail on such a constant,
+        unless XLA makes it part of a loop.
+        """
+        for node in () if xla else program.nodes:
+            check_fits(node.aval.nbytes, f"{node.op} {node.aval}" + (f" (at {node.source})" if node.source else ""))
         return Lowering(
             self.tf,
             program,
@@ -219,6 +236,7 @@ class TensorFlow(Backend):
             names=self.names,
             storages={i: self.storage(v) for i, v in program.shared.items()},
             put=self.put,
+            carrier=self.carrier,
             xla=xla,
             staged=staged,
         )
@@ -242,8 +260,8 @@ class TensorFlow(Backend):
             raise UnsupportedOperation(f"backend {self.name} cannot lower {lowering.program!r}: {error}") from error
 
     def specs(self, lowering: Lowering) -> list[Any]:
-        found = [(i, lowering.program.nodes[i]) for i in lowering.program.inputs]
-        return [self.tf.TensorSpec(n.shape, n.dtype.value, name=f"{lowering.prefix}a{i}") for i, n in found]
+        found = [(i, lowering.program.nodes[i].shape, lowering.carried(i)) for i in lowering.program.inputs]
+        return [self.tf.TensorSpec(shape, dtype, name=f"{lowering.prefix}a{i}") for i, shape, dtype in found]
 
     def failed(self, error: Any) -> BackendError:
         """The error of xbackend for a failure that TensorFlow's runtime reports."""

@@ -256,6 +256,8 @@ def _attributes(op: Any) -> tuple[Any, ...]:
 class TensorFlowEager(TensorFlow):
     """Op by op: the ops of the graph, not optimised, each executed by itself on its device."""
 
+    carried: Mapping[str, str] = {}  # single ops take int32 where it is
+
     def build(self, program: Program) -> Built:
         lowering = self.lowering(program)
         function = self.graph(lowering)

@@ -35,7 +35,8 @@ class Lowering:
     """One program on its way into a graph.
 
     ``names`` are TensorFlow's full names of the devices, ``storages`` the variables of the shared nodes, ``put`` makes
-    a value on a device. With ``staged`` the ops between two transfers become functions that XLA compiles.
+    a value on a device, ``carrier`` says in which dtype. With ``staged`` the ops between two transfers become functions
+    that XLA compiles.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Lowering:
         names: Mapping[Device, str],
         storages: Mapping[int, Any],
         put: Callable[[np.ndarray, Device], Any],
+        carrier: Callable[[str, Device], str],
         xla: bool = False,
         staged: bool = False,
     ) -> None:
@@ -57,6 +59,7 @@ class Lowering:
         self.names = names
         self.storages = storages
         self.put = put
+        self.carrier = carrier
         self.xla = xla
         self.staged = staged
         self.values: dict[int, list[str]] = {}  # node -> names of the tensors that are its value, the last one first
@@ -67,20 +70,33 @@ class Lowering:
 
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The program in the graph under construction: its outputs and the operations that update shared variables."""
-        tensors: Tensors = dict(zip(self.program.inputs, arguments, strict=True))
-        self.values.update((i, [tensor.name]) for i, tensor in tensors.items())
+        tensors: Tensors = {}
+        for i, argument in zip(self.program.inputs, arguments, strict=True):
+            tensors[i] = self._as(self.program.nodes[i].dtype.value, i, argument)
+            self.values[i] = list(dict.fromkeys([tensors[i].name, argument.name]))
         if self.staged:
             _Stages(self, tensors).build()
         else:
             for i in range(len(self.program.nodes)):
                 self.node(i, tensors)
-        outputs = [self.value(i, tensors) for i in self.program.outputs]
+        outputs = [self._as(self.carried(i), i, self.value(i, tensors)) for i in self.program.outputs]
         return outputs, self._updates(tensors)
 
     def value(self, i: int, tensors: Tensors) -> Any:
         if i not in tensors:
             self.node(i, tensors)
         return tensors[i]
+
+    def carried(self, i: int) -> str:
+        """The dtype of a node's value as an argument or a result."""
+        return self.carrier(self.program.nodes[i].dtype.value, self.devices[i])
+
+    def _as(self, dtype: str, i: int, tensor: Any) -> Any:
+        """The value of a node in a dtype of the same width, on the device of the node."""
+        if tensor.dtype == dtype:
+            return tensor
+        with self.place(i, "c"):
+            return self.tf.bitcast(tensor, dtype)
 
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
@@ -120,7 +136,7 @@ class Lowering:
             return tf.fill(node.shape, tf.constant(node.params["fill_value"], node.dtype.value))
         with tf.init_scope():
             value = self.put(generate(node), self.devices[i])
-        return tf.identity(value)
+        return tf.identity(self._as(node.dtype.value, i, value))
 
     def _differentiate(self, loss: int, tensors: Tensors) -> None:
         """All gradients of one loss at once, so that they share TensorFlow's backward ops."""
