@@ -431,6 +431,10 @@ def special() -> list[Check]:
         ),
         "floor_divide": (xb.floor_divide, (dividends, divisors)),
         "remainder": (xb.remainder, (dividends, divisors)),
+        "remainder_in_float32": (xb.remainder, (dividends.astype("f4"), divisors.astype("f4"))),
+        "power_one_half_in_float32": (lambda x: xb.pow(x, 0.5), (x.astype("f4"),)),
+        "power_minus_one_half_in_float32": (lambda x: xb.pow(x, -0.5), (x.astype("f4"),)),
+        "negative_of_a_difference": (lambda y: -(y - xb.abs(y)), (y,)),
     }
     return [Check(f"special-{label}", f, arrays, "bits") for label, (f, arrays) in functions.items()]
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, ClassVar
+
+import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.host_modes import CMode, LineageMode, NumbaMode
@@ -53,17 +56,55 @@ class PyTensorJAX(_PyTensor):
 
 
 class _PyTensorNumbaMode(NumbaMode):
-    def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
+    def make(self) -> Any:
+        mode = super().make()
+        keep_signs_of_zeros(self.backend.module("link.numba.dispatch.scalar"))
+        # 1 / sqrt(x) of float32 became an approximation that is NaN for 0 and infinity (arcp).
+        inverse = self.backend.module("scalar.basic").Reciprocal
+        self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
+        return mode
+
+    def replace(
+        self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
+    ) -> None:
         basic = self.backend.module("link.numba.dispatch.basic")
         # Versions that cache what Numba compiles take a key beside it, so that their own is not found there.
         keyed = hasattr(basic, "numba_funcify_and_cache_key")
         before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
 
-        def replaced(op: Any, node: Any, **options: Any) -> Any:
+        def replaced(op: Any, node: Any, **given: Any) -> Any:
             if not concerns(node):
-                return before(op, node=node, **options)
-            compiled = basic.numba_njit(function(node))
+                return before(op, node=node, **given)
+            compiled = basic.numba_njit(function(node), **options)
             key = f"xbackend {type(op).__name__} {[v.type.dtype for v in (*node.inputs, *node.outputs)]}, 1"
             return (compiled, key) if keyed else compiled
 
         (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)
+
+
+def _is_single(node: Any) -> bool:
+    return all(v.type.dtype == "float32" for v in (*node.inputs, *node.outputs))
+
+
+def _reciprocal(x: Any) -> Any:
+    return np.divide(np.float32(1), x)
+
+
+def keep_signs_of_zeros(scalar: Any) -> None:
+    """Let Numba compile functions of single elements with signed zeros; ``scalar`` is the module that has them.
+
+    PyTensor compiles everything without (nsz), which loops that sum need: LLVM reorders a sum, and so vectorises it,
+    only where zeros have no sign. Those loops are compiled elsewhere and stay as they are.
+    """
+    theirs, key = scalar.numba_basic, getattr(scalar, "scalar_op_cache_key", None)
+    if hasattr(theirs, "signed_zeros"):
+        return
+
+    def numba_njit(*args: Any, fastmath: Any = None, **options: Any) -> Any:
+        if fastmath is None and theirs.config.numba__fastmath:
+            fastmath = {"arcp", "contract", "afn", "reassoc"}
+        return theirs.numba_njit(*args, fastmath=fastmath, **options)
+
+    scalar.numba_basic = SimpleNamespace(**{**vars(theirs), "numba_njit": numba_njit, "signed_zeros": True})
+    if key is not None:  # what was compiled without signs has another key
+        scalar.scalar_op_cache_key = lambda op, **fields: key(op, **fields, signed_zeros=True)
