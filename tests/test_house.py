@@ -39,7 +39,6 @@ WORKER_SIDE = (
         "workers.guard",
         "measure.loop",
         "measure.checks",
-        "measure.compilers",
         "measure.profiles",
         "workloads",
         "results.journal",

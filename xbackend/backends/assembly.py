@@ -9,7 +9,7 @@ import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,19 +25,7 @@ from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
 
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
-
 Variable = Any  # of the framework
-
-
-class Cell:
-    """The storage of a shared variable: its value, and the device that it is on."""
-
-    __slots__ = ("device", "value")
-
-    def __init__(self, value: Value, device: Device) -> None:
-        self.value, self.device = value, device
 
 
 @dataclass
@@ -111,14 +99,11 @@ class StagedBackend(Backend):
     def synchronize(self, values: Iterable[Value]) -> None:
         self.mode.synchronize(values)
 
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Cell:
-        return Cell(self.put(array, device), device)
+    def compilations(self) -> dict[str, int]:
+        return self.mode.compilations()
 
-    def read_storage(self, storage: Cell) -> np.ndarray:
-        return self.get(storage.value)
-
-    def write_storage(self, storage: Cell, array: np.ndarray) -> None:
-        storage.value = self.put(array, storage.device)
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return self.mode.is_out_of_memory(error)
 
     def shut(self) -> None:
         self.mode.shut()

@@ -20,7 +20,7 @@ import numpy as np
 
 from xbackend.api.trace import trace
 from xbackend.backends.placement import Execution, Placement, Span, merge
-from xbackend.backends.storages import Storages, alone
+from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
@@ -156,16 +156,28 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        """The framework's own storage for a shared variable, holding a copy of the array, on the device."""
+    def compilations(self) -> dict[str, int]:
+        """What each compiler of the framework has compiled so far in this process, by the compiler's name: a number
+        that grew since it was last asked for means that it was at work in between. Empty where nothing is compiled.
+        """
 
-    @abc.abstractmethod
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Whether an error, raised while the backend was asked for something, says that memory is used up."""
+        return isinstance(error, MemoryError)
+
+    # The storage of shared variables: a cell with a value, where the framework has no kind of its own.
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        """The storage of a shared variable, holding a copy of the array, on the device."""
+        return Cell(self.put(array, device), device)
+
     def read_storage(self, storage: Any) -> np.ndarray:
         """A copy of what a storage holds."""
+        return self.get(storage.value)
 
-    @abc.abstractmethod
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
         """Replace what a storage holds by a copy of the array (same shape and dtype)."""
+        storage.value = self.put(array, storage.device)
 
     @abc.abstractmethod
     def describe(self) -> dict[str, Any]:

@@ -87,6 +87,14 @@ class Mode(abc.ABC):
     def shut(self) -> None:
         """Free what the mode holds."""
 
+    @abc.abstractmethod
+    def compilations(self) -> dict[str, int]:
+        """As `Backend.compilations`."""
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """As `Backend.is_out_of_memory`."""
+        return isinstance(error, MemoryError)
+
     def threads(self) -> dict[str, int | None]:
         """Threads of pools that threadpoolctl does not know."""
         return {}

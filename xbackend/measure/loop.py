@@ -27,7 +27,7 @@ from xbackend import workloads
 from xbackend.backends.executed_graph import executed
 from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
-from xbackend.measure import compilers, profiles
+from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, check_twice, check_waiting, seconds_of
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
@@ -156,7 +156,7 @@ def _time(
     checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
     with quiet(), foreign_load() as foreign, own_load() as own:
-        rounds, compiled = _rounds(call, iterations, effort, keep)
+        rounds, compiled = _rounds(call, iterations, effort, keep, backend.compilations)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
     checks |= check_twice(call, iterations)
@@ -281,7 +281,11 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
 
 
 def _rounds(
-    call: Callable[[], Any], iterations: int, effort: Effort, keep: Callable[[int, float, int], None]
+    call: Callable[[], Any],
+    iterations: int,
+    effort: Effort,
+    keep: Callable[[int, float, int], None],
+    compilations: Callable[[], dict[str, int]],
 ) -> tuple[list[float], list[str]]:
     """Seconds per iteration of each round, and the compilers that were watched and did nothing meanwhile.
 
@@ -289,7 +293,7 @@ def _rounds(
     Raises `TimingError` if they were at work each time.
     """
     for _ in range(ATTEMPTS):
-        before = compilers.counts()
+        before = compilations()
         rounds: list[float] = []
         start = time.perf_counter()
         while len(rounds) < effort.rounds:
@@ -298,7 +302,7 @@ def _rounds(
             seconds = seconds_of(call, iterations) / iterations
             keep(len(rounds), seconds, iterations)
             rounds.append(seconds)
-        after = compilers.counts()
+        after = compilations()
         busy = [name for name, count in after.items() if before.get(name) != count]
         if not busy:
             return rounds, sorted(after)

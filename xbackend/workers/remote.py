@@ -120,6 +120,11 @@ class RemoteBackend(Backend):
         description: dict[str, Any] = self.worker.request("describe")
         return description
 
+    def compilations(self) -> dict[str, int]:
+        self.check_open()
+        compilations: dict[str, int] = self.worker.request("compilations")
+        return compilations
+
     def shut(self) -> None:
         self.worker.close()
 

@@ -98,6 +98,9 @@ class Host:
     def describe(self) -> dict[str, Any]:
         return self.backend.describe()
 
+    def compilations(self) -> dict[str, int]:
+        return self.backend.compilations()
+
     def call(self, path: str, arguments: Sequence[Any]) -> Any:
         module, _, name = path.partition(":")
         function: Callable[..., Any] = getattr(import_module(module), name)
@@ -106,6 +109,17 @@ class Host:
     def close(self) -> None:
         if self._backend is not None:
             self._backend.close()
+
+    def described(self, error: BaseException) -> dict[str, Any]:
+        """An error as plain data."""
+        backend = self._backend
+        return {
+            "error": type(error).__name__,
+            "message": str(error),
+            "ours": isinstance(error, XBackendError),
+            "out_of_memory": isinstance(error, MemoryError) if backend is None else backend.is_out_of_memory(error),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
 
 
 def serve(channel: protocol.Channel) -> NoReturn:
@@ -128,7 +142,7 @@ def serve(channel: protocol.Channel) -> NoReturn:
             protocol.send(channel, answer, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
             _only(server)
-            protocol.send(channel, {**number, **_describe(error)}, host.number)
+            protocol.send(channel, {**number, **host.described(error)}, host.number)
         if request["operation"] == "close":
             _leave(0)
         del request
@@ -144,20 +158,6 @@ def _plain(record: Any) -> tuple[Any, ...]:
     """A record as plain data: devices as text."""
     values = [getattr(record, f.name) for f in fields(record)]
     return tuple(str(v) if isinstance(v, Device) else v for v in values)
-
-
-def _describe(error: BaseException) -> dict[str, Any]:
-    """An error as plain data."""
-    return {
-        "error": type(error).__name__,
-        "message": str(error),
-        "ours": isinstance(error, XBackendError),
-        # NumPy raises the first, TensorFlow and XLA say the second.
-        "out_of_memory": isinstance(error, MemoryError)
-        or "ResourceExhausted" in type(error).__name__
-        or "RESOURCE_EXHAUSTED" in str(error)[:500],
-        "traceback": "".join(traceback.format_exception(error)),
-    }
 
 
 def _leave(status: int) -> NoReturn:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,18 @@ from xbackend.backends.contract import Value
 from xbackend.backends.modes import Compiled, Mode
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable
+
+
+@cache
+def _compiled(jax: Any) -> Counter[str]:
+    """How often JAX has compiled, from now on: it tells who listens of every tracing, lowering and compilation."""
+    counted = Counter(jax=0)
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        counted["jax"] += "compile" in event
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return counted
 
 
 class JAXDevices(Mode):
@@ -33,6 +46,7 @@ class JAXDevices(Mode):
                 f"backend {self.backend.name} needs jax, which cannot be imported: {error}; pip install jax"
             ) from error
         self.jax = jax
+        _compiled(jax)
         settings = self.backend.settings
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
@@ -97,6 +111,12 @@ class JAXDevices(Mode):
         lowered = call.lower(*specs).compile()
         (theirs,) = set().union(*(s.device_set for s in lowered.output_shardings))
         return Compiled(call, self.ours[theirs])
+
+    def compilations(self) -> dict[str, int]:
+        return dict(_compiled(self.jax))
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 
     def threads(self) -> dict[str, int | None]:
         """XLA's own pool, counted by the names of this process's threads (Linux)."""

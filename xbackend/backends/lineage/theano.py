@@ -32,7 +32,7 @@ class Theano(LineageBackend):
     folds_lengths = False
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
-        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm",
+        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops",
     }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul}

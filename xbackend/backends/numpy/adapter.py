@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
-
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
 
 _EVIDENCE = "tag of the step, which was executed"
 
@@ -71,14 +68,8 @@ class NumPyBackend(Backend):
     def synchronize(self, values: Iterable[Value]) -> None:
         """NumPy has computed before it returns."""
 
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        return [DeviceArray(np.array(array), device)]
-
-    def read_storage(self, storage: Any) -> np.ndarray:
-        return np.array(storage[0].array)
-
-    def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        storage[0] = DeviceArray(np.array(array), storage[0].device)
+    def compilations(self) -> dict[str, int]:
+        return {}
 
     def build(self, program: Program) -> Built:
         storages = {i: self.storage(v) for i, v in program.shared.items()}
@@ -141,7 +132,7 @@ class Lowering:
             source.line(f"if a{i}.device != d{i}: lowering.misplaced({i}, a{i}.device)")
             source.line(f"v{i} = a{i}.array")
         for i in self.storages:
-            source.line(f"v{i} = cell{i}[0].array")
+            source.line(f"v{i} = cell{i}.value.array")
         source.block("with errstate(all='ignore'):")
         for step in self.steps:
             if timed:
@@ -156,7 +147,7 @@ class Lowering:
         source.line("lowering.ran = True")
         values = {i: f"DeviceArray({names[i]}, d{i})" for i in kept}
         for target, i in program.updates.items():
-            source.line(f"cell{target}[0] = {values[i]}")
+            source.line(f"cell{target}.value = {values[i]}")
         source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
         return source
 

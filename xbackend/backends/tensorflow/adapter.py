@@ -15,8 +15,9 @@ import itertools
 import os
 import platform
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,7 @@ class Runtime:
             self.options: Mapping[str, Any] = self.context.function_call_options.as_attrs()
             for name in ("enable_graph_collection", "export_run_metadata", "disable_graph_collection"):
                 getattr(self.context, name)
+            _functions(self.context)
         except (ImportError, AttributeError) as error:
             raise BackendUnavailable(
                 f"TensorFlow {tf.__version__} has no longer what xbackend calls graphs with ({error}); "
@@ -78,6 +80,26 @@ class Runtime:
                 metadata = self.context.export_run_metadata()
                 self.context.disable_graph_collection()
         return result, metadata
+
+
+@cache
+def _functions(context: Any) -> Counter[str]:
+    """How many functions the runtime was given, from now on: a new one is optimised, or compiled by XLA, when it is
+    first called. How many it knows says less, for it forgets those that nobody holds."""
+    counted = Counter(tensorflow=0)
+
+    def watch(name: str) -> None:
+        right = getattr(context, name)
+
+        def watched(function: Any) -> None:
+            counted["tensorflow"] += 1
+            right(function)
+
+        setattr(context, name, watched)
+
+    watch("add_c_function")
+    watch("add_function_def")
+    return counted
 
 
 class _Once:
@@ -203,6 +225,14 @@ class TensorFlow(Backend):
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
         with self.tf.device(storage.device):
             storage.assign(self.tf.constant(array))
+
+    def compilations(self) -> dict[str, int]:
+        return dict(_functions(self.runtime.context))
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        theirs = self.tf.errors.ResourceExhaustedError
+        said = isinstance(error, theirs) or isinstance(error.__cause__, theirs)
+        return said or super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 
     def shut(self) -> None:
         """TensorFlow keeps its threads and devices until the process ends; graphs and values go with their owners."""
