@@ -39,6 +39,7 @@ WORKER_SIDE = (
         "workers.guard",
         "measure.loop",
         "measure.checks",
+        "measure.measured",
         "measure.profiles",
         "workloads",
         "results.journal",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import abc
-import importlib.metadata
 import os
-import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.description import Description, versions
 from xbackend.backends.device_threads import DeviceThreads
 from xbackend.backends.modes import Compiled, Mode
 from xbackend.backends.placed import Plan, Schedule, Stage, State, Step, straight_line
@@ -108,20 +107,15 @@ class StagedBackend(Backend):
     def shut(self) -> None:
         self.mode.shut()
 
-    def describe(self) -> dict[str, Any]:
-        packages = (*self.packages, *self.mode.packages)
-        return {
-            "blas": self.mode.describe_blas(),
-            "devices": [str(d) for d in self.devices],
-            "mode": self.mode.name,
-            "stages": self.mode.stages,
-            "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
-            "versions": {
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                **{p: importlib.metadata.version(p) for p in packages},
-            },
-        }
+    def describe(self) -> Description:
+        return Description(
+            versions=versions(*self.packages, *self.mode.packages),
+            devices=[str(d) for d in self.devices],
+            threads={**{str(pool.file): pool.threads for pool in threads.pools()}, **self.mode.threads()},
+            blas=[self.mode.blas()],
+            settings=self.mode.settings(),
+            notes={"stages": self.mode.stages},
+        )
 
 
 class Assembly:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from xbackend.api.trace import trace
+from xbackend.backends.description import Description
 from xbackend.backends.placement import Execution, Placement, Span, merge
 from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
@@ -180,12 +181,8 @@ class Backend(abc.ABC):
         storage.value = self.put(array, storage.device)
 
     @abc.abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """What computes here, as plain data, read back and not repeated from the request.
-
-        ``versions`` (package to version), ``threads`` (of each pool), ``blas`` (name, version, threads, file), and what
-        else decides speed. Sorted, JSON.
-        """
+    def describe(self) -> Description:
+        """What computes here, read back and not repeated from the request."""
 
     def shut(self) -> None:
         """Free what the adapter holds. Called once, by `close`."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from xbackend.backends.contract import Backend, Value
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 
 Call = Callable[..., Sequence[Value]]
@@ -100,5 +101,9 @@ class Mode(abc.ABC):
         return {}
 
     @abc.abstractmethod
-    def describe_blas(self) -> dict[str, Any]:
-        """The BLAS that products of matrices are computed with."""
+    def blas(self) -> Pool:
+        """What products of matrices are computed with."""
+
+    def settings(self) -> dict[str, Any]:
+        """The framework's, as in `Description`."""
+        return {}

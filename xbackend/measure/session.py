@@ -89,12 +89,12 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
     one, from the first round on. Raises `StoreError`.
     """
     if store is not None:
-        session.store = store.create(session.results(name, {**asked, **session.settings()}))
+        session.store = store.create(session.results(name, **asked))
     try:
         session.run()
-        results = session.results(name, {**asked, **session.settings()})
-        warnings = [*session.warnings, *_warnings(results)]
-        results = msgspec.structs.replace(results, settings={**results.settings, "warnings": warnings})
+        results = session.results(name, **asked)
+        settings = msgspec.structs.replace(results.settings, warnings=[*session.warnings, *_warnings(results)])
+        results = msgspec.structs.replace(results, settings=settings)
         if session.store is not None:
             session.store.finish(results)
     finally:

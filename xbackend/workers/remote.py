@@ -7,16 +7,18 @@ import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from xbackend import environments
 from xbackend.backends import registry, threads
 from xbackend.backends.contract import Backend, Built, Executable, Settings, Value
+from xbackend.backends.description import Description
 from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable, EnvironmentFailed
+from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerError
 from xbackend.program.serialization import to_json
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
 from xbackend.workers.protocol import LIMIT
@@ -24,6 +26,9 @@ from xbackend.workers.protocol import LIMIT
 if TYPE_CHECKING:
     from xbackend.program.program import Program
     from xbackend.program.shared import SharedVariable
+
+
+T = TypeVar("T")
 
 
 class RemoteBackend(Backend):
@@ -115,15 +120,13 @@ class RemoteBackend(Backend):
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
         self.worker.request("write_storage", storage, array)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         self.check_open()
-        description: dict[str, Any] = self.worker.request("describe")
-        return description
+        return typed(self.worker.request("describe"), Description)
 
     def compilations(self) -> dict[str, int]:
         self.check_open()
-        compilations: dict[str, int] = self.worker.request("compilations")
-        return compilations
+        return typed(self.worker.request("compilations"), dict[str, int])
 
     def shut(self) -> None:
         self.worker.close()
@@ -144,6 +147,14 @@ class RemoteBackend(Backend):
         """
         self.check_open()
         return self.worker.request("call", function, [_argument(a) for a in arguments], limit=limit)
+
+
+def typed(answer: Any, kind: type[T]) -> T:
+    """Plain data that a worker answered, as what it stands for. Raises `WorkerError` where it is something else."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise WorkerError(f"a worker answered what is no {kind.__name__}: {error}") from error
 
 
 def _argument(argument: object) -> object:

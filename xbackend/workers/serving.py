@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -96,7 +96,7 @@ class Host:
         self.backend.set_value(variable, array)
 
     def describe(self) -> dict[str, Any]:
-        return self.backend.describe()
+        return asdict(self.backend.describe())
 
     def compilations(self) -> dict[str, int]:
         return self.backend.compilations()

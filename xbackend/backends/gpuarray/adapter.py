@@ -12,12 +12,14 @@ context. So a transfer of the program is the op of `placed`, which no optimisati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from xbackend.backends.assembly import Lowered
 from xbackend.backends.contract import Built, Value
+from xbackend.backends.description import Description
 from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.adapter import Variable
@@ -26,6 +28,7 @@ from xbackend.backends.lineage.ops import Row
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import cut
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.program.program import Node, Program, generate
 
@@ -68,10 +71,10 @@ class TheanoGpuArray(Theano):
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
         storage.set_value(np.array(array, order="C"), borrow=False)
 
-    def describe(self) -> dict[str, Any]:
-        found = {**super().describe(), "contexts": self.mode.contexts()}
-        found["versions"]["pygpu"] = self.module("gpuarray").pygpu.__version__
-        return dict(sorted(found.items()))
+    def describe(self) -> Description:
+        found = super().describe()
+        pygpu = {"pygpu": self.module("gpuarray").pygpu.__version__}
+        return replace(found, versions=found.versions | pygpu, notes=found.notes | self.mode.contexts())
 
     def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
         if node.op == "shared":
@@ -193,7 +196,7 @@ class GpuArrayMode(CMode):
         """What each device is, as its driver says."""
         return {str(device): str(context.devname) for device, context in self._contexts.items()}
 
-    def describe_blas(self) -> dict[str, Any]:
+    def blas(self) -> Pool:
         names = {"gpu": "cuBLAS", "cpu": "CLBlast"}
         found = ", ".join(sorted({names[device.kind] for device in self._contexts}))
-        return {"name": f"{found} as libgpuarray loads it", "version": None, "file": None, "threads": None}
+        return Pool(f"{found} as libgpuarray loads it")

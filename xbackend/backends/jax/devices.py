@@ -13,6 +13,7 @@ import numpy as np
 
 from xbackend.backends.contract import Value
 from xbackend.backends.modes import Compiled, Mode
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable
 
@@ -127,13 +128,10 @@ class JAXDevices(Mode):
         # JAX before 0.10 gave them no names.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
-    def describe_blas(self) -> dict[str, Any]:
+    def blas(self) -> Pool:
+        return Pool("XLA's own", threads=self.threads()["XLA"])
+
+    def settings(self) -> dict[str, Any]:
         config = self.jax.config
-        return {
-            "name": "XLA's own",
-            "version": None,
-            "file": None,
-            "threads": self.threads()["XLA"],
-            "precision": config.jax_default_matmul_precision,
-            "x64": config.jax_enable_x64,
-        }
+        own = {"precision": config.jax_default_matmul_precision, "x64": config.jax_enable_x64}
+        return {**super().settings(), **own}

@@ -178,9 +178,3 @@ class LineageBackend(Generation):
             return self.mode.innermost(function, [v.type for v in stage.inputs], stage.device)
         except Exception as error:
             raise self.unsupported(label, None, error) from error
-
-    # Description.
-
-    def describe(self) -> dict[str, Any]:
-        own = {"compiler": str(self.framework.config.cxx), "linker": self.mode.linker_name}
-        return dict(sorted({**super().describe(), **own}.items()))

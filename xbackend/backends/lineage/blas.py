@@ -11,7 +11,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,10 @@ class Blas:
         """The library, loaded into this process (once)."""
         return ctypes.CDLL(str(self.path))
 
-    def describe(self) -> dict[str, Any]:
-        """Name, version, file and threads as the loaded library says; threads `None` if it is not loaded."""
-        for pool in threads.pools():
-            if pool["file"] == self.path.resolve().name and pool["api"] == "blas":
-                return {k: pool[k] for k in ("file", "version", "threads", "layer")} | {"name": self.name}
-        return {"file": self.path.name, "version": None, "threads": None, "layer": None, "name": self.name}
+    def describe(self) -> threads.Pool:
+        """As the loaded library says it of itself; without version and threads if it is not loaded."""
+        mine = (p for p in threads.pools() if (p.file, p.api) == (self.path.resolve().name, "blas"))
+        return replace(next(mine, threads.Pool(self.name, file=self.path.name)), library=self.name)
 
 
 def _mkl() -> Blas | None:

@@ -21,6 +21,7 @@ from xbackend.backends.contract import Value
 from xbackend.backends.device_threads import DeviceThreads, Resident
 from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.modes import Call, Compiled, Mode
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 
@@ -36,9 +37,13 @@ class LineageMode(Mode):
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         """What a compiled function of the framework calls in the end, for inputs of the given types."""
 
-    def describe_blas(self) -> dict[str, Any]:
+    def blas(self) -> Pool:
         blas = self.backend.blas
-        return blas.describe() if blas is not None else {"name": "the framework's own choice"}
+        return blas.describe() if blas is not None else Pool("the framework's own choice")
+
+    def settings(self) -> dict[str, Any]:
+        own = {"compiler": str(self.backend.framework.config.cxx), "linker": self.linker_name}
+        return {**super().settings(), **own}
 
 
 class HostMode(LineageMode):

@@ -6,7 +6,6 @@ which a transfer is missing fails here. Gradients are autograd's (https://github
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -17,6 +16,7 @@ import numpy as np
 from xbackend.backends import threads
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.description import Description, versions
 from xbackend.backends.numpy.gradients import Gradients
 from xbackend.backends.numpy.ops import VIEWS, function
 from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
@@ -75,15 +75,14 @@ class NumPyBackend(Backend):
         storages = {i: self.storage(v) for i, v in program.shared.items()}
         return Lowering(program, self._xp, storages).built()
 
-    def describe(self) -> dict[str, Any]:
-        from importlib.metadata import version
-
-        return {
-            "blas": threads.pools(),
-            "devices": [str(d) for d in self.devices],
-            "threads": {p["library"]: p["threads"] for p in threads.pools()},
-            "versions": {"python": platform.python_version(), "numpy": np.__version__, "autograd": version("autograd")},
-        }
+    def describe(self) -> Description:
+        blas = threads.pools()
+        return Description(
+            versions=versions("autograd"),
+            devices=[str(d) for d in self.devices],
+            threads={pool.library: pool.threads for pool in blas},
+            blas=blas,
+        )
 
 
 class Lowering:

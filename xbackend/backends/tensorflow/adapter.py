@@ -13,7 +13,6 @@ from __future__ import annotations
 import abc
 import itertools
 import os
-import platform
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,10 +23,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import Execution, Span
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.program import Program
@@ -340,29 +341,21 @@ class TensorFlow(Backend):
                 "or with tensorflow-eager, which waits for each op"
             )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         tf, threads = self.tf, self._threads()
-        return {
-            "blas": [
-                {
-                    "api": "blas",
-                    "file": _library(tf),
-                    "layer": "TensorFlow's own threads",
-                    "library": _library_of_products(),
-                    "threads": threads["intra_op"],
-                    "version": None,  # it is linked in, and does not tell
-                }
-            ],
-            "devices": [str(d) for d in self.devices],
-            "soft_placement": tf.config.get_soft_device_placement(),
-            "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
-            "threads": threads,
-            "versions": {"numpy": np.__version__, "python": platform.python_version(), "tensorflow": tf.__version__},
-        }
-
-
-def _library(tf: Any) -> str:
-    return next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), "")
+        file = next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), None)
+        # It is linked in, and does not tell its version.
+        products = Pool(_library_of_products(), None, threads["intra_op"], file, layer="TensorFlow's own threads")
+        return Description(
+            versions=versions() | {"tensorflow": tf.__version__},
+            devices=[str(d) for d in self.devices],
+            threads=dict(threads),
+            blas=[products],
+            settings={
+                "soft_placement": tf.config.get_soft_device_placement(),
+                "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            },
+        )
 
 
 def _library_of_products() -> str:
