@@ -496,7 +496,7 @@ def test_what_failed_is_kept_too(tmp_path: Path) -> None:
 def test_a_round_that_cannot_be_kept_does_not_count(tmp_path: Path) -> None:
     job = {
         "program": TASK.text, "bindings": {"dev0": "cpu:0", "dev1": "cpu:0"}, "workload": "matpow",
-        "parameters": TASK.parameters, "seed": 0, "effort": SMALL.to_dict(), "label": "one",
+        "parameters": TASK.parameters, "seed": 0, "effort": asdict(SMALL), "label": "one",
         "journal": str(tmp_path / "nowhere" / "1.jsonl"),
     }  # fmt: skip
     with open_worker("numpy").backend as backend, pytest.raises(StoreError, match="cannot be written"):

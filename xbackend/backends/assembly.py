@@ -267,11 +267,11 @@ class Assembly:
 
     def _ran(self, stage: Stage) -> tuple[Device | None, str]:
         """Where a stage ran: on the device of its outputs. How that is known."""
-        found = {self.devices[v] for v in stage.outputs if v in self.devices}
-        if len(found) != 1:
+        devices = {self.devices[v] for v in stage.outputs if v in self.devices}
+        if len(devices) != 1:
             return None, ""
         number = self._numbers[stage]
-        return next(iter(found)), f"stage {number} of {len(self._numbers)}, {self.backend.mode.evidence}"
+        return next(iter(devices)), f"stage {number} of {len(self._numbers)}, {self.backend.mode.evidence}"
 
     def _backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on

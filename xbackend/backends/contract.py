@@ -61,12 +61,6 @@ class Settings:
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
                 raise ArgumentError(f"{name}={number!r}: a whole number from 1 up is needed")
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, read back by ``Settings(**data)``."""
-        data = asdict(self)
-        data["visible"] = None if self.visible is None else tuple(self.visible)
-        return data
-
 
 @dataclass(frozen=True, slots=True)
 class Ledger:

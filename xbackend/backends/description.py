@@ -30,5 +30,5 @@ class Description:
 
 def versions(*packages: str) -> dict[str, str]:
     """The installed versions of packages, after those of Python and NumPy."""
-    found = {"python": platform.python_version(), "numpy": np.__version__}
-    return found | {package: importlib.metadata.version(package) for package in packages}
+    always = {"python": platform.python_version(), "numpy": np.__version__}
+    return always | {package: importlib.metadata.version(package) for package in packages}

@@ -31,7 +31,7 @@ def pools() -> list[Pool]:
     """Those loaded in this process, as threadpoolctl reads them."""
     from threadpoolctl import threadpool_info
 
-    found = [
+    every = [
         Pool(
             pool["internal_api"],
             pool.get("version"),
@@ -42,4 +42,4 @@ def pools() -> list[Pool]:
         )
         for pool in threadpool_info()
     ]
-    return sorted(found, key=lambda pool: (pool.api, pool.file or ""))
+    return sorted(every, key=lambda pool: (pool.api, pool.file or ""))

@@ -338,11 +338,11 @@ def thread_warnings(description: Description, threads: int) -> list[str]:
     return warnings
 
 
-def affinity_warnings(found: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
+def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
     """Other cores than every process is to have."""
-    if found is None or cores is None or list(found) == list(cores):
+    if used is None or cores is None or list(used) == list(cores):
         return []
-    have, want = (", ".join(map(str, some)) for some in (found, cores))
+    have, want = (", ".join(map(str, some)) for some in (used, cores))
     return [f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"]
 
 
@@ -371,8 +371,8 @@ def awake_warnings(own: float, seconds: float) -> list[str]:
     ]
 
 
-def accelerator_warnings(found: Sequence[str] | None) -> list[str]:
+def accelerator_warnings(processes: Sequence[str] | None) -> list[str]:
     """Somebody else on the GPU."""
-    if not found:
+    if not processes:
         return []
-    return [f"others computed on the GPU when it started ({'; '.join(found)}): end them and measure again"]
+    return [f"others computed on the GPU when it started ({'; '.join(processes)}): end them and measure again"]

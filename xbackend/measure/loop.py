@@ -16,7 +16,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,10 +52,6 @@ class Effort:
     at_least: int
     round_seconds: float
     seconds: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, read back by ``Effort(**data)``."""
-        return asdict(self)
 
 
 def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
@@ -242,21 +238,23 @@ def foreign_seconds() -> float:
 
 
 @contextmanager
-def foreign_load() -> Iterator[list[float]]:
-    """How many cores other processes keep busy inside of the `with`: one number, there at its end."""
+def _load(seconds: Callable[[], float]) -> Iterator[list[float]]:
+    """How many cores are kept busy inside of the `with`, by the processor ``seconds`` so far: one number, there at its
+    end."""
     cores: list[float] = []
-    before, start = foreign_seconds(), time.perf_counter()
+    before, start = seconds(), time.perf_counter()
     yield cores
-    cores.append(max(0.0, (foreign_seconds() - before) / (time.perf_counter() - start)))
+    cores.append(max(0.0, (seconds() - before) / (time.perf_counter() - start)))
 
 
-@contextmanager
-def own_load() -> Iterator[list[float]]:
-    """How many cores this process keeps busy inside of the `with`: one number, there at its end."""
-    cores: list[float] = []
-    before, start = time.process_time(), time.perf_counter()
-    yield cores
-    cores.append((time.process_time() - before) / (time.perf_counter() - start))
+def foreign_load() -> AbstractContextManager[list[float]]:
+    """How many cores other processes keep busy, as `_load`."""
+    return _load(foreign_seconds)
+
+
+def own_load() -> AbstractContextManager[list[float]]:
+    """How many cores this process keeps busy, as `_load`."""
+    return _load(time.process_time)
 
 
 def calibrate(call: Callable[[], Any], round_seconds: float) -> int:

@@ -12,6 +12,7 @@ import datetime
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -112,13 +113,13 @@ class Session:
     def pairs(self) -> list[Pair]:
         """The candidates that were measured against themselves."""
         halves = [[one, *twins] for one, twins in self._twins.items()]
-        found = [
+        measured = [
             pair(*each[i : i + 2])
             for each in halves
             for i in range(0, 2 * PAIRS, 2)
             if _well(each[0], *each[i : i + 2])
         ]
-        return [p for p in found if p is not None]
+        return [p for p in measured if p is not None]
 
     @property
     def width(self) -> float:
@@ -269,7 +270,7 @@ class Session:
             "parameters": candidate.task.parameters,
             "given": candidate.task.given,
             "seed": self.seed,
-            "effort": self.effort.to_dict(),
+            "effort": asdict(self.effort),
             "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
         }
 
@@ -298,7 +299,7 @@ class Session:
             processes=self.blocks or self.extent.processes,
             threads=self.threads,
             seed=self.seed,
-            effort=self.effort.to_dict(),
+            effort=asdict(self.effort),
             blocks=f"one process of each backend and number of devices, and {2 * PAIRS - 1} more of what is "
             "measured against itself, in shuffled order",
             seconds=self.seconds,

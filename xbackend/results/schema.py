@@ -319,8 +319,8 @@ def upgraded(row: Any) -> Any:
         return row
     blas = old.get("blas", [])
     ours, theirs = ({f.name for f in fields(kind)} for kind in (Description, Pool))
-    found = [old, *(pool for pool in [blas] if isinstance(pool, dict))]
-    more = {k: v for one in found for k, v in one.items() if k not in ours | theirs | {"name"}}
+    mixed = [old, *(pool for pool in [blas] if isinstance(pool, dict))]
+    more = {k: v for one in mixed for k, v in one.items() if k not in ours | theirs | {"name"}}
     pools = [
         {"library": pool.get("name"), **pool} if isinstance(pool, dict) else pool
         for pool in (blas if isinstance(blas, list) else [blas])

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from xbackend.backends.contract import Settings
 from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
 from xbackend.devices import Device
 
@@ -23,7 +24,8 @@ _KINDS = "biufc"  # numpy's letters for what has plain bytes
 
 
 # The dataclasses that come back as such, by name.
-RECORDS: dict[str, type] = {kind.__name__: kind for kind in (Device, Execution, Executed, Transferred, Backward, Span)}
+_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span)
+RECORDS: dict[str, type] = {kind.__name__: kind for kind in _RECORDS}
 
 
 class Garbled(Exception):

@@ -85,7 +85,7 @@ class RemoteBackend(Backend):
         # For a backend that is dropped without being closed.
         self._finalizer = weakref.finalize(self, self.worker.end)
         try:
-            devices: list[Device] = self.worker.request("start", self.name, self.settings.to_dict())
+            devices: list[Device] = self.worker.request("start", self.name, self.settings)
         except BaseException:
             self.worker.end()
             raise

@@ -56,8 +56,8 @@ class Host:
             raise BackendError("this worker hosts no backend yet: the first request is 'start'")
         return self._backend
 
-    def start(self, name: str, settings: dict[str, Any]) -> list[Device]:
-        self._backend = registry.get(name).load(Settings(**settings))
+    def start(self, name: str, settings: Settings) -> list[Device]:
+        self._backend = registry.get(name).load(settings)
         return list(self._backend.devices)
 
     def put(self, array: np.ndarray, device: Device) -> Held:

@@ -60,16 +60,16 @@ class JAXDevices(Mode):
         host = jax.devices("cpu")
         if len(host) < settings.virtual_devices:
             raise DeviceUnavailable(self._too_few(len(host)))
-        found = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
+        every = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
         counts: dict[str, int] = {}
         self.ours: dict[Any, Device] = {}
-        for theirs in found:
+        for theirs in every:
             kind = "gpu" if theirs.platform in ("gpu", "cuda", "rocm") else theirs.platform
             self.ours[theirs] = Device(kind, counts.get(kind, 0))
             counts[kind] = counts.get(kind, 0) + 1
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
         # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
-        alone = all(theirs.platform == "cpu" for theirs in found)
+        alone = all(theirs.platform == "cpu" for theirs in every)
         jax.config.update("jax_default_matmul_precision", None if alone else "highest")
         # Not from floatX or the environment either.
         jax.config.update("jax_enable_x64", True)

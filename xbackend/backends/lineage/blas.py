@@ -85,10 +85,10 @@ def choose() -> Blas | None:
     MKL on Intel, OpenBLAS elsewhere: on Intel MKL reached 1.1 to 1.4 times OpenBLAS's rate, on an AMD EPYC (Zen 4)
     0.9 times. A rule and not a measurement, so that a machine always gives one answer; ``XBACKEND_BLAS`` overrules it.
     """
-    found = {"mkl": _mkl, "openblas": _openblas}
+    known = {"mkl": _mkl, "openblas": _openblas}
     wanted = os.environ.get(CHOICE)
-    order = [wanted] if wanted in found else ["mkl", "openblas"] if _is_intel() else ["openblas", "mkl"]
-    return next((blas for blas in (found[name]() for name in order) if blas is not None), None)
+    order = [wanted] if wanted in known else ["mkl", "openblas"] if _is_intel() else ["openblas", "mkl"]
+    return next((blas for blas in (known[name]() for name in order) if blas is not None), None)
 
 
 def redirect_numba(blas: Blas) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend
-from xbackend.backends.lineage.host_modes import CMode, LineageMode, NumbaMode
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
@@ -17,39 +17,6 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     if node.dtype.is_integer:
         return TABLE["matmul"](T, node, inputs)
     return T.matmul(*inputs)
-
-
-class _PyTensor(LineageBackend):
-    package = "pytensor"
-    flags = "PYTENSOR_FLAGS"
-    # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
-    left_out = ("useless_Arccosh_of_Cosh",)
-    rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
-
-
-class PyTensorNumba(_PyTensor):
-    """PyTensor's default."""
-
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
-
-    def make_mode(self) -> LineageMode:
-        return _PyTensorNumbaMode(self)
-
-
-class PyTensorC(_PyTensor):
-    """PyTensor's C linker, which was its default before version 3."""
-
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
-
-    def make_mode(self) -> LineageMode:
-        return CMode(self)
-
-
-class PyTensorJAX(_PyTensor):
-    """PyTensor compiled by JAX, on JAX's devices."""
-
-    def make_mode(self) -> LineageMode:
-        return JAXMode(self)
 
 
 class _PyTensorNumbaMode(NumbaMode):
@@ -67,3 +34,33 @@ class _PyTensorNumbaMode(NumbaMode):
             return (compiled, key) if keyed else compiled
 
         (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)
+
+
+class _PyTensor(LineageBackend):
+    package = "pytensor"
+    flags = "PYTENSOR_FLAGS"
+    # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
+    left_out = ("useless_Arccosh_of_Cosh",)
+    rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
+
+
+class PyTensorNumba(_PyTensor):
+    """PyTensor's default."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
+
+    computes = _PyTensorNumbaMode
+
+
+class PyTensorC(_PyTensor):
+    """PyTensor's C linker, which was its default before version 3."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
+
+    computes = CMode
+
+
+class PyTensorJAX(_PyTensor):
+    """PyTensor compiled by JAX, on JAX's devices."""
+
+    computes = JAXMode

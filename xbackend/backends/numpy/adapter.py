@@ -245,7 +245,7 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
             views[i].append(i)
     own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"}}
     last = {i: k for k, step in enumerate(steps) for i in step.last}
-    found: dict[int, int] = {}
+    operands: dict[int, int] = {}
     for k, step in enumerate(steps):
         i = step.makes[0]
         if nodes[i].op == "grad" or not _elementwise(_function(program, i)[0]):
@@ -253,6 +253,6 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
         for j in nodes[i].inputs:
             unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])
             if j in own and unused and nodes[j].aval == nodes[i].aval:
-                found[i] = j
+                operands[i] = j
                 break
-    return found
+    return operands

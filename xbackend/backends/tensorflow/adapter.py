@@ -10,7 +10,6 @@ device, which is a transfer that nobody asked for. Soft placement and TensorFloa
 
 from __future__ import annotations
 
-import abc
 import itertools
 import os
 import threading
@@ -234,12 +233,6 @@ class TensorFlow(Backend):
         theirs = self.tf.errors.ResourceExhaustedError
         said = isinstance(error, theirs) or isinstance(error.__cause__, theirs)
         return said or super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
-
-    def shut(self) -> None:
-        """TensorFlow keeps its threads and devices until the process ends; graphs and values go with their owners."""
-
-    @abc.abstractmethod
-    def build(self, program: Program) -> Built: ...
 
     def lowering(self, program: Program, xla: bool = False, staged: bool = False) -> Lowering:
         """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart."""
