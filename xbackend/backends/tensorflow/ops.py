@@ -78,18 +78,8 @@ def _logarithm(base: float) -> Row:
 
 
 def _special(tf: Any, node: Node) -> Elementwise:
-    return Elementwise(
-        number=lambda value: tf.constant(value, node.dtype.value),
-        where=tf.where,
-        equal=tf.equal,
-        less=tf.less,
-        both=tf.logical_and,
-        either=tf.logical_or,
-        is_infinite=tf.math.is_inf,
-        add=tf.add,
-        multiply=tf.multiply,
-        divide=tf.divide,
-    )
+    names = {"both": "logical_and", "either": "logical_or", "is_infinite": "math.is_inf"}
+    return Elementwise.of(tf, lambda value: tf.constant(value, node.dtype.value), **names)
 
 
 def _of_integers(tf: Any, name: str, x: Any, y: Any) -> Any:
