@@ -1,4 +1,4 @@
-"""A compilation planted in a timed round; runs inside the worker, beside the framework."""
+"""What the hooks of an adapter are to tell, planted; runs inside the worker, beside the framework."""
 
 from __future__ import annotations
 
@@ -34,3 +34,8 @@ def rounds(backend: Any, compiles: bool) -> list[str]:
         return loop._rounds(call, 1, effort, lambda *_: None, backend.compilations)[1]
     finally:
         loop.ATTEMPTS = attempts
+
+
+def out_of_memory(backend: Any, message: str) -> bool:
+    """Whether an error of this message says that memory is used up."""
+    return bool(backend.is_out_of_memory(RuntimeError(message)))
