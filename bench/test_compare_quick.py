@@ -22,7 +22,7 @@ def seconds(request: pytest.FixtureRequest, choices: Any, is_quick_comparison: b
             found: float = recorded.session.seconds
             return found
     targets.install(registry.names(), say)
-    found = session.compare(quick=True, seed=choices.seed, on_progress=say).settings["seconds"]
+    found = session.compare(quick=True, seed=choices.seed, on_progress=say).settings.seconds
     return found
 
 

@@ -65,7 +65,7 @@ def _time(backend: Any, executable: Any, inputs: Any, job: dict[str, Any]) -> An
     return _time_in_peace(backend, executable, inputs, job)
 
 
-def _rounds(call: Any, iterations: int, effort: Any, keep: Any) -> Any:
+def _rounds(call: Any, iterations: int, *others: Any) -> Any:
     left = [int((_FINISHED + 0.5) * iterations) + 1]
 
     def faulty() -> Any:
@@ -74,4 +74,4 @@ def _rounds(call: Any, iterations: int, effort: Any, keep: Any) -> Any:
             FAULTS[_faults.pop()]()
         return call()
 
-    return _rounds_in_peace(faulty, iterations, effort, keep)
+    return _rounds_in_peace(faulty, iterations, *others)

@@ -14,6 +14,8 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from xbackend.backends.description import Description
+from xbackend.backends.threads import Pool
 from xbackend.drawing import graph as g
 from xbackend.report import markdown, plots, timelines
 from xbackend.report.document import build
@@ -27,6 +29,7 @@ from xbackend.results.schema import (
     Process,
     Profile,
     Results,
+    SessionSettings,
 )
 
 # An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
@@ -79,7 +82,13 @@ def of(*measurements: Measurement, **fields: Any) -> Results:
     machine = Machine(
         processor="p", cores=2, memory_bytes=1 << 30, system="s", python="3", accelerators=[], fingerprint="f"
     )
-    given: dict[str, Any] = {"name": "n", "created": "c", "xbackend": "x", "machine": machine, "settings": {}}
+    given: dict[str, Any] = {
+        "name": "n",
+        "created": "c",
+        "xbackend": "x",
+        "machine": machine,
+        "settings": SessionSettings(),
+    }
     return Results(**{**given, "order": [], "measurements": list(measurements), **fields})
 
 
@@ -210,6 +219,15 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         profile=st.none() | profile,
     )
     data = st.dictionaries(NASTY, NASTY | st.integers() | _times() | st.lists(NASTY, max_size=2), max_size=2)
+    described = st.builds(
+        Description,
+        versions=st.dictionaries(NASTY, NASTY, max_size=2),
+        devices=st.lists(NASTY, max_size=2),
+        threads=st.dictionaries(NASTY, st.none() | st.integers(), max_size=2),
+        blas=st.lists(st.builds(Pool, NASTY, version=st.none() | NASTY, threads=st.integers()), max_size=2),
+        settings=st.dictionaries(NASTY, NASTY | st.booleans() | st.none(), max_size=2),
+        notes=st.dictionaries(NASTY, NASTY, max_size=2),
+    )
     record = st.fixed_dictionaries(
         {"node": st.just(1), "op": NASTY, "asked": st.none() | NASTY, "bound": NASTY, "executed": st.none() | NASTY}
         | {"framework_op": NASTY, "evidence": NASTY, "status": NASTY}
@@ -243,7 +261,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
             versions=st.just({}) | st.dictionaries(NASTY, NASTY, max_size=2),
             processes=st.lists(process, max_size=3),
             placement=placement | data,
-            description=data,
+            description=described,
             warnings=st.lists(NASTY, max_size=2),
         )
     )
@@ -277,10 +295,12 @@ def any_results() -> st.SearchStrategy[Results]:
         created=NASTY,
         xbackend=NASTY,
         machine=machine,
-        settings=st.dictionaries(
-            st.sampled_from(["warnings", "threads", "processes"]) | NASTY,
-            NASTY | st.lists(NASTY, max_size=2),
-            max_size=3,
+        settings=st.builds(
+            SessionSettings,
+            warnings=st.none() | st.lists(NASTY, max_size=2),
+            threads=st.none() | st.integers(),
+            processes=st.none() | st.integers(),
+            stopped=NASTY,
         ),
         order=st.lists(NASTY, max_size=2),
         measurements=st.lists(_measurements(), max_size=4),

@@ -9,7 +9,7 @@ from typing import Any
 
 from xbackend.results import journal
 from xbackend.results.runs import Run, Store
-from xbackend.results.schema import Machine, Measurement, Pair, Parity, Phases, Process, Results
+from xbackend.results.schema import Machine, Measurement, Pair, Parity, Phases, Process, Results, SessionSettings
 
 MACHINE = Machine(
     processor="a processor", cores=2, memory_bytes=1 << 34, system="Linux x86_64", python="3.11.9", accelerators=[],
@@ -46,7 +46,7 @@ def results(*rows: Measurement, pairs: Sequence[Pair] = (), **fields: Any) -> Re
         "created": "2026-01-31T12:00:00+00:00",
         "xbackend": "0.1.0",
         "machine": MACHINE,
-        "settings": {"threads": 2, "seed": 0},
+        "settings": SessionSettings(threads=2, seed=0),
         "order": ["a", "b"],
     }
     return Results(measurements=list(rows) or [row(), row("other")], pairs=list(pairs), **{**given, **fields})

@@ -28,6 +28,8 @@ from report_helpers import NASTY, check_document
 from store_helpers import cut_off, finished, results, row, snapshot
 
 from xbackend.analysis.gate import Limit, Outcome, judge
+from xbackend.backends.description import Description
+from xbackend.backends.threads import Pool
 from xbackend.cli import gating, main
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.report import html, markdown, plots, timelines
@@ -293,7 +295,7 @@ def rich() -> Results:
         first,
         processes=[process, *first.processes[1:]],
         placement={"ops": [{**op, **proof}], "transfers": [{**move, "evidence": "run"}]},
-        description={"versions": {"numpy": "2"}, "threads": {"blas": 2}, "blas": [{"version": "1"}]},
+        description=Description(versions={"numpy": "2"}, threads={"blas": 2}, blas=[Pool("openblas", "1")]),
         warnings=["rounds spread by 20 %"],
         versions={"numpy": "2"},
     )

@@ -18,7 +18,7 @@ from xbackend.cli import comparing, functions, installing, machines, main
 from xbackend.cli.parser import parser
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
 from xbackend.results.runs import Store
-from xbackend.results.schema import Results
+from xbackend.results.schema import Results, SessionSettings
 
 DOCUMENT = (Path(__file__).parent.parent / "docs" / "commands.md").read_text()
 OF_ALL = 130
@@ -80,7 +80,7 @@ def slower(factor: float = 2.0, **fields: Any) -> Results:
 
 
 ELSEWHERE = msgspec.structs.replace(MACHINE, fingerprint="elsewhere")
-SETTINGS = {"threads": 2, "seed": 0, "warnings": [], "stopped": ""}
+SETTINGS = SessionSettings(threads=2, seed=0, warnings=[])
 Plant = Callable[[Here], object]
 CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["compare"], lambda here: here.measures(results(settings=SETTINGS))),

@@ -21,7 +21,7 @@ from xbackend.errors import StoreError, UsageError
 from xbackend.results import journal
 from xbackend.results.recovery import processes
 from xbackend.results.runs import Store
-from xbackend.results.schema import Machine, Pair, Parity, Results
+from xbackend.results.schema import Machine, Pair, Parity, Results, SessionSettings
 
 ROOT = Path(__file__).resolve().parents[1]
 SLOWER = [Limit.parse("slower:5%")]
@@ -127,7 +127,7 @@ def test_what_sessions_differ_by_is_learned_from_five_earlier_runs() -> None:
     "fields",
     [
         {"machine": msgspec.structs.replace(MACHINE, fingerprint="fedcba9876543210")},
-        {"settings": {"threads": 1}},
+        {"settings": SessionSettings(threads=1)},
         {"complete": False},
     ],
 )
@@ -216,7 +216,7 @@ OTHER = msgspec.structs.replace(MACHINE, fingerprint="fedcba9876543210", process
     ("head", "words"),
     [
         (results(machine=OTHER), "different machines: BASE on a processor, .*0123456789abcdef.*HEAD on another, "),
-        (results(settings={"threads": 1}), "different threads: BASE with 2, HEAD with 1"),
+        (results(settings=SessionSettings(threads=1)), "different threads: BASE with 2, HEAD with 1"),
     ],
 )
 def test_runs_that_differ_in_more_than_time_are_not_judged(head: Results, words: str) -> None:

@@ -39,7 +39,7 @@ WORKER_SIDE = (
         "workers.guard",
         "measure.loop",
         "measure.checks",
-        "measure.compilers",
+        "measure.measured",
         "measure.profiles",
         "workloads",
         "results.journal",

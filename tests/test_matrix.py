@@ -98,10 +98,10 @@ def test_a_version_that_cannot_be_had_is_a_row_with_its_reason_and_the_others_ar
 def test_a_backend_opens_in_the_environment_of_a_version(home: Path) -> None:
     assert environments.sync(OLD).state == "ready"
     with xb.open("numpy", environment="NumPy == 2.3.2") as backend:
-        assert backend.describe()["versions"]["numpy"] == "2.3.2"
+        assert backend.describe().versions["numpy"] == "2.3.2"
         assert backend.compile(lambda x: x + x, 2.0)(2.0) == 4.0
     with xb.open("numpy", environment="numpy", isolated=True) as backend:
-        assert backend.describe()["versions"]["numpy"] == environments.get("numpy").versions()["numpy"]
+        assert backend.describe().versions["numpy"] == environments.get("numpy").versions()["numpy"]
     with pytest.raises(EnvironmentFailed, match=r"'pytensor' runs in environment 'pytensor' .*not in 'numpy=="):
         xb.open("pytensor", environment=OLD)
 

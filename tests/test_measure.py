@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xbackend.backends.contract import Backend, Built, Settings
+from xbackend.backends.description import Description
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.backends.placement import Executed, Execution
 from xbackend.devices import Device
@@ -28,7 +29,7 @@ from xbackend.errors import (
     WorkerDied,
     WorkloadError,
 )
-from xbackend.measure import candidates, checks, compilers, loop, session
+from xbackend.measure import candidates, checks, loop, session
 from xbackend.measure import machine as machine_module
 from xbackend.measure.runner import Session, blocks
 from xbackend.measure.worker import Worker
@@ -151,7 +152,7 @@ def test_a_wrong_result_gives_no_timing(backend: type[Backend], reason: str, mon
 
     monkeypatch.setattr(loop, "_time", clock)
     done = measured(here(backend))
-    rows = done.results("wrong", {}).measurements
+    rows = done.results("wrong").measurements
     assert [row.status for row in rows] == ["wrong"] * 4
     assert all(reason in row.reason and not row.processes for row in rows)
     assert results_survive(done)
@@ -161,7 +162,7 @@ def results_survive(done: Session) -> bool:
     """Whether the results can be stored and read back."""
     import msgspec
 
-    stored = done.results("any", done.settings())
+    stored = done.results("any")
     return msgspec.json.decode(msgspec.json.encode(stored), type=results.Results) == stored
 
 
@@ -182,7 +183,7 @@ def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch:
 def test_other_inputs_than_in_the_other_processes_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     hashes = iter(map(str, range(100)))
     monkeypatch.setattr(loop, "hash_of", lambda _: next(hashes))
-    rows = measured(here()).results("inputs", {}).measurements
+    rows = measured(here()).results("inputs").measurements
     assert sum(row.status == "wrong" for row in rows) >= 2
     assert all("inputs are not those of the other processes" in row.reason for row in rows if row.status == "wrong")
 
@@ -233,7 +234,7 @@ class LaunchOnly(Asynchronous):
 
 @pytest.mark.tier("standard")
 def test_a_timing_of_launches_is_found_out() -> None:
-    rows = measured(here(LaunchOnly)).results("launches", {}).measurements
+    rows = measured(here(LaunchOnly)).results("launches").measurements
     assert {row.status for row in rows} == {"wrong"}
     assert all("the clock does not wait for the work" in row.reason and not row.processes for row in rows)
 
@@ -257,8 +258,8 @@ def test_work_that_is_remembered_instead_of_done_is_found_out(monkeypatch: pytes
 
 def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = iter(range(10_000))
-    monkeypatch.setattr(compilers, "counts", lambda: {"jax": next(counted)})
-    rows = measured(here()).results("compiled", {}).measurements
+    monkeypatch.setattr(NumPyBackend, "compilations", lambda _: {"jax": next(counted)})
+    rows = measured(here()).results("compiled").measurements
     assert {row.status for row in rows} == {"wrong"}
     assert "compiled in timed rounds" in rows[0].reason
 
@@ -269,7 +270,7 @@ def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyP
 @pytest.mark.tier("standard")
 def test_what_the_devices_did_is_stored_and_the_spans_once() -> None:
     done = measured(here(), processes=2)
-    for candidate, row in zip(done.candidates, done.results("devices", {}).measurements, strict=True):
+    for candidate, row in zip(done.candidates, done.results("devices").measurements, strict=True):
         first, second = (process.profile for process in row.processes)
         assert first is not None and second is not None and candidate.unprofiled == ""
         kept = [profile for profile in (first, second) if profile.spans]
@@ -289,7 +290,7 @@ class Unprofiled(NumPyBackend):
 
 @pytest.mark.tier("standard")
 def test_a_backend_that_tells_nothing_is_timed_and_says_so() -> None:
-    rows = measured(here(Unprofiled)).results("unprofiled", {}).measurements
+    rows = measured(here(Unprofiled)).results("unprofiled").measurements
     assert {row.status for row in rows} == {"ok"}
     assert {row.unprofiled for row in rows} == {"this backend does not tell what its devices did when"}
     assert not any(process.profile for row in rows for process in row.processes)
@@ -310,12 +311,6 @@ def test_results_of_version_1_are_read() -> None:
     assert old.version == 1
     assert [len(row.processes) for row in old.measurements] == [3, 3]
     assert all(process.profile is None for row in old.measurements for process in row.processes)
-
-
-def test_a_child_process_counts_as_a_compiler() -> None:
-    before = compilers.counts()
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-    assert compilers.counts() != before
 
 
 @given(target=st.floats(0.001, 0.01), cost=st.floats(1e-5, 2e-3))
@@ -350,7 +345,7 @@ def test_a_backend_that_is_missing_is_a_row_and_the_rest_goes_on() -> None:
         return here()(name, **options)
 
     done = measured(opener, ["numpy", "pytensor"], processes=2)
-    rows = done.results("missing", {}).measurements
+    rows = done.results("missing").measurements
     assert {(row.backend, row.status) for row in rows} == {("numpy", "ok"), ("pytensor", "missing")}
     assert all(row.reason == "no such framework; type this" for row in rows if row.backend == "pytensor")
     assert results_survive(done)
@@ -370,7 +365,7 @@ def test_a_worker_that_dies_costs_one_candidate() -> None:
 
         return Worker(worker.backend, call)
 
-    rows = measured(opener).results("died", {}).measurements
+    rows = measured(opener).results("died").measurements
     assert {(row.parameters["size"], row.status) for row in rows} == {(8, "ok"), (16, "failed")}
     assert all("SIGSEGV" in row.reason for row in rows if row.status == "failed")
 
@@ -380,7 +375,7 @@ def test_what_cannot_be_compiled_is_a_row() -> None:
         def build(self, program: Any) -> Built:
             raise UnsupportedOperation("no matmul here")
 
-    rows = measured(here(Unable)).results("unable", {}).measurements
+    rows = measured(here(Unable)).results("unable").measurements
     assert {(row.status, row.reason) for row in rows} == {("failed", "no matmul here")}
 
 
@@ -388,7 +383,7 @@ def test_too_few_devices_is_a_row() -> None:
     def opener(name: str, **options: Any) -> Worker:
         return here()(name, **{**options, "virtual_devices": 1})
 
-    rows = measured(opener).results("few", {}).measurements
+    rows = measured(opener).results("few").measurements
     assert {(row.devices, row.status) for row in rows} == {(1, "ok"), (2, "failed")}
     assert any("has 1 devices of kind cpu (cpu:0), 2 were asked for" in row.reason for row in rows)
 
@@ -410,9 +405,9 @@ def test_wrong_requests_are_errors_before_anything_is_measured() -> None:
 
 
 def test_threads_that_are_not_equal_are_warned_of() -> None:
-    assert candidates.thread_warnings({"threads": {"openblas": 2, "XLA": 2}}, 2) == []
-    assert "openblas 4" in candidates.thread_warnings({"threads": {"openblas": 4, "XLA": 2}}, 2)[0]
-    assert "at most 1" in candidates.thread_warnings({"threads": {"openblas": 1}}, 2)[0]
+    assert candidates.thread_warnings(Description(threads={"openblas": 2, "XLA": 2}), 2) == []
+    assert "openblas 4" in candidates.thread_warnings(Description(threads={"openblas": 4, "XLA": 2}), 2)[0]
+    assert "at most 1" in candidates.thread_warnings(Description(threads={"openblas": 1}), 2)[0]
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------

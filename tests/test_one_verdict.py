@@ -16,7 +16,7 @@ from xbackend import report
 from xbackend.analysis import statistics
 from xbackend.analysis.gate import Limit, judge
 from xbackend.report import history
-from xbackend.results.schema import Pair, Results
+from xbackend.results.schema import Pair, Results, SessionSettings
 
 TURNED = {"faster": "slower", "slower": "faster"}
 # What the ledger says of several devices, by the verdict on them.
@@ -46,7 +46,7 @@ def any_seconds(draw: st.DrawFn, most: int = 4) -> Results:
         if halves:
             same: dict[str, Any] = {"workload": "matpow", "parameters": {"size": size}, "backend": "numpy"}
             pairs.append(Pair(**same, devices=1, first=halves[0], second=halves[1]))
-    return of(*rows, pairs=pairs, settings={"threads": 1})
+    return of(*rows, pairs=pairs, settings=SessionSettings(threads=1))
 
 
 def verdict(cell: str) -> str:

@@ -24,7 +24,7 @@ from xbackend import report
 from xbackend.errors import StoreError, UsageError
 from xbackend.report import blocks, contents, markdown, published, summary, text
 from xbackend.report.candidates import groups, label
-from xbackend.results.schema import Pair, Parity, Results, load
+from xbackend.results.schema import Pair, Parity, Results, SessionSettings, load
 
 DATA = Path(__file__).parent / "data"
 NONE = text.NOTHING
@@ -306,7 +306,7 @@ def test_the_headline_counts_the_wins() -> None:
 def test_an_incomplete_run_says_so_first() -> None:
     reason = "not measured: the run did not come to it"
     cut = [measured("a", [1.0, 1.1]), measured("b", [], status="missing", reason=reason)]
-    source = markdown_of(of(*cut, complete=False, settings={"processes": 5}))
+    source = markdown_of(of(*cut, complete=False, settings=SessionSettings(processes=5)))
     assert source.split("\n\n")[1].startswith(
         "> **This run is incomplete.** It was cut off, or was still being measured, before all that was planned"
     )
@@ -329,7 +329,9 @@ def test_the_summary_says_on_what(document: str) -> None:
 
 
 def test_warnings_of_the_whole_run_stand_in_the_summary(results: Results) -> None:
-    source = markdown_of(of(measured("a", [1.0]), settings={"warnings": ["the machine got 9 % slower | <b>"]}))
+    source = markdown_of(
+        of(measured("a", [1.0]), settings=SessionSettings(warnings=["the machine got 9 % slower | <b>"]))
+    )
     assert "- **Warning**: the machine got 9 % slower \\| &lt;b&gt;." in source
 
 

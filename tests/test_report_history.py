@@ -24,7 +24,7 @@ from xbackend.analysis.statistics import Verdict
 from xbackend.errors import UsageError
 from xbackend.report import history, text
 from xbackend.results.runs import Store
-from xbackend.results.schema import Machine, Measurement, Pair, Results
+from xbackend.results.schema import Machine, Measurement, Pair, Results, SessionSettings
 
 DATA = Path(__file__).parent / "data"
 NONE = text.NOTHING
@@ -43,7 +43,7 @@ def made() -> Any:
 def run(number: int, *measurements: Measurement, **fields: Any) -> Results:
     """A run of the number-th day."""
     day = {"run": f"r{number}", "created": f"2026-01-{number:02}T00:00:00+00:00"}
-    return of(*measurements, **{"settings": {"threads": 2}, **day, **fields})
+    return of(*measurements, **{"settings": SessionSettings(threads=2), **day, **fields})
 
 
 def steady(seconds: float, version: str = "1", **fields: Any) -> Measurement:
@@ -115,7 +115,7 @@ def test_different_machines_and_threads_are_apart() -> None:
     runs = [
         run(1, steady(1.0)),
         run(2, steady(5.0), machine=other),
-        run(3, steady(9.0), settings={"threads": 1}),
+        run(3, steady(9.0), settings=SessionSettings(threads=1)),
         run(4, steady(1.0)),
     ]
     found = history.series(runs)

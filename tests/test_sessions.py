@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
 from xbackend.measure import candidates, loop, machine, plan, runner, session
 from xbackend.measure.candidates import Candidate
+from xbackend.measure.measured import Measured, Timed
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.worker import Worker, open_worker
@@ -65,12 +67,13 @@ class Here:
 
 def answer(seconds: float = 0.01, **changed: Any) -> dict[str, Any]:
     """What a worker says of a candidate that took so long."""
-    return {
-        "status": "ok", "reason": "", "inputs": "0" * 64, "warnings": [], "relative_error": 1e-7, "ulps": 1.0,
-        "tolerance": 1e-5, "placement": {}, "lower": 0.1, "first_call": 0.1, "iterations": 1, "rounds": [seconds] * 3,
-        "host_to_device": 0.1, "call": seconds, "device_to_host": 0.1, "compiled": [], "foreign_cores": 0.0,
-        "own_cores": 1.0, "affinity": machine.affinity(), "checks": {}, "profile": None, "unprofiled": "no", **changed,
-    }  # fmt: skip
+    own = {field.name: changed.pop(field.name) for field in fields(Measured) if field.name in changed}
+    timed = Timed(
+        iterations=1, rounds=[seconds] * 3, host_to_device=0.1, device_to_host=0.1, own_cores=1.0, unprofiled="no",
+        **{"affinity": machine.affinity(), **changed},
+    )  # fmt: skip
+    given = {"relative_error": 1e-7, "ulps": 1.0, "lower": 0.1, "first_call": 0.1, **own}
+    return asdict(Measured(inputs="0" * 64, tolerance=1e-5, timed=None if "wrong" in own else timed, **given))
 
 
 def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent | int = 2, **options: Any) -> Session:
@@ -192,17 +195,17 @@ def test_what_the_twin_finds_out_is_true_of_the_candidate() -> None:
     def wrong_once(_: Any) -> dict[str, Any]:
         nonlocal count
         count += 1
-        return answer(status="wrong", reason="relative error 1") if count == 4 else answer()
+        return answer(wrong="relative error 1") if count == 4 else answer()
 
     done = measured(Here(numpy=wrong_once), ("numpy",), 5)
-    (row,) = done.results("wrong", {}).measurements
+    (row,) = done.results("wrong").measurements
     assert (row.status, row.reason, row.processes) == ("wrong", "relative error 1", [])
     assert done.pairs == []
 
 
 def test_the_twin_of_a_candidate_that_failed_is_not_measured_any_more() -> None:
     def wrong(job: dict[str, Any]) -> dict[str, Any]:
-        return answer() if "again" in job["label"] else answer(status="wrong", reason="relative error 1")
+        return answer() if "again" in job["label"] else answer(wrong="relative error 1")
 
     for seed in range(8):
         done = measured(Here(numpy=wrong, tensorflow=lambda _: answer()), ("numpy", "tensorflow"), 4, seed=seed)
@@ -212,7 +215,7 @@ def test_the_twin_of_a_candidate_that_failed_is_not_measured_any_more() -> None:
 
 def test_a_candidate_that_differs_from_itself_is_warned_of() -> None:
     done = measured(Here(numpy=lambda job: answer(0.012 if "again" in job["label"] else 0.01)), ("numpy",), 3)
-    assert "differs from itself by 20.0%" in session._warnings(done.results("same", done.settings()))[0]
+    assert "differs from itself by 20.0%" in session._warnings(done.results("same"))[0]
 
 
 # --- order and progress -----------------------------------------------------------------------------------------------
@@ -254,11 +257,11 @@ def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runner.time, "time", lambda: now)
     opener = Here(numpy=slower, aesara=slower)
     found = session.compare(backends=["numpy", "aesara"], parameters=TINY, processes=5, opener=opener)
-    assert any("slower over the session" in warning for warning in found.settings["warnings"])
+    assert any("slower over the session" in warning for warning in found.settings.warnings)
     now, count = 1e9, -1000
     monkeypatch.setattr(runner.time, "time", lambda: 1e9)
     steady = session.compare(backends=["numpy"], parameters=TINY, processes=5, opener=Here(numpy=lambda _: answer()))
-    assert not any("slower over" in warning for warning in steady.settings["warnings"])
+    assert not any("slower over" in warning for warning in steady.settings.warnings)
 
 
 # --- the same resources -----------------------------------------------------------------------------------------------
@@ -303,7 +306,7 @@ def test_threads_that_are_pinned_elsewhere_are_seen() -> None:
 
 def test_load_and_the_versions_of_a_process_are_noted() -> None:
     done = measured(Here(), ("numpy",))
-    (row,) = done.results("noted", {}).measurements
+    (row,) = done.results("noted").measurements
     assert row.versions["numpy"] == np.__version__
     assert all(p.load is not None and p.load >= 0 for p in row.processes)
 
@@ -382,7 +385,7 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
     done = measured(
         Here(tensorflow=lambda _: answer(next(times)), numpy=lambda _: answer()), ("tensorflow", "numpy"), 4
     )
-    row = done.results("outlier", {}).measurements[0]
+    row = done.results("outlier").measurements[0]
     assert len(row.processes) == 4
     assert any("1 of 4 processes took 2 times the median" in warning for warning in row.warnings)
     assert candidates.outlier_warnings(done.candidates[1].processes) == []
@@ -395,13 +398,14 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
         ({"rounds": [0.01, 0.012, 0.014, 0.016, 0.018]}, "rounds spread by"),
         ({"rounds": [0.01] * 9 + [0.03]}, "1 of 10 rounds took over 2 times the median; they count"),
         ({"foreign_cores": 0.5}, "other processes kept 0.5 cores busy"),
-        ({"placement": {"ops": [{"op": "add", "status": "not read"}]}}, "where add ran was not read back"),
+        ({"op": "add", "status": "not read"}, "where add ran was not read back"),
     ],
 )
 def test_what_makes_seconds_doubtful_is_a_warning(changed: dict[str, Any], word: str) -> None:
-    good = {"rounds": [0.01] * 9, "iterations": 1, "foreign_cores": 0.0, "placement": {"ops": []}}
-    assert loop._warnings(good) == []
-    (warning,) = loop._warnings({**good, **changed})
+    good = Timed(iterations=1, rounds=[0.01] * 9, host_to_device=0.0, device_to_host=0.0)
+    assert loop._warnings(good, {"ops": []}) == []
+    unread = [changed] if "op" in changed else []
+    (warning,) = loop._warnings(good if unread else replace(good, **changed), {"ops": unread})
     assert word in warning
 
 
@@ -492,7 +496,7 @@ def test_what_failed_is_kept_too(tmp_path: Path) -> None:
 def test_a_round_that_cannot_be_kept_does_not_count(tmp_path: Path) -> None:
     job = {
         "program": TASK.text, "bindings": {"dev0": "cpu:0", "dev1": "cpu:0"}, "workload": "matpow",
-        "parameters": TASK.parameters, "seed": 0, "effort": SMALL.to_dict(), "label": "one",
+        "parameters": TASK.parameters, "seed": 0, "effort": asdict(SMALL), "label": "one",
         "journal": str(tmp_path / "nowhere" / "1.jsonl"),
     }  # fmt: skip
     with open_worker("numpy").backend as backend, pytest.raises(StoreError, match="cannot be written"):
@@ -504,7 +508,7 @@ def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:
         backends=["numpy", "aesara"], parameters=TINY, processes=3, opener=Here(), store=Store(tmp_path)
     )
     assert msgspec.json.decode(msgspec.json.encode(found), type=Results) == found
-    assert found.settings["processes"] == 3 and found.settings["stopped"] == "3 processes each, as planned"
+    assert found.settings.processes == 3 and found.settings.stopped == "3 processes each, as planned"
     processes: list[Process] = [p for row in found.measurements for p in row.processes]
     assert sorted(p.order for p in processes) == [i for i, label in enumerate(found.order) if "again" not in label]
     assert plan.WIDTH == 0.02
@@ -516,8 +520,8 @@ def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:
 def test_precision_is_set_and_not_inherited() -> None:
     inherited = {"JAX_DEFAULT_MATMUL_PRECISION": "bfloat16", "JAX_ENABLE_X64": "0"}
     with RemoteBackend("pytensor-jax", Settings(1, None, 1), environment=inherited) as backend:
-        blas = backend.describe()["blas"]
-    assert blas["precision"] in (None, "highest") and blas["x64"] is True
+        settings = backend.describe().settings
+    assert settings["precision"] in (None, "highest") and settings["x64"] is True
 
 
 def rules() -> list[tuple[str, str, str]]:

@@ -9,11 +9,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from store_helpers import begin, cut_off, finished, process, results, rounds, row, snapshot
 
+from xbackend.backends.description import Description
+from xbackend.backends.threads import Pool
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.results import journal, schema
 from xbackend.results.recovery import NOT_COME_TO
@@ -181,9 +184,9 @@ WRONG = {
     "a missing key": ('"backend":"numpy",', ""),
     "a list for an object": ('"parameters":{"size":8,"dtype":"float32"}', '"parameters":[]'),
     "another format": ('"format":"xbackend.results"', '"format":"x"'),
-    "no version": ('"version":4', '"version":null'),
-    "version 0": ('"version":4', '"version":0'),
-    "nested too deep": ('"description":{}', '"description":' + '{"a":' * 20000 + "1" + "}" * 20000),
+    "no version": ('"version":5', '"version":null'),
+    "version 0": ('"version":5', '"version":0'),
+    "nested too deep": ('"placement":{}', '"placement":' + '{"a":' * 20000 + "1" + "}" * 20000),
     "half a character": ('"backend":"numpy"', '"backend":"\\ud800"'),
 }
 
@@ -208,6 +211,33 @@ def sealed(text: str) -> bytes:
     return msgspec.json.encode({**content, "checksum": schema.checksum(content)})
 
 
+OWN = {"api": "blas", "layer": None, "library": "mkl", "version": "2025", "threads": 2, "file": "libmkl_rt.so"}
+OLDER: dict[str, tuple[dict[str, Any], Description]] = {
+    "several libraries": ({"blas": [OWN], "threads": {"mkl": 2}}, Description(blas=[Pool(**OWN)], threads={"mkl": 2})),
+    "one, and what was the framework's": (
+        {"blas": {"name": "mkl", "file": "a.so"}, "linker": "cvm", "contexts": {"cpu:0": "pthread"}},
+        Description(blas=[Pool("mkl", file="a.so")], settings={"linker": "cvm", "contexts": '{"cpu:0": "pthread"}'}),
+    ),
+    "settings beside a library's name": (
+        {"blas": {"name": "XLA's own", "precision": None, "x64": True}, "devices": ["cpu:0"]},
+        Description(blas=[Pool("XLA's own")], devices=["cpu:0"], settings={"precision": None, "x64": True}),
+    ),
+    "nothing": ({}, Description()),
+}
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_descriptions_of_older_versions_have_todays_form(name: str, tmp_path: Path) -> None:
+    old, new = OLDER[name]
+    content = msgspec.to_builtins(results(row()))
+    content["measurements"][0]["description"] = old
+    old_file = msgspec.json.encode({**content, "version": 2})
+    (found,) = schema.decode(old_file, tmp_path).measurements
+    assert found.description == new
+    again = msgspec.to_builtins(found)
+    assert schema.upgraded(again) == again, "what has today's form stays as it is"
+
+
 def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
     content = msgspec.to_builtins(results())
     for key in ("run", "complete", "pairs"):
@@ -215,7 +245,7 @@ def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
     old = msgspec.json.encode({**content, "version": 2})
     assert schema.decode(old, tmp_path).measurements == results().measurements
     newer = {**content, "version": 99, "measurements": "of another kind"}
-    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 4: upgrade xbackend"):
+    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 5: upgrade xbackend"):
         schema.decode(msgspec.json.encode({**newer, "checksum": schema.checksum(newer)}), tmp_path)
     with pytest.raises(DamagedStore, match="no checksum"):
         schema.decode(msgspec.json.encode(results()), tmp_path)

@@ -366,8 +366,8 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
         "floor": statistics.noise_floor(results.pairs, row).factor,
-        "versions": row.description.get("versions", {}),
-        "threads": row.description.get("threads", {}),
+        "versions": row.description.versions,
+        "threads": row.description.threads,
         "warnings": row.warnings,
     }
     rounds = [seconds for process in row.processes for seconds in process.rounds]
@@ -591,6 +591,6 @@ def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> 
     for row in (headers, *rows):
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, columns, strict=True))
         terminalreporter.write_line(line.rstrip())
-    for warning in results.settings["warnings"]:
+    for warning in results.settings.warnings or ():
         terminalreporter.write_line(f"warning: {warning}", yellow=True)
-    terminalreporter.write_line(f"{results.settings['stopped']}; run {results.run}")
+    terminalreporter.write_line(f"{results.settings.stopped}; run {results.run}")

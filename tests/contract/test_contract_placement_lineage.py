@@ -155,7 +155,7 @@ def test_profiles_of_one_stage_and_of_state(planted: RemoteBackend) -> None:
 
 
 def test_the_description_says_what_stages_do_at_the_same_time(planted: RemoteBackend) -> None:
-    assert any(word in planted.describe()["stages"] for word in ("overlap", "take turns"))
+    assert any(word in planted.describe().notes["stages"] for word in ("overlap", "take turns"))
 
 
 def powers(a: Any, b: Any) -> Any:
@@ -172,7 +172,7 @@ def test_stages_do_at_the_same_time_what_the_description_says(planted: RemoteBac
     run = planted.compile(powers, a, a, devices=BOUND)
     values = run.put(a, a)
     planted.synchronize(run.execute(*values))
-    overlap = "overlap" in planted.describe()["stages"]
+    overlap = "overlap" in planted.describe().notes["stages"]
     # Where Python's lock is kept, another thread gets it for five milliseconds between two stages only.
     shares = [planted.call("planted_lineage:share_of_another_thread", run, values) for _ in range(3)]
     assert (max(shares) > 0.25) == overlap, shares

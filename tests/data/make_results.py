@@ -13,11 +13,24 @@ from typing import Any
 import msgspec
 
 from xbackend import report
+from xbackend.backends.description import Description
 from xbackend.backends.placement import Span
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
 from xbackend.report import render
-from xbackend.results.schema import Machine, Measurement, Pair, Parity, Phases, Process, Profile, Results, save
+from xbackend.results.schema import (
+    Machine,
+    Measurement,
+    Pair,
+    Parity,
+    Phases,
+    Process,
+    Profile,
+    Results,
+    SessionSettings,
+    save,
+)
 
 HERE = Path(__file__).parent
 _OLD = "pytensor==2.38.3"
@@ -89,13 +102,13 @@ def _versions(backend: str, environment: str) -> dict[str, str]:
     return {"python": "3.11.7", "numpy": "2.4.6", backend.partition("-")[0]: framework}
 
 
-def _description(backend: str, environment: str) -> dict[str, Any]:
-    return {
-        "blas": [{"library": "openblas", "version": "0.3.30", "threads": 2, "file": "libscipy_openblas64_.so"}],
-        "devices": ["cpu:0", "cpu:1"],
-        "threads": {"openblas": 2},
-        "versions": _versions(backend, environment),
-    }
+def _description(backend: str, environment: str) -> Description:
+    return Description(
+        blas=[Pool("openblas", "0.3.30", 2, "libscipy_openblas64_.so")],
+        devices=["cpu:0", "cpu:1"],
+        threads={"openblas": 2},
+        versions=_versions(backend, environment),
+    )
 
 
 def _processes(generator: random.Random, seconds: float, first: int, backend: str, devices: int) -> list[Process]:
@@ -215,7 +228,7 @@ def make() -> Results:
             accelerators=[],
             fingerprint="0123456789abcdef",
         ),
-        settings={"processes": 3, "threads": 2, "seed": 0, "effort": {"rounds": 5, "seconds": 2.0}},
+        settings=SessionSettings(processes=3, threads=2, seed=0, effort={"rounds": 5, "seconds": 2.0}),
         order=[
             *3 * [f"matpow | {m.backend} | {m.devices}" for m in measurements if m.processes],
             "matpow | aesara-jax | 1",

@@ -48,7 +48,7 @@ def test_a_program_runs_there_as_it_does_here(open_worker):
         np.testing.assert_array_equal(backend.get_value(count), [2.0, 3.0])
     np.testing.assert_equal(results[0], results[1])
     assert {op.bound for op in results[0][2].ops} == {"cpu:0", "cpu:1"}
-    assert there.describe()["versions"].keys() == here.describe()["versions"].keys()
+    assert there.describe().versions.keys() == here.describe().versions.keys()
 
 
 def test_values_stay_there_and_are_freed(worker):
@@ -148,7 +148,7 @@ def test_it_has_its_own_session_and_settings(open_worker):
     assert fault(worker, "variable", "OPENBLAS_NUM_THREADS") == "1"
     assert fault(worker, "variable", "XBACKEND_TEST") == "here"
     assert fault(worker, "variable", "HOME") is None
-    assert {pool["threads"] for pool in worker.describe()["blas"]} == {1}
+    assert {pool.threads for pool in worker.describe().blas} == {1}
 
 
 def test_it_imports_what_its_environment_has_and_xbackend(steady):

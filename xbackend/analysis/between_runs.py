@@ -29,7 +29,7 @@ def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> l
 
 
 def _place(run: Results) -> tuple[str, object]:
-    return run.machine.fingerprint, run.settings.get("threads")
+    return run.machine.fingerprint, run.settings.threads
 
 
 def _like(row: Measurement, base: Measurement) -> bool:

@@ -146,7 +146,7 @@ def _different(base: Results, head: Results) -> str:
             for name, run in (("BASE", base), ("HEAD", head))
         )
         return f"different machines: {'; '.join(both)}"
-    threads = [run.settings.get("threads") for run in (base, head)]
+    threads = [run.settings.threads for run in (base, head)]
     if threads[0] != threads[1]:
         return f"different threads: BASE with {threads[0]}, HEAD with {threads[1]}; give both the same --threads"
     return ""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import abc
-import importlib.metadata
 import os
-import platform
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.description import Description, versions
 from xbackend.backends.device_threads import DeviceThreads
 from xbackend.backends.modes import Compiled, Mode
 from xbackend.backends.placed import Plan, Schedule, Stage, State, Step, straight_line
@@ -26,19 +25,7 @@ from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program, generate
 
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
-
 Variable = Any  # of the framework
-
-
-class Cell:
-    """The storage of a shared variable: its value, and the device that it is on."""
-
-    __slots__ = ("device", "value")
-
-    def __init__(self, value: Value, device: Device) -> None:
-        self.value, self.device = value, device
 
 
 @dataclass
@@ -112,32 +99,24 @@ class StagedBackend(Backend):
     def synchronize(self, values: Iterable[Value]) -> None:
         self.mode.synchronize(values)
 
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Cell:
-        return Cell(self.put(array, device), device)
+    def compilations(self) -> dict[str, int]:
+        return self.mode.compilations()
 
-    def read_storage(self, storage: Cell) -> np.ndarray:
-        return self.get(storage.value)
-
-    def write_storage(self, storage: Cell, array: np.ndarray) -> None:
-        storage.value = self.put(array, storage.device)
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return self.mode.is_out_of_memory(error)
 
     def shut(self) -> None:
         self.mode.shut()
 
-    def describe(self) -> dict[str, Any]:
-        packages = (*self.packages, *self.mode.packages)
-        return {
-            "blas": self.mode.describe_blas(),
-            "devices": [str(d) for d in self.devices],
-            "mode": self.mode.name,
-            "stages": self.mode.stages,
-            "threads": {**{p["file"]: p["threads"] for p in threads.pools()}, **self.mode.threads()},
-            "versions": {
-                "python": platform.python_version(),
-                "numpy": np.__version__,
-                **{p: importlib.metadata.version(p) for p in packages},
-            },
-        }
+    def describe(self) -> Description:
+        return Description(
+            versions=versions(*self.packages, *self.mode.packages),
+            devices=[str(d) for d in self.devices],
+            threads={**{str(pool.file): pool.threads for pool in threads.pools()}, **self.mode.threads()},
+            blas=[self.mode.blas()],
+            settings=self.mode.settings(),
+            notes={"stages": self.mode.stages},
+        )
 
 
 class Assembly:
@@ -289,11 +268,11 @@ class Assembly:
 
     def _ran(self, stage: Stage) -> tuple[Device | None, str]:
         """Where a stage ran: on the device of its outputs. How that is known."""
-        found = {self.devices[v] for v in stage.outputs if v in self.devices}
-        if len(found) != 1:
+        devices = {self.devices[v] for v in stage.outputs if v in self.devices}
+        if len(devices) != 1:
             return None, ""
         number = self._numbers[stage]
-        return next(iter(found)), f"stage {number} of {len(self._numbers)}, {self.backend.mode.evidence}"
+        return next(iter(devices)), f"stage {number} of {len(self._numbers)}, {self.backend.mode.evidence}"
 
     def _backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on

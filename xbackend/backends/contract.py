@@ -19,8 +19,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from xbackend.api.trace import trace
+from xbackend.backends.description import Description
 from xbackend.backends.placement import Execution, Placement, Span, merge
-from xbackend.backends.storages import Storages, alone
+from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
@@ -59,12 +60,6 @@ class Settings:
             number = getattr(self, name)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
                 raise ArgumentError(f"{name}={number!r}: a whole number from 1 up is needed")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, read back by ``Settings(**data)``."""
-        data = asdict(self)
-        data["visible"] = None if self.visible is None else tuple(self.visible)
-        return data
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +151,32 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        """The framework's own storage for a shared variable, holding a copy of the array, on the device."""
+    def compilations(self) -> dict[str, int]:
+        """What each compiler of the framework has compiled so far in this process, by the compiler's name: a number
+        that grew since it was last asked for means that it was at work in between. Empty where nothing is compiled.
+        """
 
-    @abc.abstractmethod
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """Whether an error, raised while the backend was asked for something, says that memory is used up."""
+        return isinstance(error, MemoryError)
+
+    # The storage of shared variables: a cell with a value, where the framework has no kind of its own.
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        """The storage of a shared variable, holding a copy of the array, on the device."""
+        return Cell(self.put(array, device), device)
+
     def read_storage(self, storage: Any) -> np.ndarray:
         """A copy of what a storage holds."""
+        return self.get(storage.value)
 
-    @abc.abstractmethod
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
         """Replace what a storage holds by a copy of the array (same shape and dtype)."""
+        storage.value = self.put(array, storage.device)
 
     @abc.abstractmethod
-    def describe(self) -> dict[str, Any]:
-        """What computes here, as plain data, read back and not repeated from the request.
-
-        ``versions`` (package to version), ``threads`` (of each pool), ``blas`` (name, version, threads, file), and what
-        else decides speed. Sorted, JSON.
-        """
+    def describe(self) -> Description:
+        """What computes here, read back and not repeated from the request."""
 
     def shut(self) -> None:
         """Free what the adapter holds. Called once, by `close`."""

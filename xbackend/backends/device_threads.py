@@ -143,14 +143,14 @@ class DeviceThreads:
     def pending(self, values: Sequence[Resident], ready: Callable[[], object], work: _Work | None = None) -> int:
         """How many of the values are not there; ``ready`` will be called once for each of these."""
         with self.lock:
-            found = 0
+            waiting = 0
             for value in values:
                 if value._waiting is not None:
                     value._waiting.append(ready)
-                    found += 1
+                    waiting += 1
             if work is not None:
-                work.missing += found
-        return found
+                work.missing += waiting
+        return waiting
 
     def done(self, values: Sequence[Resident]) -> None:
         """These values are there (or will never be, for an error)."""

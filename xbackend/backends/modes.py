@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from xbackend.backends.contract import Backend, Value
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 
 Call = Callable[..., Sequence[Value]]
@@ -87,10 +88,22 @@ class Mode(abc.ABC):
     def shut(self) -> None:
         """Free what the mode holds."""
 
+    @abc.abstractmethod
+    def compilations(self) -> dict[str, int]:
+        """As `Backend.compilations`."""
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        """As `Backend.is_out_of_memory`."""
+        return isinstance(error, MemoryError)
+
     def threads(self) -> dict[str, int | None]:
         """Threads of pools that threadpoolctl does not know."""
         return {}
 
     @abc.abstractmethod
-    def describe_blas(self) -> dict[str, Any]:
-        """The BLAS that products of matrices are computed with."""
+    def blas(self) -> Pool:
+        """What products of matrices are computed with."""
+
+    def settings(self) -> dict[str, Any]:
+        """The framework's, as in `Description`."""
+        return {}

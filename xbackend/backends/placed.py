@@ -131,17 +131,17 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
     order = toposort([v for v, _ in outputs])
     entries = set(sources)
     for node in order:
-        found = [place[v] for v in node.inputs if v in place]
+        places = [place[v] for v in node.inputs if v in place]
         if isinstance(node.op, transfer):
             source, op = node.inputs[0], node.op
             place.setdefault(source, (0, op.source))  # if it depends on constants only
             place[node.outputs[0]] = (place[source][0] + 1, op.target)
             entries.add(node.outputs[0])
-        elif found:
-            devices = {device for _, device in found}
+        elif places:
+            devices = {device for _, device in places}
             if len(devices) > 1:
                 raise PlacementError(f"{node} has inputs on {', '.join(map(str, devices))}: a transfer is missing")
-            place.update(dict.fromkeys(node.outputs, (max(depth for depth, _ in found), found[0][1])))
+            place.update(dict.fromkeys(node.outputs, (max(depth for depth, _ in places), places[0][1])))
     for variable, device in outputs:
         place.setdefault(variable, (0, device))
     return _assemble(order, place, entries, [v for v, _ in outputs], transfer)

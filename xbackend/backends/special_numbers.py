@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,11 @@ class Elementwise(NamedTuple):
     add: Callable[[Any, Any], Any]
     multiply: Callable[[Any, Any], Any]
     divide: Callable[[Any, Any], Any]
+
+    @classmethod
+    def of(cls, module: Any, number: Callable[[float], Any], **names: str) -> Elementwise:
+        """The functions of a framework's module; ``names`` are those that it has other names for."""
+        return cls(number, *(attrgetter(names.get(name, name))(module) for name in cls._fields[1:]))
 
     def quotient(self, x: Any, y: Any, whole: Any) -> Any:
         """The quotient rounded down, where ``whole`` is that of finite numbers without signs of zeros."""

@@ -15,6 +15,15 @@ if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
 
+class Cell:
+    """The storage of a shared variable: its value, and the device that it is on."""
+
+    __slots__ = ("device", "value")
+
+    def __init__(self, value: Any, device: Device) -> None:
+        self.value, self.device = value, device
+
+
 class Storages:
     """By the uid of a variable: ``made``, the framework's storage and its device; ``given``, a value set before that.
 

@@ -3,7 +3,7 @@ back."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 # Each library reads its own variable, once, when it is loaded.
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "BLIS_NUM_THREADS")
@@ -14,22 +14,32 @@ def environment(threads: int | None) -> dict[str, str]:
     return {} if threads is None else dict.fromkeys(VARIABLES, str(threads))
 
 
-def pools() -> list[dict[str, Any]]:
-    """The thread pools of the libraries loaded in this process (BLAS and OpenMP), as threadpoolctl reads them.
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A library that computes with threads of its own: ``api`` is ``blas`` or ``openmp``, ``file`` its name only; the
+    others are `None` where it does not tell."""
 
-    One dictionary each: ``library``, ``version``, ``threads``, ``file`` (its name only), ``api``, ``layer``.
-    """
+    library: str
+    version: str | None = None
+    threads: int | None = None
+    file: str | None = None
+    api: str = "blas"
+    layer: str | None = None
+
+
+def pools() -> list[Pool]:
+    """Those loaded in this process, as threadpoolctl reads them."""
     from threadpoolctl import threadpool_info
 
-    found = [
-        {
-            "library": pool["internal_api"],
-            "version": pool.get("version"),
-            "threads": pool["num_threads"],
-            "file": pool["filepath"].rsplit("/", 1)[-1],
-            "api": pool["user_api"],
-            "layer": pool.get("threading_layer"),
-        }
+    every = [
+        Pool(
+            pool["internal_api"],
+            pool.get("version"),
+            pool["num_threads"],
+            pool["filepath"].rsplit("/", 1)[-1],
+            pool["user_api"],
+            pool.get("threading_layer"),
+        )
         for pool in threadpool_info()
     ]
-    return sorted(found, key=lambda pool: (pool["api"], pool["file"]))
+    return sorted(every, key=lambda pool: (pool.api, pool.file or ""))

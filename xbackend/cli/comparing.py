@@ -62,9 +62,9 @@ def compare(options: argparse.Namespace) -> int:
         said = _report(results, options)
     headers, rows = reports.summary_table(results, options.baseline)
     table(headers, rows)
-    for warning in results.settings["warnings"]:
+    for warning in results.settings.warnings or ():
         say(f"warning: {warning}")
-    say(f"{results.settings['stopped']}; run {results.run}, {said}")
+    say(f"{results.settings.stopped}; run {results.run}, {said}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = options.backends or options.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")

@@ -80,7 +80,7 @@ def _diagnose(name: str) -> list[str]:
     matrix = np.array([[1, 1], [0, 1]], np.float32)
     try:
         with xb.open(name, isolated=True) as backend:
-            versions = backend.describe()["versions"]
+            versions = backend.describe().versions
             squared = backend.compile(lambda x: x @ x, matrix)(matrix)
     except XBackendError as error:
         if lacking:  # what they are looked for by is Debian's, so only a failure shows that they are missed

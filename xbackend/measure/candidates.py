@@ -14,10 +14,12 @@ import numpy as np
 from xbackend import workloads
 from xbackend.api.trace import trace
 from xbackend.backends.contract import Backend
+from xbackend.backends.description import Description
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, DeviceUnavailable, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
+from xbackend.measure.measured import Measured, Timed
 from xbackend.measure.profiles import typical
 from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
@@ -27,6 +29,7 @@ from xbackend.results import naming
 from xbackend.results.schema import Measurement, Pair, Parity, Phases, Process, Profile
 from xbackend.wording import counted
 from xbackend.workers import opening
+from xbackend.workers.remote import typed
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
 ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
@@ -164,7 +167,7 @@ class Candidate:
     parity: Parity | None = None
     processes: list[Process] = field(default_factory=list)
     placement: dict[str, Any] = field(default_factory=dict)
-    description: dict[str, Any] = field(default_factory=dict)
+    description: Description = field(default_factory=Description)
     warnings: list[str] = field(default_factory=list)
     unprofiled: str = ""
 
@@ -196,30 +199,26 @@ class Candidate:
         if status == "wrong":
             self.processes = []
 
-    def note(self, found: Mapping[str, Any], worker: Worker, threads: int, cores: Sequence[int] | None) -> None:
-        """What `xbackend.measure.loop.measure` found, but for the seconds.
-
-        ``threads`` and ``cores`` are those that every process is to have.
-        """
+    def note(self, measured: Measured, worker: Worker, threads: int, cores: Sequence[int] | None) -> None:
+        """What a process found out, but for the seconds. ``threads`` and ``cores`` are those that each is to have."""
         # Afterwards: only now all pools of threads are there.
         self.description = worker.backend.describe()
-        self.placement = found["placement"]
-        self.warnings += found["warnings"]
+        self.placement = measured.placement
         self.warnings += thread_warnings(self.description, threads)
-        if found["status"] == "ok":
-            self.unprofiled = found["unprofiled"]
-            self.warnings += affinity_warnings(found["affinity"], cores)
-        if found.get("relative_error") is not None:
+        if measured.timed is not None:
+            self.unprofiled = measured.timed.unprofiled
+            self.warnings += [*measured.timed.warnings, *affinity_warnings(measured.timed.affinity, cores)]
+        if measured.relative_error is not None:
             earlier = self.parity
-            ulps = [u for u in (found["ulps"], earlier.ulps if earlier else None) if u is not None]
+            ulps = [u for u in (measured.ulps, earlier.ulps if earlier else None) if u is not None]
             self.parity = Parity(
-                relative_error=max(found["relative_error"], earlier.relative_error if earlier else 0.0),
-                tolerance=found["tolerance"],
-                inputs=found["inputs"],
+                relative_error=max(measured.relative_error, earlier.relative_error if earlier else 0.0),
+                tolerance=measured.tolerance,
+                inputs=measured.inputs,
                 ulps=max(ulps, default=None),
             )
-        if found["status"] != "ok":
-            self.fail(found["status"], found["reason"])
+        if measured.timed is None:
+            self.fail("wrong", measured.wrong)
 
     def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
         """The row of the results, with these processes or with all."""
@@ -246,8 +245,7 @@ class Candidate:
 
     def _versions(self) -> dict[str, str]:
         """Of the environment's packages; what its process said itself counts more."""
-        said = {str(k): str(v) for k, v in self.description.get("versions", {}).items()}
-        return {**matrix.versions(self.backend, self.environment), **said}
+        return {**matrix.versions(self.backend, self.environment), **self.description.versions}
 
 
 def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
@@ -274,31 +272,32 @@ def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
     )
 
 
-def process(found: Mapping[str, Any], candidate: Candidate, worker: Worker, begun: Mapping[str, Any]) -> Process:
+def process(
+    measured: Measured, timed: Timed, candidate: Candidate, worker: Worker, begun: Mapping[str, Any]
+) -> Process:
     """One process as the results hold it; ``begun`` is what was noted before it started."""
     phases = Phases(
         process_start=worker.process_start,
         framework_import=worker.framework_import,
         trace=candidate.task.seconds,
-        **{k: found[k] for k in ("lower", "first_call", "host_to_device", "call", "device_to_host")},
+        lower=measured.lower,
+        first_call=measured.first_call,
+        host_to_device=timed.host_to_device,
+        call=median(timed.rounds),
+        device_to_host=timed.device_to_host,
     )
     return Process(
-        iterations=found["iterations"],
-        rounds=found["rounds"],
+        iterations=timed.iterations,
+        rounds=timed.rounds,
         phases=phases,
-        foreign_cores=found["foreign_cores"],
-        own_cores=found["own_cores"],
-        profile=_profile(found["profile"]),
-        affinity=found["affinity"],
-        checks=found["checks"],
-        compiled=found["compiled"],
+        foreign_cores=timed.foreign_cores,
+        own_cores=timed.own_cores,
+        profile=None if timed.profile is None else typed(timed.profile, Profile),
+        affinity=timed.affinity,
+        checks=timed.checks,
+        compiled=timed.compiled,
         **begun,
     )
-
-
-def _profile(found: dict[str, Any] | None) -> Profile | None:
-    """A profile as results hold it."""
-    return None if found is None else Profile(**{**found, "spans": [tuple(span) for span in found["spans"]]})
 
 
 def _drawn(processes: Sequence[Process]) -> list[Process]:
@@ -327,9 +326,9 @@ def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
     return DeviceMap.spread(program.logical_devices, pool)
 
 
-def thread_warnings(description: Mapping[str, Any], threads: int) -> list[str]:
+def thread_warnings(description: Description, threads: int) -> list[str]:
     """A pool with more threads than asked for, or none with as many."""
-    pools = {str(k): v for k, v in description.get("threads", {}).items() if isinstance(v, int)}
+    pools = {name: count for name, count in description.threads.items() if count is not None}
     more = [f"{name} {count}" for name, count in pools.items() if count > threads]
     warnings = []
     if more:
@@ -339,11 +338,11 @@ def thread_warnings(description: Mapping[str, Any], threads: int) -> list[str]:
     return warnings
 
 
-def affinity_warnings(found: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
+def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
     """Other cores than every process is to have."""
-    if found is None or cores is None or list(found) == list(cores):
+    if used is None or cores is None or list(used) == list(cores):
         return []
-    have, want = (", ".join(map(str, some)) for some in (found, cores))
+    have, want = (", ".join(map(str, some)) for some in (used, cores))
     return [f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"]
 
 
@@ -372,8 +371,8 @@ def awake_warnings(own: float, seconds: float) -> list[str]:
     ]
 
 
-def accelerator_warnings(found: Sequence[str] | None) -> list[str]:
+def accelerator_warnings(processes: Sequence[str] | None) -> list[str]:
     """Somebody else on the GPU."""
-    if not found:
+    if not processes:
         return []
-    return [f"others computed on the GPU when it started ({'; '.join(found)}): end them and measure again"]
+    return [f"others computed on the GPU when it started ({'; '.join(processes)}): end them and measure again"]

@@ -16,7 +16,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,8 +27,9 @@ from xbackend import workloads
 from xbackend.backends.executed_graph import executed
 from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
-from xbackend.measure import compilers, profiles
+from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, check_twice, check_waiting, seconds_of
+from xbackend.measure.measured import Measured, Timed
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.results import journal
@@ -52,10 +53,6 @@ class Effort:
     round_seconds: float
     seconds: float
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, read back by ``Effort(**data)``."""
-        return asdict(self)
-
 
 def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Measure one program on the hosted backend.
@@ -69,32 +66,26 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
             is written to that file, or no ``journal``.
 
     Returns:
-        ``status`` ``ok`` or ``wrong`` with ``reason``; ``inputs`` (hash), ``relative_error`` and ``ulps`` (`None` where
-        not finite), ``tolerance``, ``placement`` (with ``graph``, what was executed as a drawing, unless it is too
-        large), seconds of ``lower`` and ``first_call``; only if ``ok``: ``iterations``, ``rounds`` (seconds per
-        iteration), seconds of ``host_to_device``, ``call``, ``device_to_host``; ``compiled`` (the compilers that were
-        watched), ``foreign_cores`` and ``own_cores`` (how many cores others and this process kept busy meanwhile),
-        ``affinity`` (the cores that its threads may use, `None` where the system does not tell), ``checks`` of the
-        timing itself, ``profile`` or why there is none (``unprofiled``), ``warnings``.
+        A `Measured` as plain data.
 
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
     inputs, oracle, tolerance = _task(job)
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
-    found: dict[str, Any] = {"status": "ok", "reason": "", "inputs": hash_of(inputs), "warnings": []}
+    measured = Measured(inputs=hash_of(inputs), tolerance=tolerance)
     try:
         result = executable(*inputs)
-        found.update(_compare(executable, result, oracle(), tolerance))
-        if found["status"] == "ok":
-            found.update(_time(backend, executable, inputs, job))
+        measured.wrong = _compare(executable, result, oracle(), measured)
+        if not measured.wrong:
+            measured.timed = _time(backend, executable, inputs, job)
     except (PlacementError, TimingError) as error:
-        found.update(status="wrong", reason=str(error))
-    found["lower"], found["first_call"] = executable.ledger.lower, executable.ledger.first_call
-    found["placement"] = _placement(executable)
-    if found["status"] == "ok":
-        found["warnings"] = _warnings(found)
-    return found
+        measured.wrong = str(error)
+    measured.lower, measured.first_call = executable.ledger.lower, executable.ledger.first_call
+    measured.placement = _placement(executable)
+    if measured.timed is not None:
+        measured.timed.warnings = _warnings(measured.timed, measured.placement)
+    return asdict(measured)
 
 
 def _task(job: dict[str, Any]) -> tuple[Sequence[np.ndarray], Callable[[], Any], float]:
@@ -125,26 +116,22 @@ def hash_of(arrays: Sequence[np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _compare(executable: Executable, result: Any, oracle: Any, tolerance: float) -> dict[str, Any]:
-    """Relative error and tolerance; a result that does not pass is ``wrong``."""
+def _compare(executable: Executable, result: Any, oracle: Any, measured: Measured) -> str:
+    """Why the result does not pass, empty if it does; its errors are noted."""
     (leaves, _), (expected, _) = flatten(result, np.asarray), flatten(oracle, np.asarray)
     error = workloads.relative_error(leaves, expected)
-    found: dict[str, Any] = {"relative_error": error if math.isfinite(error) else None, "tolerance": tolerance}
-    found["ulps"] = workloads.ulps(leaves, expected)
+    measured.relative_error = error if math.isfinite(error) else None
+    measured.ulps = workloads.ulps(leaves, expected)
     declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
         got = ", ".join(leaf.dtype.name for leaf in leaves)
-        found.update(status="wrong", reason=f"the outputs are {got}, the program says {', '.join(declared)}")
-    elif not error <= tolerance:
-        found.update(
-            status="wrong", reason=f"relative error {error:.2g} against the float64 oracle, {tolerance:.2g} is allowed"
-        )
-    return found
+        return f"the outputs are {got}, the program says {', '.join(declared)}"
+    if not error <= measured.tolerance:
+        return f"relative error {error:.2g} against the float64 oracle, {measured.tolerance:.2g} is allowed"
+    return ""
 
 
-def _time(
-    backend: Backend, executable: Executable, inputs: Sequence[np.ndarray], job: dict[str, Any]
-) -> dict[str, Any]:
+def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray], job: dict[str, Any]) -> Timed:
     effort, keep = Effort(**job["effort"]), _keeper(job)
     values, host_to_device = _put(backend, executable, inputs)
     call = _caller(backend, executable, values)
@@ -156,23 +143,24 @@ def _time(
     checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
     with quiet(), foreign_load() as foreign, own_load() as own:
-        rounds, compiled = _rounds(call, iterations, effort, keep)
+        rounds, compiled = _rounds(call, iterations, effort, keep, backend.compilations)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
     checks |= check_twice(call, iterations)
-    return {
-        "iterations": iterations,
-        "rounds": rounds,
-        "host_to_device": host_to_device,
-        "call": statistics.median(rounds),
-        "device_to_host": checks["device_to_host"],
-        "compiled": compiled,
-        "foreign_cores": foreign[0],
-        "own_cores": own[0],
-        "affinity": affinity(),
-        "checks": checks,
-        **profiles.take(executable, values, effort.seconds),
-    }
+    profile, unprofiled = profiles.take(executable, values, effort.seconds)
+    return Timed(
+        iterations=iterations,
+        rounds=rounds,
+        host_to_device=host_to_device,
+        device_to_host=checks["device_to_host"],
+        compiled=compiled,
+        foreign_cores=foreign[0],
+        own_cores=own[0],
+        affinity=affinity(),
+        checks=checks,
+        profile=profile,
+        unprofiled=unprofiled,
+    )
 
 
 def _keeper(job: dict[str, Any]) -> Callable[[int, float, int], None]:
@@ -250,21 +238,23 @@ def foreign_seconds() -> float:
 
 
 @contextmanager
-def foreign_load() -> Iterator[list[float]]:
-    """How many cores other processes keep busy inside of the `with`: one number, there at its end."""
+def _load(seconds: Callable[[], float]) -> Iterator[list[float]]:
+    """How many cores are kept busy inside of the `with`, by the processor ``seconds`` so far: one number, there at its
+    end."""
     cores: list[float] = []
-    before, start = foreign_seconds(), time.perf_counter()
+    before, start = seconds(), time.perf_counter()
     yield cores
-    cores.append(max(0.0, (foreign_seconds() - before) / (time.perf_counter() - start)))
+    cores.append(max(0.0, (seconds() - before) / (time.perf_counter() - start)))
 
 
-@contextmanager
-def own_load() -> Iterator[list[float]]:
-    """How many cores this process keeps busy inside of the `with`: one number, there at its end."""
-    cores: list[float] = []
-    before, start = time.process_time(), time.perf_counter()
-    yield cores
-    cores.append((time.process_time() - before) / (time.perf_counter() - start))
+def foreign_load() -> AbstractContextManager[list[float]]:
+    """How many cores other processes keep busy, as `_load`."""
+    return _load(foreign_seconds)
+
+
+def own_load() -> AbstractContextManager[list[float]]:
+    """How many cores this process keeps busy, as `_load`."""
+    return _load(time.process_time)
 
 
 def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
@@ -281,7 +271,11 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
 
 
 def _rounds(
-    call: Callable[[], Any], iterations: int, effort: Effort, keep: Callable[[int, float, int], None]
+    call: Callable[[], Any],
+    iterations: int,
+    effort: Effort,
+    keep: Callable[[int, float, int], None],
+    compilations: Callable[[], dict[str, int]],
 ) -> tuple[list[float], list[str]]:
     """Seconds per iteration of each round, and the compilers that were watched and did nothing meanwhile.
 
@@ -289,7 +283,7 @@ def _rounds(
     Raises `TimingError` if they were at work each time.
     """
     for _ in range(ATTEMPTS):
-        before = compilers.counts()
+        before = compilations()
         rounds: list[float] = []
         start = time.perf_counter()
         while len(rounds) < effort.rounds:
@@ -298,19 +292,19 @@ def _rounds(
             seconds = seconds_of(call, iterations) / iterations
             keep(len(rounds), seconds, iterations)
             rounds.append(seconds)
-        after = compilers.counts()
+        after = compilations()
         busy = [name for name, count in after.items() if before.get(name) != count]
         if not busy:
             return rounds, sorted(after)
     raise TimingError(f"something was compiled in timed rounds, {ATTEMPTS} times over ({', '.join(busy)})")
 
 
-def _warnings(found: dict[str, Any]) -> list[str]:
-    rounds, warnings = found["rounds"], []
+def _warnings(timed: Timed, placement: dict[str, Any]) -> list[str]:
+    rounds, warnings = timed.rounds, []
     middle = statistics.median(rounds)
     deviation = statistics.median([abs(r - middle) for r in rounds])
-    if middle * found["iterations"] < SHORTEST_ROUND:
-        warnings.append(f"rounds last {middle * found['iterations'] * 1e3:.2g} ms, under 1 ms: measure a larger size")
+    if middle * timed.iterations < SHORTEST_ROUND:
+        warnings.append(f"rounds last {middle * timed.iterations * 1e3:.2g} ms, under 1 ms: measure a larger size")
     if deviation > 0.1 * middle:
         warnings.append(
             f"rounds spread by {deviation / middle:.0%} (median absolute deviation, over 10 %): let the machine rest, "
@@ -322,12 +316,12 @@ def _warnings(found: dict[str, Any]) -> list[str]:
             f"{outliers} of {len(rounds)} rounds took over {OUTLIER:g} times the median; they count: let the "
             "machine rest"
         )
-    if found["foreign_cores"] > FOREIGN:
+    if timed.foreign_cores > FOREIGN:
         warnings.append(
-            f"other processes kept {found['foreign_cores']:.1f} cores busy meanwhile: end them and measure again"
+            f"other processes kept {timed.foreign_cores:.1f} cores busy meanwhile: end them and measure again"
         )
-    unread = [op["op"] for op in found["placement"]["ops"] if op["status"] == "not read"]
-    unread += ["a backward pass" for op in found["placement"].get("backward", ()) if op["status"] == "not read"]
+    unread = [op["op"] for op in placement["ops"] if op["status"] == "not read"]
+    unread += ["a backward pass" for op in placement.get("backward", ()) if op["status"] == "not read"]
     if unread:
         warnings.append(f"where {', '.join(sorted(set(unread)))} ran was not read back")
     return warnings

@@ -34,22 +34,22 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
     if backends is not None and not (backends := list(backends)):
         raise ArgumentError(f"no backend is named: there is {', '.join(registry.names())}; None is all of them")
     entries = [registry.get(b) for b in dict.fromkeys(registry.names() if backends is None else backends)]
-    found: list[Run] = []
+    chosen: list[Run] = []
     for entry in entries:
         default = [] if backends is None and wanted else [""]
-        found += [(entry.name, environment) for environment in dict.fromkeys(wanted.get(entry.environment, default))]
+        chosen += [(entry.name, environment) for environment in dict.fromkeys(wanted.get(entry.environment, default))]
     idle = sorted(set(wanted) - {entry.environment for entry in entries})
     if idle:
         raise ArgumentError(
             f"none of the backends {', '.join(e.name for e in entries)} runs in an environment of {', '.join(idle)}: "
             "name one that does, or leave the environment out"
         )
-    return found
+    return chosen
 
 
-def check_baseline(name: str | None, found: Iterable[Run]) -> None:
+def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:
     """The baseline is among what is measured. Raises `ArgumentError`, which lists what is."""
-    there = list(dict.fromkeys(n for run in found for n in naming.names(*run)))
+    there = list(dict.fromkeys(n for run in chosen for n in naming.names(*run)))
     if name is not None and name not in there:
         raise ArgumentError(f"the baseline {name!r} is not among what is measured; there is {', '.join(there)}")
 

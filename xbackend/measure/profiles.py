@@ -46,10 +46,10 @@ def typical(found: Sequence[P]) -> P | None:
     return min(usable, key=lambda profile: abs(profile.together / profile.wall - middle))
 
 
-def take(executable: Executable, values: Sequence[Value], seconds: float) -> dict[str, Any]:
+def take(executable: Executable, values: Sequence[Value], seconds: float) -> tuple[dict[str, Any] | None, str]:
     """Profile a few executions, fewer where they would take longer than ``seconds``; updates take effect as always.
 
-    Returns ``profile``, a `Profile` as plain data, or `None`, and then ``unprofiled`` says why.
+    Returns a `Profile` as plain data, or `None` and why there is none.
     """
     try:
         start = time.perf_counter()
@@ -58,9 +58,9 @@ def take(executable: Executable, values: Sequence[Value], seconds: float) -> dic
             # The first one may have had to prepare something.
             found = [_checked(executable.profile(*values)) for _ in range(TAKEN)]
     except XBackendError as error:
-        return {"profile": None, "unprofiled": str(error)}
+        return None, str(error)
     found.sort(key=wall)
-    return {"profile": {**summary(found[len(found) // 2]), "taken": len(found)}, "unprofiled": ""}
+    return {**summary(found[len(found) // 2]), "taken": len(found)}, ""
 
 
 def _checked(spans: Sequence[Span]) -> Sequence[Span]:

@@ -12,12 +12,14 @@ import datetime
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 
 import xbackend
 from xbackend.analysis import statistics
+from xbackend.backends.description import Description
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine
 from xbackend.measure.candidates import (
@@ -31,11 +33,13 @@ from xbackend.measure.candidates import (
     process,
 )
 from xbackend.measure.loop import Effort
+from xbackend.measure.measured import Measured
 from xbackend.measure.plan import Extent
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import Run
-from xbackend.results.schema import Pair, Process, Results
+from xbackend.results.schema import Pair, Process, Results, SessionSettings
 from xbackend.wording import counted
+from xbackend.workers.remote import typed
 
 Progress = Callable[[str], None]
 Opener = Callable[..., Worker]
@@ -109,13 +113,13 @@ class Session:
     def pairs(self) -> list[Pair]:
         """The candidates that were measured against themselves."""
         halves = [[one, *twins] for one, twins in self._twins.items()]
-        found = [
+        measured = [
             pair(*each[i : i + 2])
             for each in halves
             for i in range(0, 2 * PAIRS, 2)
             if _well(each[0], *each[i : i + 2])
         ]
-        return [p for p in found if p is not None]
+        return [p for p in measured if p is not None]
 
     @property
     def width(self) -> float:
@@ -244,16 +248,16 @@ class Session:
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
         job = self._job(candidate)
         began, own = time.perf_counter(), time.process_time()
-        found = worker.call("xbackend.measure.loop:measure", job)
+        measured = typed(worker.call("xbackend.measure.loop:measure", job), Measured)
         candidate.warnings += awake_warnings(time.process_time() - own, time.perf_counter() - began)
-        candidate.note(found, worker, self.threads, self._cores)
+        candidate.note(measured, worker, self.threads, self._cores)
         candidate.warnings += accelerator_warnings(begun["accelerator_processes"])
-        known = self._hashes.setdefault(candidate.task.label, found["inputs"])
-        if candidate.status == "ok" and known != found["inputs"]:
-            candidate.fail("wrong", f"its inputs are not those of the other processes ({found['inputs'][:12]})")
-        if candidate.status != "ok":
+        known = self._hashes.setdefault(candidate.task.label, measured.inputs)
+        if candidate.status == "ok" and known != measured.inputs:
+            candidate.fail("wrong", f"its inputs are not those of the other processes ({measured.inputs[:12]})")
+        if measured.timed is None or candidate.status != "ok":
             return None
-        new = process(found, candidate, worker, {"order": len(self.order) - 1, **begun})
+        new = process(measured, measured.timed, candidate, worker, {"order": len(self.order) - 1, **begun})
         candidate.processes.append(new)
         return new
 
@@ -266,7 +270,7 @@ class Session:
             "parameters": candidate.task.parameters,
             "given": candidate.task.given,
             "seed": self.seed,
-            "effort": self.effort.to_dict(),
+            "effort": asdict(self.effort),
             "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
         }
 
@@ -285,27 +289,25 @@ class Session:
         if candidate.again or candidate in self._twins:
             half = "second" if candidate.again % 2 else "first"
             # Of a half its times count; the rest is that of the candidate, which is kept already.
-            times = msgspec.structs.replace(row, placement={}, description={}, operations_by_op={})
+            times = msgspec.structs.replace(row, placement={}, description=Description(), operations_by_op={})
             self.store.record(times, label=candidate.label, half=half, pair=candidate.again // 2)
 
-    def settings(self) -> dict[str, Any]:
-        """How it was measured, as plain data."""
+    def results(self, name: str, **asked: Any) -> Results:
+        """All rows, in the order of the candidates; ``asked``: settings that the session does not know itself."""
         width = self.width
-        return {
-            "processes": self.blocks or self.extent.processes,
-            "threads": self.threads,
-            "seed": self.seed,
-            "effort": self.effort.to_dict(),
-            "blocks": f"one process of each backend and number of devices, and {2 * PAIRS - 1} more of what is "
+        settings = SessionSettings(
+            processes=self.blocks or self.extent.processes,
+            threads=self.threads,
+            seed=self.seed,
+            effort=asdict(self.effort),
+            blocks=f"one process of each backend and number of devices, and {2 * PAIRS - 1} more of what is "
             "measured against itself, in shuffled order",
-            "seconds": self.seconds,
-            "stopped": self.stopped,
-            "width": width if width < float("inf") else None,
-            "warnings": list(self.warnings),
-        }
-
-    def results(self, name: str, settings: dict[str, Any]) -> Results:
-        """All rows, in the order of the candidates."""
+            seconds=self.seconds,
+            stopped=self.stopped,
+            width=width if width < float("inf") else None,
+            warnings=list(self.warnings),
+            **asked,
+        )
         return Results(
             name=name,
             created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),

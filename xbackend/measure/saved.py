@@ -146,5 +146,5 @@ def compared(storage: FileStorage, chosen: str | bool) -> list[Path]:
 def fingerprint(machine_info: Mapping[str, Any]) -> str:
     """The fingerprint of `xbackend.measure.machine` in pytest-benchmark's description of a machine; empty without."""
     ours = machine_info.get(KEY)
-    found = ours.get("fingerprint") if isinstance(ours, Mapping) else None
-    return found if isinstance(found, str) else ""
+    noted = ours.get("fingerprint") if isinstance(ours, Mapping) else None
+    return noted if isinstance(noted, str) else ""

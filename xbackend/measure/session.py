@@ -89,12 +89,12 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
     one, from the first round on. Raises `StoreError`.
     """
     if store is not None:
-        session.store = store.create(session.results(name, {**asked, **session.settings()}))
+        session.store = store.create(session.results(name, **asked))
     try:
         session.run()
-        results = session.results(name, {**asked, **session.settings()})
-        warnings = [*session.warnings, *_warnings(results)]
-        results = msgspec.structs.replace(results, settings={**results.settings, "warnings": warnings})
+        results = session.results(name, **asked)
+        settings = msgspec.structs.replace(results.settings, warnings=[*session.warnings, *_warnings(results)])
+        results = msgspec.structs.replace(results, settings=settings)
         if session.store is not None:
             session.store.finish(results)
     finally:
@@ -105,15 +105,15 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
 
 def _warnings(results: Results) -> list[str]:
     drift = statistics.drift(results)
-    found = [drift.warning] if drift is not None and drift.warning else []
+    warnings = [drift.warning] if drift is not None and drift.warning else []
     for pair in results.pairs:
         same = statistics.differs_from_itself(pair)
         if same is not None:
-            found.append(
+            warnings.append(
                 f"{pair.workload} on {pair.backend} differs from itself by {abs(same.value - 1):.1%}, more than its "
                 "processes spread: something else changed during the session; look for what it was and measure again"
             )
-    return found
+    return warnings
 
 
 def _check(devices: Sequence[int]) -> None:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from xbackend.analysis.statistics import ratio
+from xbackend.backends.description import Description
 from xbackend.report import text
 from xbackend.report.blocks import Block, Hyperlink, Inline, Table, paragraph, table
 from xbackend.report.candidates import LEVEL, Group, compared, label
@@ -20,24 +24,18 @@ _MEANWHILE = ("cores", "load", "others")
 
 def environment(results: Results) -> Table | None:
     """Versions, threads and BLAS of each backend, as it read them back; a row for each different answer."""
-    answers: dict[tuple[str, str], tuple[list[int], Mapping[str, Any]]] = {}
+    answers: dict[tuple[str, ...], list[int]] = {}
     for m in results.measurements:
-        if m.description or m.versions:
-            described = {**m.description, "versions": versions(m)}
-            answers.setdefault((label(m), text.value(described)), ([], described))[0].append(m.devices)
-    if not answers:
-        return None
-    known = ("versions", "threads", "blas")
+        said = m.description
+        if said != Description() or m.versions:
+            blas = [{k: v for k, v in asdict(pool).items() if v is not None and k != "api"} for pool in said.blas]
+            more = {**({"devices": said.devices} if said.devices else {}), **said.settings, **said.notes}
+            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), text.pairs(more) or text.NOTHING
+            answers.setdefault((label(m), *cells), []).append(m.devices)
     rows = [
-        [
-            backend,
-            ", ".join(map(str, sorted(set(devices)))),
-            *(_listed(description.get(key)) for key in known),
-            text.pairs({k: v for k, v in description.items() if k not in known}) or text.NOTHING,
-        ]
-        for (backend, _), (devices, description) in answers.items()
+        [backend, ", ".join(map(str, sorted(set(devices)))), *cells] for (backend, *cells), devices in answers.items()
     ]
-    return table(("backend", "devices", *known, "else"), rows)
+    return table(("backend", "devices", "versions", "threads", "blas", "else"), rows) if rows else None
 
 
 def _listed(item: Any) -> str:
@@ -68,7 +66,8 @@ def machine(results: Results) -> Table:
 
 def settings(results: Results) -> Table | None:
     """The settings of the run."""
-    return _facts("setting", results.settings) if results.settings else None
+    known = msgspec.to_builtins(results.settings)
+    return _facts("setting", known) if known else None
 
 
 def _facts(name: str, facts: Mapping[str, Any]) -> Table:

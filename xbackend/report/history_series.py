@@ -62,7 +62,7 @@ def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]
         raise UsageError(f"there is no workload {text.plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
     for run in runs:
-        place = run.machine.fingerprint, text.value(run.settings.get("threads"))
+        place = run.machine.fingerprint, text.value(run.settings.threads)
         for m in run.measurements:
             if workload in (None, m.workload):
                 places = found.setdefault((m.workload, key_of(m.parameters)), {})
@@ -77,7 +77,7 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
         candidate = Candidate(measurement)
         lines.setdefault((candidate.label, measurement.devices), []).append((each, candidate))
     parameters = text.pairs(first.parameters)
-    threads = run.settings.get("threads")
+    threads = run.settings.threads
     place = f"{text.plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
     return Series(
         title=text.plain(first.workload) + (f": {parameters}" if parameters else ""),

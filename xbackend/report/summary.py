@@ -56,7 +56,7 @@ def notices(results: Results) -> list[Block]:
     """What stands above all the rest: that the run is not whole."""
     if results.complete:
         return []
-    planned = results.settings.get("processes")
+    planned = results.settings.processes
     counts = sorted({len(m.processes) for m in results.measurements if m.status == "ok"})
     had = f" Candidates have {text.join(map(str, counts))} processes" if counts else " No process finished"
     of = f"; {text.value(planned)} each were planned." if planned is not None else "."
@@ -197,9 +197,8 @@ def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
 
 def _warnings(results: Results) -> list[str]:
     """What makes all of the run doubtful: as it was noted when it was measured, or else computed."""
-    noted = results.settings.get("warnings")
-    if isinstance(noted, list):
-        return [str(warning) for warning in noted]
+    if results.settings.warnings is not None:
+        return results.settings.warnings
     found = drift(results)
     return [found.warning] if found is not None and found.warning else []
 
@@ -233,7 +232,7 @@ def _smallest(groups: Sequence[Group]) -> str:
 def _on_what(results: Results) -> list[list[Inline]]:
     machine, settings = results.machine, results.settings
     accelerators = text.join(map(text.plain, machine.accelerators)) or "no accelerator"
-    threads = settings.get("threads")
+    threads = settings.threads
     with_threads = f", {text.threads(threads)} each" if threads is not None else ""
     packages = versions.by_package(results.measurements)
     used = ", ".join(f"{package} {text.join(found)}" for package, found in packages.items())

@@ -11,8 +11,7 @@ from xbackend.results.schema import Measurement
 
 def versions(measurement: Measurement) -> dict[str, str]:
     """The packages of a measurement's environment and their versions, as they were read back."""
-    described = measurement.description.get("versions")
-    found = measurement.versions or (described if isinstance(described, dict) else {})
+    found = measurement.versions or measurement.description.versions
     return {plain(package): plain(version) for package, version in found.items()}
 
 

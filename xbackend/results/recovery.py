@@ -11,7 +11,7 @@ import msgspec
 
 from xbackend.errors import DamagedStore
 from xbackend.results import journal
-from xbackend.results.schema import Count, Measurement, Pair, Results, key_of
+from xbackend.results.schema import Count, Measurement, Pair, Results, key_of, upgraded
 
 NOT_COME_TO = "not measured: the run did not come to it"
 
@@ -51,6 +51,8 @@ def records(path: Path) -> list[Record]:
     found = []
     for number, line in enumerate(journal.read(path), 1):
         try:
+            if isinstance(line, dict) and "measurement" in line:
+                line = {**line, "measurement": upgraded(line["measurement"])}
             found.append(msgspec.convert(line, Record))
         except msgspec.ValidationError as error:
             raise DamagedStore(f"line {number} of the journal {path} is damaged: {error}") from error

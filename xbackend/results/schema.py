@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from statistics import median
 from typing import Annotated, Any
 
 import msgspec
 
+from xbackend.backends.description import Description
+from xbackend.backends.threads import Pool
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.files import read_file, write_whole
 
@@ -22,8 +25,9 @@ from xbackend.files import read_file, write_whole
 # 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
 # a measurement `environment` and `versions`; a file has a `checksum`.
 # 4: a process has `checks` and `compiled`, an A/A pair `processes`.
+# 5: a description and the settings have the same fields whatever the backend and the command.
 # Files of older versions are read; they lack these.
-VERSION = 4
+VERSION = 5
 
 FORMAT = "xbackend.results"
 
@@ -149,7 +153,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     parity: Parity | None = None
     processes: list[Process] = []
     placement: dict[str, Any] = {}
-    description: dict[str, Any] = {}
+    description: Description = msgspec.field(default_factory=Description)
     warnings: list[str] = []
     unprofiled: str = ""
     environment: str = ""
@@ -193,6 +197,30 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     fingerprint: str
 
 
+class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How it was measured: what was asked for (``quick``, ``thorough``, ``minutes``, ``devices``, ``threads`` of every
+    process, ``seed``, ``effort`` of one process) and what became of it.
+
+    ``processes`` each candidate had, or was to have; ``blocks`` says in words what a block was; ``seconds`` all of it
+    took, ``stopped`` why it ended, ``width`` the widest interval of a time over that time. ``warnings`` concern all of
+    the run; `None` where nobody looked. What is not known has its default.
+    """
+
+    quick: bool | None = None
+    thorough: bool | None = None
+    minutes: Amount | None = None
+    devices: list[Count] = []
+    processes: Count | None = None
+    threads: Count | None = None
+    seed: int | None = None
+    effort: dict[str, int | float] = {}
+    blocks: str = ""
+    seconds: Seconds | None = None
+    stopped: str = ""
+    width: Amount | None = None
+    warnings: list[str] | None = None
+
+
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """One run: everything that was measured, in the order of the table, and where and how.
 
@@ -204,7 +232,7 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     xbackend: str
     machine: Machine
-    settings: dict[str, Any]
+    settings: SessionSettings
     order: list[str]
     measurements: list[Measurement]
     run: str = ""
@@ -274,6 +302,30 @@ def decode(data: bytes, path: Path) -> Results:
             )
         if isinstance(version, int) and version >= 3 and "checksum" not in content:
             raise DamagedStore(f"{path} is damaged: it has no checksum; restore it or measure again")
+        if isinstance(content.get("measurements"), list):
+            content["measurements"] = [upgraded(row) for row in content["measurements"]]
         return msgspec.convert(content, Results)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DamagedStore(f"{path} is damaged: {error}; restore it or measure again") from error
+
+
+def upgraded(row: Any) -> Any:
+    """A decoded measurement with its description as it is since version 5; one that is so already stays as it is.
+
+    Before, each backend had fields of its own, which are settings now, and ``blas`` was one library or several.
+    """
+    old = row.get("description") if isinstance(row, dict) else None
+    if not isinstance(old, dict):
+        return row
+    blas = old.get("blas", [])
+    ours, theirs = ({f.name for f in fields(kind)} for kind in (Description, Pool))
+    mixed = [old, *(pool for pool in [blas] if isinstance(pool, dict))]
+    more = {k: v for one in mixed for k, v in one.items() if k not in ours | theirs | {"name"}}
+    pools = [
+        {"library": pool.get("name"), **pool} if isinstance(pool, dict) else pool
+        for pool in (blas if isinstance(blas, list) else [blas])
+    ]
+    if more:
+        plain = {k: v if isinstance(v, bool | int | float | str | None) else json.dumps(v) for k, v in more.items()}
+        old = {**old, "settings": {**old.get("settings", {}), **plain}}
+    return {**row, "description": {**old, "blas": pools}}

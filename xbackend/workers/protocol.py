@@ -2,7 +2,8 @@
 
 A message is one JSON text followed by the bytes of its arrays, in chunks (execnet's length field is a signed 32-bit
 number, and a small chunk stays in the processor's cache while it is copied). Lists and tuples stay what they are;
-NumPy arrays and numbers come back as such, writable; a float is exact, NaN and infinities included.
+NumPy arrays and numbers come back as such, writable; a float is exact, NaN and infinities included. So do devices and
+what is known of an execution.
 """
 
 from __future__ import annotations
@@ -13,9 +14,18 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from xbackend.backends.contract import Settings
+from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
+from xbackend.devices import Device
+
 LIMIT = 600.0  # seconds that a worker may take for one request, where nothing else is said
 CHUNK = 1 << 18  # bytes; 64 KiB to 1 MiB were equally fast, 8 MiB slower
 _KINDS = "biufc"  # numpy's letters for what has plain bytes
+
+
+# The dataclasses that come back as such, by name.
+_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span)
+RECORDS: dict[str, type] = {kind.__name__: kind for kind in _RECORDS}
 
 
 class Garbled(Exception):
@@ -131,6 +141,9 @@ def _plain(item: object, arrays: list[np.ndarray], reference: Reference) -> obje
         return {"tuple": [_plain(part, arrays, reference) for part in item]}
     if isinstance(item, dict):
         return {"dict": [[_plain(k, arrays, reference), _plain(v, arrays, reference)] for k, v in item.items()]}
+    if type(item) in RECORDS.values():
+        values = [getattr(item, name) for name in type(item).__match_args__]  # type: ignore[attr-defined]
+        return {"record": [type(item).__name__, *[_plain(value, arrays, reference) for value in values]]}
     number = reference(item)
     if number is None:
         raise TypeError(f"{type(item).__name__} cannot be sent to or from a worker: {item!r:.200}")
@@ -152,4 +165,6 @@ def _object(item: Any, arrays: list[np.ndarray], resolve: Resolve) -> Any:
         return tuple(_object(part, arrays, resolve) for part in value)
     if kind == "dict":
         return {_object(k, arrays, resolve): _object(v, arrays, resolve) for k, v in value}
+    if kind == "record":
+        return RECORDS[value[0]](*[_object(part, arrays, resolve) for part in value[1:]])
     return resolve(value)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from xbackend import environments
 from xbackend.backends import registry, threads
 from xbackend.backends.contract import Backend, Built, Executable, Settings, Value
-from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
+from xbackend.backends.description import Description
 from xbackend.devices import Device
-from xbackend.errors import BackendUnavailable, EnvironmentFailed
+from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerError
 from xbackend.program.serialization import to_json
 from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
 from xbackend.workers.protocol import LIMIT
@@ -24,6 +25,9 @@ from xbackend.workers.protocol import LIMIT
 if TYPE_CHECKING:
     from xbackend.program.program import Program
     from xbackend.program.shared import SharedVariable
+
+
+T = TypeVar("T")
 
 
 class RemoteBackend(Backend):
@@ -81,32 +85,33 @@ class RemoteBackend(Backend):
         # For a backend that is dropped without being closed.
         self._finalizer = weakref.finalize(self, self.worker.end)
         try:
-            found = self.worker.request("start", self.name, self.settings.to_dict())
+            devices: list[Device] = self.worker.request("start", self.name, self.settings)
         except BaseException:
             self.worker.end()
             raise
         self.process_start, self.framework_import = answered - begun, time.perf_counter() - answered
-        return [Device.parse(device) for device in found["devices"]]
+        return devices
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return self.worker.request("put", array, str(device))
+        return self.worker.request("put", array, device)
 
     def get(self, value: Value) -> np.ndarray:
         array: np.ndarray = self.worker.request("get", value)
         return array
 
     def device_of(self, value: Value) -> Device:
-        return Device.parse(self.worker.request("device_of", value))
+        device: Device = self.worker.request("device_of", value)
+        return device
 
     def synchronize(self, values: Iterable[Value]) -> None:
         self.worker.request("synchronize", list(values))
 
     def build(self, program: Program) -> Built:
         built: Reference = self.worker.request("build", to_json(program, values=False))
-        return Built(partial(_execute, built), partial(_executed, built), partial(_profile, built))
+        return Built(partial(_ask, built, "execute"), partial(_ask, built, "executed"), partial(_ask, built, "profile"))
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        return self.worker.request("new_storage", variable.uid, variable.name, array, str(device))
+        return self.worker.request("new_storage", variable.uid, variable.name, array, device)
 
     def read_storage(self, storage: Any) -> np.ndarray:
         array: np.ndarray = self.worker.request("read_storage", storage)
@@ -115,10 +120,13 @@ class RemoteBackend(Backend):
     def write_storage(self, storage: Any, array: np.ndarray) -> None:
         self.worker.request("write_storage", storage, array)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         self.check_open()
-        description: dict[str, Any] = self.worker.request("describe")
-        return description
+        return typed(self.worker.request("describe"), Description)
+
+    def compilations(self) -> dict[str, int]:
+        self.check_open()
+        return typed(self.worker.request("compilations"), dict[str, int])
 
     def shut(self) -> None:
         self.worker.close()
@@ -141,32 +149,22 @@ class RemoteBackend(Backend):
         return self.worker.request("call", function, [_argument(a) for a in arguments], limit=limit)
 
 
+def typed(answer: Any, kind: type[T]) -> T:
+    """Plain data that a worker answered, as what it stands for. Raises `WorkerError` where it is something else."""
+    try:
+        return msgspec.convert(answer, kind)
+    except msgspec.ValidationError as error:
+        raise WorkerError(f"a worker answered what is no {kind.__name__}: {error}") from error
+
+
 def _argument(argument: object) -> object:
     if isinstance(argument, Executable):
         return argument.built.execute.args[0]  # type: ignore[attr-defined]
     return argument
 
 
-def _execute(built: Reference, *values: Value) -> Sequence[Value]:
-    results: list[Value] = built.worker.request("execute", built, values)
-    return results
-
-
-def _executed(built: Reference) -> Execution:
-    ops, transfers, backward = built.worker.request("executed", built)
-    return Execution(
-        {node: Executed(_device(device), *rest) for node, (device, *rest) in ops.items()},
-        tuple(Transferred(Device.parse(source), Device.parse(target), *rest) for source, target, *rest in transfers),
-        tuple(Backward(g, forward, _device(b), _device(d), *rest) for g, forward, b, d, *rest in backward),
-    )
-
-
-def _device(text: str | None) -> Device | None:
-    return Device.parse(text) if text else None
-
-
-def _profile(built: Reference, *values: Value) -> list[Span]:
-    return [Span(Device.parse(device), *rest) for device, *rest in built.worker.request("profile", built, values)]
+def _ask(built: Reference, operation: str, *values: Value) -> Any:
+    return built.worker.request(operation, built, values)
 
 
 def _python(name: str, requirement: str) -> Path:

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import asdict
 from importlib import import_module
 from typing import Any, NoReturn
 
@@ -17,11 +17,14 @@ import numpy as np
 
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Built, Settings
+from xbackend.backends.placement import Execution, Span
 from xbackend.devices import Device
 from xbackend.errors import BackendError, XBackendError
 from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 from xbackend.workers import protocol
+
+OF_THE_BACKEND = ("get", "device_of", "synchronize", "compilations")  # asked of it as they are
 
 
 class Held:
@@ -32,7 +35,7 @@ class Held:
 
 
 class Host:
-    """The operations that can be asked for, one method each."""
+    """The other operations that can be asked for, one method each."""
 
     def __init__(self) -> None:
         self.held: dict[int, object] = {}
@@ -53,21 +56,12 @@ class Host:
             raise BackendError("this worker hosts no backend yet: the first request is 'start'")
         return self._backend
 
-    def start(self, name: str, settings: dict[str, Any]) -> dict[str, Any]:
-        self._backend = registry.get(name).load(Settings(**settings))
-        return {"devices": [str(device) for device in self._backend.devices]}
+    def start(self, name: str, settings: Settings) -> list[Device]:
+        self._backend = registry.get(name).load(settings)
+        return list(self._backend.devices)
 
-    def put(self, array: np.ndarray, device: str) -> Held:
-        return Held(self.backend.put(array, Device.parse(device)))
-
-    def get(self, value: Any) -> np.ndarray:
-        return self.backend.get(value)
-
-    def device_of(self, value: Any) -> str:
-        return str(self.backend.device_of(value))
-
-    def synchronize(self, values: Sequence[Any]) -> None:
-        self.backend.synchronize(values)
+    def put(self, array: np.ndarray, device: Device) -> Held:
+        return Held(self.backend.put(array, device))
 
     def build(self, program: str) -> Held:
         return Held(self.backend.build(from_json(program)))
@@ -75,18 +69,16 @@ class Host:
     def execute(self, built: Built, values: Sequence[Any]) -> list[Held]:
         return [Held(value) for value in built.execute(*values)]
 
-    def executed(self, built: Built) -> tuple[dict[int, tuple[Any, ...]], list[Any], list[Any]]:
-        found = built.executed()
-        ops = {node: _plain(record) for node, record in found.ops.items()}
-        return ops, [_plain(t) for t in found.transfers], [_plain(b) for b in found.backward]
+    def executed(self, built: Built, values: Sequence[Any]) -> Execution:
+        return built.executed()
 
-    def profile(self, built: Built, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return [_plain(span) for span in built.profile(*values)]
+    def profile(self, built: Built, values: Sequence[Any]) -> list[Span]:
+        return list(built.profile(*values))
 
-    def new_storage(self, uid: str, name: str, array: np.ndarray, device: str) -> Held:
+    def new_storage(self, uid: str, name: str, array: np.ndarray, device: Device) -> Held:
         # Under the same uid as on the other side: the programs that come name their variables by it.
         variable = SharedVariable(array, name, uid=uid)
-        self.backend.ensure_storage(variable, Device.parse(device))
+        self.backend.ensure_storage(variable, device)
         return Held(variable)  # the backend keeps the storage for as long as the variable is held
 
     def read_storage(self, variable: SharedVariable) -> np.ndarray:
@@ -96,7 +88,7 @@ class Host:
         self.backend.set_value(variable, array)
 
     def describe(self) -> dict[str, Any]:
-        return self.backend.describe()
+        return asdict(self.backend.describe())
 
     def call(self, path: str, arguments: Sequence[Any]) -> Any:
         module, _, name = path.partition(":")
@@ -106,6 +98,17 @@ class Host:
     def close(self) -> None:
         if self._backend is not None:
             self._backend.close()
+
+    def described(self, error: BaseException) -> dict[str, Any]:
+        """An error as plain data."""
+        backend = self._backend
+        return {
+            "error": type(error).__name__,
+            "message": str(error),
+            "ours": isinstance(error, XBackendError),
+            "out_of_memory": isinstance(error, MemoryError) if backend is None else backend.is_out_of_memory(error),
+            "traceback": "".join(traceback.format_exception(error)),
+        }
 
 
 def serve(channel: protocol.Channel) -> NoReturn:
@@ -123,12 +126,14 @@ def serve(channel: protocol.Channel) -> NoReturn:
             del host.held[number]
         number = {"number": request["number"]}
         try:
-            answer = {**number, "result": getattr(host, request["operation"])(*request["content"])}
+            operation = request["operation"]
+            asked = host.backend if operation in OF_THE_BACKEND else host
+            answer = {**number, "result": getattr(asked, operation)(*request["content"])}
             _only(server)
             protocol.send(channel, answer, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
             _only(server)
-            protocol.send(channel, {**number, **_describe(error)}, host.number)
+            protocol.send(channel, {**number, **host.described(error)}, host.number)
         if request["operation"] == "close":
             _leave(0)
         del request
@@ -138,26 +143,6 @@ def _only(server: int) -> None:
     """End a process that a function forked and that came back from it: the other one answers."""
     if os.getpid() != server:
         os._exit(0)
-
-
-def _plain(record: Any) -> tuple[Any, ...]:
-    """A record as plain data: devices as text."""
-    values = [getattr(record, f.name) for f in fields(record)]
-    return tuple(str(v) if isinstance(v, Device) else v for v in values)
-
-
-def _describe(error: BaseException) -> dict[str, Any]:
-    """An error as plain data."""
-    return {
-        "error": type(error).__name__,
-        "message": str(error),
-        "ours": isinstance(error, XBackendError),
-        # NumPy raises the first, TensorFlow and XLA say the second.
-        "out_of_memory": isinstance(error, MemoryError)
-        or "ResourceExhausted" in type(error).__name__
-        or "RESOURCE_EXHAUSTED" in str(error)[:500],
-        "traceback": "".join(traceback.format_exception(error)),
-    }
 
 
 def _leave(status: int) -> NoReturn:

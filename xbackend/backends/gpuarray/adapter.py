@@ -12,104 +12,29 @@ context. So a transfer of the program is the op of `placed`, which no optimisati
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from xbackend.backends.assembly import Lowered
 from xbackend.backends.contract import Built, Value
+from xbackend.backends.description import Description
 from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.adapter import Variable
-from xbackend.backends.lineage.host_modes import CMode, LineageMode
+from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.ops import Row
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import cut
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.program.host import native
 from xbackend.program.program import Node, Program, generate
 
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
-
-
-class TheanoGpuArray(Theano):
-    """Theano on its contexts."""
-
-    mode: GpuArrayMode
-    rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
-    compiles = "theano-contexts"  # it compiles for minutes, and the backend of the C linker would wait for it
-
-    def start(self) -> Iterable[Device]:
-        contexts.prepare(self.name, self.settings.virtual_devices, self.settings.threads)
-        return super().start()
-
-    def make_mode(self) -> LineageMode:
-        class Transfer(self.Transfer):  # type: ignore[name-defined,misc]
-            """What is constant is on no device, and is folded on its way."""
-
-            def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
-                output_storage[0][0] = np.array(inputs[0])
-
-        self.Transfer = Transfer
-        return GpuArrayMode(self)
-
-    def variable(self, node: Node, name: str) -> Variable:
-        kind = self.module("gpuarray.type").GpuArrayType
-        return kind(node.dtype.value, ones(node), context_name=node.device)(name=name)
-
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        pattern = tuple(length == 1 for length in variable.shape)
-        return self.framework.shared(np.array(array, order="C"), target=str(device), broadcastable=pattern)
-
-    def read_storage(self, storage: Any) -> np.ndarray:
-        return np.array(storage.get_value(borrow=False))
-
-    def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        storage.set_value(np.array(array, order="C"), borrow=False)
-
-    def describe(self) -> dict[str, Any]:
-        found = {**super().describe(), "contexts": self.mode.contexts()}
-        found["versions"]["pygpu"] = self.module("gpuarray").pygpu.__version__
-        return dict(sorted(found.items()))
-
-    def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
-        if node.op == "shared":
-            graph.shared[i] = self.storage(graph.program.shared[i])
-            return graph.shared[i].transfer("cpu")
-        variable = super()._lower_node(graph, i, node)
-        # The ops of a program are those of the CPU; Theano lifts them to the context of their inputs.
-        return variable.transfer("cpu") if variable in graph.sources else variable
-
-    def build(self, program: Program) -> Built:
-        # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
-        flags = {"floatX": "float64", "traceback.limit": 0, "traceback.compile_limit": 0}
-        with self._deep(len(program.nodes)), self.changed_flags(**flags):
-            return self._compile(self._lower(program))
-
-    def _compile(self, graph: Lowered) -> Built:
-        program = graph.program
-        sources = {**graph.sources, **{variable: graph.device(i) for i, variable in graph.shared.items()}}
-        wanted = [(graph.variables[i], graph.device(i)) for i in (*program.outputs, *program.updates.values())]
-        plan = cut(sources, wanted, self.Transfer)  # not run in stages, but it says which device each op belongs to
-        marks = mark(graph, {v: stage.device for v, stage in plan.stage_of.items()})
-
-        def at_home(i: int) -> Variable:
-            return graph.variables[i].transfer(str(graph.device(i)))
-
-        inputs = [*graph.arguments, *graph.resident.values()]
-        outputs = [at_home(i) for i in program.outputs]
-        updates = [(graph.shared[i], at_home(new)) for i, new in program.updates.items()]
-        try:
-            function = self.framework.function(
-                inputs, outputs, updates=updates, mode=self.mode.compile_mode, on_unused_input="ignore"
-            )
-        except Exception as error:
-            raise self.unsupported(program.name, None, error) from error
-        constants = [self.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident]
-        call = self.mode.whole(function, len(inputs), constants, len(outputs))
-        return Built(call, Reader(graph, marks, function.maker.fgraph).execution)
 
 
 class GpuArrayMode(CMode):
@@ -180,13 +105,13 @@ class GpuArrayMode(CMode):
             with alone:
                 for storage, value in zip(given, (*values, *constants), strict=True):
                     storage[0] = value
-                found: list[Value] = machine()
+                outcome: list[Value] = machine()
                 # What is left in a storage is used again by the next call: an output would be overwritten.
                 for storage in results:
                     storage[0] = None
                 for storage in given:
                     storage[0] = None
-                return found[:outputs]
+                return outcome[:outputs]
 
         return call
 
@@ -194,7 +119,85 @@ class GpuArrayMode(CMode):
         """What each device is, as its driver says."""
         return {str(device): str(context.devname) for device, context in self._contexts.items()}
 
-    def describe_blas(self) -> dict[str, Any]:
+    def blas(self) -> Pool:
         names = {"gpu": "cuBLAS", "cpu": "CLBlast"}
-        found = ", ".join(sorted({names[device.kind] for device in self._contexts}))
-        return {"name": f"{found} as libgpuarray loads it", "version": None, "file": None, "threads": None}
+        libraries = ", ".join(sorted({names[device.kind] for device in self._contexts}))
+        return Pool(f"{libraries} as libgpuarray loads it")
+
+
+class TheanoGpuArray(Theano):
+    """Theano on its contexts."""
+
+    computes = GpuArrayMode
+    mode: GpuArrayMode
+    rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
+    compiles = "theano-contexts"  # it compiles for minutes, and the backend of the C linker would wait for it
+
+    def start(self) -> Iterable[Device]:
+        contexts.prepare(self.name, self.settings.virtual_devices, self.settings.threads)
+        return super().start()
+
+    def transfer(self, op: type, apply: type) -> type:
+        class Transfer(super().transfer(op, apply)):  # type: ignore[misc]
+            """What is constant is on no device, and is folded on its way."""
+
+            def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+                output_storage[0][0] = np.array(inputs[0])
+
+        return Transfer
+
+    def variable(self, node: Node, name: str) -> Variable:
+        kind = self.module("gpuarray.type").GpuArrayType
+        return kind(node.dtype.value, ones(node), context_name=node.device)(name=name)
+
+    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
+        pattern = tuple(length == 1 for length in variable.shape)
+        return self.framework.shared(np.array(array, order="C"), target=str(device), broadcastable=pattern)
+
+    def read_storage(self, storage: Any) -> np.ndarray:
+        return np.array(storage.get_value(borrow=False))
+
+    def write_storage(self, storage: Any, array: np.ndarray) -> None:
+        storage.set_value(np.array(array, order="C"), borrow=False)
+
+    def describe(self) -> Description:
+        described = super().describe()
+        pygpu = {"pygpu": self.module("gpuarray").pygpu.__version__}
+        return replace(described, versions=described.versions | pygpu, notes=described.notes | self.mode.contexts())
+
+    def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
+        if node.op == "shared":
+            graph.shared[i] = self.storage(graph.program.shared[i])
+            return graph.shared[i].transfer("cpu")
+        variable = super()._lower_node(graph, i, node)
+        # The ops of a program are those of the CPU; Theano lifts them to the context of their inputs.
+        return variable.transfer("cpu") if variable in graph.sources else variable
+
+    def build(self, program: Program) -> Built:
+        # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
+        flags = {"floatX": "float64", "traceback.limit": 0, "traceback.compile_limit": 0}
+        with self._deep(len(program.nodes)), self.changed_flags(**flags):
+            return self._compile(self._lower(program))
+
+    def _compile(self, graph: Lowered) -> Built:
+        program = graph.program
+        sources = {**graph.sources, **{variable: graph.device(i) for i, variable in graph.shared.items()}}
+        wanted = [(graph.variables[i], graph.device(i)) for i in (*program.outputs, *program.updates.values())]
+        plan = cut(sources, wanted, self.Transfer)  # not run in stages, but it says which device each op belongs to
+        marks = mark(graph, {v: stage.device for v, stage in plan.stage_of.items()})
+
+        def at_home(i: int) -> Variable:
+            return graph.variables[i].transfer(str(graph.device(i)))
+
+        inputs = [*graph.arguments, *graph.resident.values()]
+        outputs = [at_home(i) for i in program.outputs]
+        updates = [(graph.shared[i], at_home(new)) for i, new in program.updates.items()]
+        try:
+            function = self.framework.function(
+                inputs, outputs, updates=updates, mode=self.mode.compile_mode, on_unused_input="ignore"
+            )
+        except Exception as error:
+            raise self.unsupported(program.name, None, error) from error
+        constants = [self.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident]
+        call = self.mode.whole(function, len(inputs), constants, len(outputs))
+        return Built(call, Reader(graph, marks, function.maker.fgraph).execution)

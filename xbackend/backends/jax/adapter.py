@@ -55,8 +55,8 @@ class Equation:
         """What the primitive gives, noted by whoever traces."""
         params = self.primitive.get_bind_params(self.params)
         functions, params = params if isinstance(params, tuple) else ((), params)  # a pair before JAX 0.12
-        found = self.primitive.bind(*functions, *values, **params)
-        return found if self.primitive.multiple_results else [found]
+        results = self.primitive.bind(*functions, *values, **params)
+        return results if self.primitive.multiple_results else [results]
 
 
 class DevicePut(NamedTuple):
@@ -169,8 +169,8 @@ class _Tracing:
 
         leaves = {j: self.jax.numpy.zeros(nodes[j].shape, nodes[j].dtype.value) for j in wrt}
         value, pullback = self.jax.vjp(again, leaves)
-        (found,) = pullback(self.jax.numpy.ones_like(value))
-        return {i: found[nodes[i].inputs[1]] for i in group}
+        (gradients,) = pullback(self.jax.numpy.ones_like(value))
+        return {i: gradients[nodes[i].inputs[1]] for i in group}
 
     def inlined(self, closed: Any, inputs: Sequence[Variable]) -> list[Variable]:
         """The results of what JAX traced; its equations with those of the functions that it calls in their place."""
@@ -184,8 +184,8 @@ class _Tracing:
         for eqn in closed.jaxpr.eqns:
             given, name = [read(v) for v in eqn.invars], eqn.primitive.name
             inner = eqn.params[INLINED[name]] if name in INLINED else None
-            found = self.inlined(inner, given) if inner is not None else self.noted(eqn, given).outputs
-            known.update(zip(eqn.outvars, found, strict=True))
+            outputs = self.inlined(inner, given) if inner is not None else self.noted(eqn, given).outputs
+            known.update(zip(eqn.outvars, outputs, strict=True))
         return [read(v) for v in closed.jaxpr.outvars]
 
     def noted(self, eqn: Any, inputs: Sequence[Variable]) -> Equation:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,21 @@ import numpy as np
 
 from xbackend.backends.contract import Value
 from xbackend.backends.modes import Compiled, Mode
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable
+
+
+@cache
+def _compiled(jax: Any) -> Counter[str]:
+    """How often JAX has compiled, from now on: it tells who listens of every tracing, lowering and compilation."""
+    counted = Counter(jax=0)
+
+    def listen(event: str, seconds: float, **_: Any) -> None:
+        counted["jax"] += "compile" in event
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    return counted
 
 
 class JAXDevices(Mode):
@@ -33,6 +47,7 @@ class JAXDevices(Mode):
                 f"backend {self.backend.name} needs jax, which cannot be imported: {error}; pip install jax"
             ) from error
         self.jax = jax
+        _compiled(jax)
         settings = self.backend.settings
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
@@ -45,16 +60,16 @@ class JAXDevices(Mode):
         host = jax.devices("cpu")
         if len(host) < settings.virtual_devices:
             raise DeviceUnavailable(self._too_few(len(host)))
-        found = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
+        every = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
         counts: dict[str, int] = {}
         self.ours: dict[Any, Device] = {}
-        for theirs in found:
+        for theirs in every:
             kind = "gpu" if theirs.platform in ("gpu", "cuda", "rocm") else theirs.platform
             self.ours[theirs] = Device(kind, counts.get(kind, 0))
             counts[kind] = counts.get(kind, 0) + 1
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
         # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
-        alone = all(theirs.platform == "cpu" for theirs in found)
+        alone = all(theirs.platform == "cpu" for theirs in every)
         jax.config.update("jax_default_matmul_precision", None if alone else "highest")
         # Not from floatX or the environment either.
         jax.config.update("jax_enable_x64", True)
@@ -98,6 +113,12 @@ class JAXDevices(Mode):
         (theirs,) = set().union(*(s.device_set for s in lowered.output_shardings))
         return Compiled(call, self.ours[theirs])
 
+    def compilations(self) -> dict[str, int]:
+        return dict(_compiled(self.jax))
+
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        return super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
+
     def threads(self) -> dict[str, int | None]:
         """XLA's own pool, counted by the names of this process's threads (Linux)."""
         try:
@@ -107,13 +128,10 @@ class JAXDevices(Mode):
         # JAX before 0.10 gave them no names.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
-    def describe_blas(self) -> dict[str, Any]:
+    def blas(self) -> Pool:
+        return Pool("XLA's own", threads=self.threads()["XLA"])
+
+    def settings(self) -> dict[str, Any]:
         config = self.jax.config
-        return {
-            "name": "XLA's own",
-            "version": None,
-            "file": None,
-            "threads": self.threads()["XLA"],
-            "precision": config.jax_default_matmul_precision,
-            "x64": config.jax_enable_x64,
-        }
+        own = {"precision": config.jax_default_matmul_precision, "x64": config.jax_enable_x64}
+        return {**super().settings(), **own}

@@ -37,18 +37,8 @@ def _arg_reduction(name: str) -> Row:
 
 
 def _special(jnp: Any, node: Node) -> Elementwise:
-    return Elementwise(
-        number=lambda value: jnp.asarray(value, node.dtype.value),
-        where=jnp.where,
-        equal=jnp.equal,
-        less=jnp.less,
-        both=jnp.logical_and,
-        either=jnp.logical_or,
-        is_infinite=jnp.isinf,
-        add=jnp.add,
-        multiply=jnp.multiply,
-        divide=jnp.divide,
-    )
+    names = {"both": "logical_and", "either": "logical_or", "is_infinite": "isinf"}
+    return Elementwise.of(jnp, lambda value: jnp.asarray(value, node.dtype.value), **names)
 
 
 def _floor_divide(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:

@@ -8,7 +8,6 @@ compiled.
 
 from __future__ import annotations
 
-import abc
 import contextlib
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -36,23 +35,20 @@ LARGE = 64
 
 
 class LineageBackend(Generation):
-    """A generation in a mode. Subclasses set ``package``, ``make_mode`` and what differs."""
+    """A generation in a mode. Subclasses set ``package``, ``computes`` (the mode) and what differs."""
 
     options: ClassVar[Mapping[str, Any]] = {}  # further configuration of the generation while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
+    computes: ClassVar[type[LineageMode]]
     mode: LineageMode
-
-    @abc.abstractmethod
-    def make_mode(self) -> LineageMode:
-        """The mode, once the framework is imported."""
 
     def start(self) -> Iterable[Device]:
         self.import_framework()
         graph = self.module("graph.basic")
-        self.Transfer = transfer_op(self.module("graph.op").Op, graph.Apply)
-        self.mode = self.make_mode()
+        self.Transfer = self.transfer(self.module("graph.op").Op, graph.Apply)
+        self.mode = self.computes(self)
         devices = tuple(self.mode.start())
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
@@ -74,6 +70,10 @@ class LineageBackend(Generation):
                 fold_lengths([variable for variable, _ in outputs], self._lengths())
             plan = cut(graph.sources, outputs, self.Transfer)
             return Assembly(self, graph, plan).built()
+
+    def transfer(self, op: type, apply: type) -> type:
+        """The op that moves a value, made of the framework's classes."""
+        return transfer_op(op, apply)
 
     def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
         """The framework's configuration, changed for a while."""
@@ -151,12 +151,12 @@ class LineageBackend(Generation):
         ]
         wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
         try:
-            found = self.framework.grad(
+            gradients = self.framework.grad(
                 graph.variables[loss], [graph.variables[j] for j in wrt], disconnected_inputs="ignore"
             )
         except Exception as error:
             raise self.unsupported("the gradient", nodes[first], error) from error
-        by_target = dict(zip(wrt, found, strict=True))
+        by_target = dict(zip(wrt, gradients, strict=True))
         return {i: by_target[nodes[i].inputs[1]] for i in group}
 
     def _lengths(self) -> Callable[[Any], Variable | None]:
@@ -178,9 +178,3 @@ class LineageBackend(Generation):
             return self.mode.innermost(function, [v.type for v in stage.inputs], stage.device)
         except Exception as error:
             raise self.unsupported(label, None, error) from error
-
-    # Description.
-
-    def describe(self) -> dict[str, Any]:
-        own = {"compiler": str(self.framework.config.cxx), "linker": self.mode.linker_name}
-        return dict(sorted({**super().describe(), **own}.items()))

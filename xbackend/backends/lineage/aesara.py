@@ -9,48 +9,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
-from xbackend.backends.lineage.host_modes import CMode, LineageMode, NumbaMode
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
-
-
-class _Aesara(LineageBackend):
-    package = "aesara"
-    flags = "AESARA_FLAGS"
-    left_out = LEFT_OUT
-
-
-class AesaraC(_Aesara):
-    """Aesara's default."""
-
-    rows: ClassVar[Mapping[str, Row]] = C_ROWS
-
-    def make_mode(self) -> LineageMode:
-        return CMode(self)
-
-
-class AesaraNumba(_Aesara):
-    """Aesara compiled by Numba."""
-
-    # All of fastmath would let LLVM assume that there is no NaN and no infinity.
-    # What it generates lies in temporary files: Numba would keep all of it beside them, and never find it again.
-    options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
-    rows: ClassVar[Mapping[str, Row]] = {
-        **NUMBA_ROWS,
-        **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
-        "cumulative_sum": cumulative_rows,
-    }
-
-    def make_mode(self) -> LineageMode:
-        return _AesaraNumbaMode(self)
-
-
-class AesaraJAX(_Aesara):
-    """Aesara compiled by JAX, on JAX's devices."""
-
-    def make_mode(self) -> LineageMode:
-        return _AesaraJAXMode(self)
 
 
 class _AesaraNumbaMode(NumbaMode):
@@ -112,3 +74,38 @@ class _AesaraJAXMode(JAXMode):
             ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
             along = int(constant(axis))
             return lambda x, *lengths: jnp.split(x, ends, axis=along)
+
+
+class _Aesara(LineageBackend):
+    package = "aesara"
+    flags = "AESARA_FLAGS"
+    left_out = LEFT_OUT
+
+
+class AesaraC(_Aesara):
+    """Aesara's default."""
+
+    rows: ClassVar[Mapping[str, Row]] = C_ROWS
+
+    computes = CMode
+
+
+class AesaraNumba(_Aesara):
+    """Aesara compiled by Numba."""
+
+    # All of fastmath would let LLVM assume that there is no NaN and no infinity.
+    # What it generates lies in temporary files: Numba would keep all of it beside them, and never find it again.
+    options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **NUMBA_ROWS,
+        **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
+        "cumulative_sum": cumulative_rows,
+    }
+
+    computes = _AesaraNumbaMode
+
+
+class AesaraJAX(_Aesara):
+    """Aesara compiled by JAX, on JAX's devices."""
+
+    computes = _AesaraJAXMode

@@ -11,7 +11,7 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,12 +47,10 @@ class Blas:
         """The library, loaded into this process (once)."""
         return ctypes.CDLL(str(self.path))
 
-    def describe(self) -> dict[str, Any]:
-        """Name, version, file and threads as the loaded library says; threads `None` if it is not loaded."""
-        for pool in threads.pools():
-            if pool["file"] == self.path.resolve().name and pool["api"] == "blas":
-                return {k: pool[k] for k in ("file", "version", "threads", "layer")} | {"name": self.name}
-        return {"file": self.path.name, "version": None, "threads": None, "layer": None, "name": self.name}
+    def describe(self) -> threads.Pool:
+        """As the loaded library says it of itself; without version and threads if it is not loaded."""
+        mine = (p for p in threads.pools() if (p.file, p.api) == (self.path.resolve().name, "blas"))
+        return replace(next(mine, threads.Pool(self.name, file=self.path.name)), library=self.name)
 
 
 def _mkl() -> Blas | None:
@@ -87,10 +85,10 @@ def choose() -> Blas | None:
     MKL on Intel, OpenBLAS elsewhere: on Intel MKL reached 1.1 to 1.4 times OpenBLAS's rate, on an AMD EPYC (Zen 4)
     0.9 times. A rule and not a measurement, so that a machine always gives one answer; ``XBACKEND_BLAS`` overrules it.
     """
-    found = {"mkl": _mkl, "openblas": _openblas}
+    known = {"mkl": _mkl, "openblas": _openblas}
     wanted = os.environ.get(CHOICE)
-    order = [wanted] if wanted in found else ["mkl", "openblas"] if _is_intel() else ["openblas", "mkl"]
-    return next((blas for blas in (found[name]() for name in order) if blas is not None), None)
+    order = [wanted] if wanted in known else ["mkl", "openblas"] if _is_intel() else ["openblas", "mkl"]
+    return next((blas for blas in (known[name]() for name in order) if blas is not None), None)
 
 
 def redirect_numba(blas: Blas) -> None:

@@ -19,18 +19,8 @@ def _number(T: Any, node: Node) -> Callable[[float], Any]:
 
 
 def _special(T: Any, node: Node) -> Elementwise:
-    return Elementwise(
-        number=_number(T, node),
-        where=T.switch,
-        equal=T.eq,
-        less=T.lt,
-        both=T.and_,
-        either=T.or_,
-        is_infinite=T.isinf,
-        add=T.add,
-        multiply=T.mul,
-        divide=T.true_div,
-    )
+    names = {"where": "switch", "equal": "eq", "less": "lt", "both": "and_", "either": "or_"}
+    return Elementwise.of(T, _number(T, node), **names, is_infinite="isinf", multiply="mul", divide="true_div")
 
 
 def _divisor(T: Any, node: Node, y: Any) -> Any:

@@ -9,7 +9,10 @@ import abc
 import inspect
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib import import_module
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +21,7 @@ from xbackend.backends.contract import Value
 from xbackend.backends.device_threads import DeviceThreads, Resident
 from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.modes import Call, Compiled, Mode
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 
@@ -33,9 +37,13 @@ class LineageMode(Mode):
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         """What a compiled function of the framework calls in the end, for inputs of the given types."""
 
-    def describe_blas(self) -> dict[str, Any]:
+    def blas(self) -> Pool:
         blas = self.backend.blas
-        return blas.describe() if blas is not None else {"name": "the framework's own choice"}
+        return blas.describe() if blas is not None else Pool("the framework's own choice")
+
+    def settings(self) -> dict[str, Any]:
+        own = {"compiler": str(self.backend.framework.config.cxx), "linker": self.linker_name}
+        return {**super().settings(), **own}
 
 
 class HostMode(LineageMode):
@@ -143,6 +151,10 @@ class CMode(HostMode):
         self._machine = self.backend.module("link.c.cvm").CVM
         return self.backend.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
+    def compilations(self) -> dict[str, int]:
+        """The modules of C that were asked for; of these it finds some in its cache and has the others compiled."""
+        return {self.linker_name: sum(self.backend.module("link.c.basic").get_module_cache().stats)}
+
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         machine = getattr(function, self.backend.machine)
         if not isinstance(machine, self._machine):
@@ -206,6 +218,21 @@ def is_of_integers(node: Any) -> bool:
     return all(v.type.dtype.startswith("int") for v in (*node.inputs, *node.outputs))
 
 
+@cache
+def _compiled_by_numba() -> Counter[str]:
+    """How many functions Numba has begun to compile, from now on."""
+    event, counted = import_module("numba.core.event"), Counter(numba=0)
+
+    class Listener(event.Listener):  # type: ignore[name-defined, misc]
+        def on_start(self, _: Any) -> None:
+            counted["numba"] += 1
+
+        def on_end(self, _: Any) -> None: ...
+
+    event.register("numba:compile", Listener())
+    return counted
+
+
 class NumbaMode(HostMode):
     """One function compiled by Numba."""
 
@@ -221,6 +248,7 @@ class NumbaMode(HostMode):
             raise BackendUnavailable(
                 f"backend {self.backend.name} needs numba, which cannot be imported: {error}; pip install numba"
             ) from error
+        _compiled_by_numba()
         self._typeof, self._jit = numba.typeof, numba.njit
         self._array, self._tuple = numba.types.Array, numba.types.Tuple
         if self.backend.settings.threads is not None:
@@ -233,6 +261,9 @@ class NumbaMode(HostMode):
         self.replace(self.backend.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
         self.replace(self.backend.module("scalar.basic").Pow, is_of_integers, power_of_integers)
         return self.backend.module("compile.mode").get_mode("NUMBA")
+
+    def compilations(self) -> dict[str, int]:
+        return dict(_compiled_by_numba())
 
     @abc.abstractmethod
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:

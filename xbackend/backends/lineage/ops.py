@@ -12,41 +12,21 @@ from math import copysign, prod
 from typing import Any
 
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
+from xbackend.backends.numpy.ops import ARC_NAMES
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
 
-# Array API name -> the lineage's name, where the op of that name means just what the standard says on our dtypes.
-_SAME = {
+# Ops that the lineage calls as the standard does, and means just what it says on our dtypes; then those of other names.
+_SAME = (
+    *("square", "exp", "expm1", "log", "log1p", "log2", "log10", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh"),
+    *("isnan", "isinf", "add", "maximum", "minimum"),
+)
+_OTHERS = {
+    **ARC_NAMES,
     "negative": "neg",
-    "square": "square",
-    "exp": "exp",
-    "expm1": "expm1",
-    "log": "log",
-    "log1p": "log1p",
-    "log2": "log2",
-    "log10": "log10",
-    "sqrt": "sqrt",
-    "sin": "sin",
-    "cos": "cos",
-    "tan": "tan",
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "sinh": "sinh",
-    "cosh": "cosh",
-    "tanh": "tanh",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
-    "isnan": "isnan",
-    "isinf": "isinf",
     "logical_not": "invert",
-    "add": "add",
     "subtract": "sub",
     "multiply": "mul",
-    "maximum": "maximum",
-    "minimum": "minimum",
-    "atan2": "arctan2",
     "equal": "eq",
     "not_equal": "neq",
     "less": "lt",
@@ -146,10 +126,6 @@ def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.argmax(turned, axis=node.params["axis"])
 
 
-def _cumulative_sum(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return T.cumsum(inputs[0], axis=node.params["axis"])
-
-
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     a, b = inputs
     if len(node.shape) == 2:
@@ -169,30 +145,13 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.reshape(product, node.shape, ndim=len(node.shape))
 
 
-def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return T.reshape(inputs[0], node.shape, ndim=len(node.shape))
-
-
-def _permute(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return inputs[0].dimshuffle(tuple(node.params["axes"]))
-
-
 def _broadcast_to(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return inputs[0] if lengths(inputs[0]) == node.shape else T.alloc(inputs[0], *node.shape)
 
 
-def _concat(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return T.concatenate(list(inputs), axis=node.params["axis"])
-
-
 def _slice(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     params = node.params
-    return inputs[0][
-        tuple(
-            slice(start, stop, step)
-            for start, stop, step in zip(params["starts"], params["stops"], params["steps"], strict=True)
-        )
-    ]
+    return inputs[0][tuple(map(slice, params["starts"], params["stops"], params["steps"]))]
 
 
 def _astype(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -267,7 +226,8 @@ def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 TABLE: Mapping[str, Row] = {
-    **{name: _named(theirs) for name, theirs in _SAME.items()},
+    **{name: _named(name) for name in _SAME},
+    **{name: _named(theirs) for name, theirs in _OTHERS.items()},
     "abs": _named("abs", "abs_"),
     "sign": _named("sign", "sgn"),
     "divide": _named("true_divide", "true_div"),
@@ -275,31 +235,23 @@ TABLE: Mapping[str, Row] = {
     "remainder": remainder(),
     "pow": power,
     "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
-    "floor": _rounding("floor"),
-    "ceil": _rounding("ceil"),
-    "trunc": _rounding("trunc"),
+    **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
     "round": _rounding("round", mode="half_to_even"),
-    "sum": _reduction("sum", typed=True),
-    "prod": _reduction("prod", typed=True),
-    "mean": _reduction("mean", typed=True),
-    "max": _reduction("max"),
+    **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
+    **{name: _reduction(name) for name in ("max", "any", "all")},
     "min": _least,
-    "any": _reduction("any"),
-    "all": _reduction("all"),
     "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
     "argmin": _argmin,
-    "cumulative_sum": _cumulative_sum,
+    "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
     "matmul": _matmul,
-    "reshape": _reshape,
-    "permute_dims": _permute,
+    "reshape": lambda T, node, inputs: T.reshape(inputs[0], node.shape, ndim=len(node.shape)),
+    "permute_dims": lambda T, node, inputs: inputs[0].dimshuffle(tuple(node.params["axes"])),
     "broadcast_to": _broadcast_to,
-    "concat": _concat,
+    "concat": lambda T, node, inputs: T.concatenate(list(inputs), axis=node.params["axis"]),
     "slice": _slice,
     "astype": _astype,
     "full": _full,
-    "constant": _constant,
-    "arange": _constant,
-    "eye": _constant,
+    **dict.fromkeys(("constant", "arange", "eye"), _constant),
 }
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`lineage.adapter`)."""
 

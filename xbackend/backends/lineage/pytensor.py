@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
-from xbackend.backends.lineage.host_modes import CMode, LineageMode, NumbaMode
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.program.program import Node
@@ -20,39 +20,6 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     if node.dtype.is_integer:
         return TABLE["matmul"](T, node, inputs)
     return T.matmul(*inputs)
-
-
-class _PyTensor(LineageBackend):
-    package = "pytensor"
-    flags = "PYTENSOR_FLAGS"
-    # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
-    left_out = ("useless_Arccosh_of_Cosh",)
-    rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
-
-
-class PyTensorNumba(_PyTensor):
-    """PyTensor's default."""
-
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
-
-    def make_mode(self) -> LineageMode:
-        return _PyTensorNumbaMode(self)
-
-
-class PyTensorC(_PyTensor):
-    """PyTensor's C linker, which was its default before version 3."""
-
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
-
-    def make_mode(self) -> LineageMode:
-        return CMode(self)
-
-
-class PyTensorJAX(_PyTensor):
-    """PyTensor compiled by JAX, on JAX's devices."""
-
-    def make_mode(self) -> LineageMode:
-        return JAXMode(self)
 
 
 class _PyTensorNumbaMode(NumbaMode):
@@ -108,3 +75,33 @@ def keep_signs_of_zeros(scalar: Any) -> None:
     scalar.numba_basic = SimpleNamespace(**{**vars(theirs), "numba_njit": numba_njit, "signed_zeros": True})
     if key is not None:  # what was compiled without signs has another key
         scalar.scalar_op_cache_key = lambda op, **fields: key(op, **fields, signed_zeros=True)
+
+
+class _PyTensor(LineageBackend):
+    package = "pytensor"
+    flags = "PYTENSOR_FLAGS"
+    # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
+    left_out = ("useless_Arccosh_of_Cosh",)
+    rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
+
+
+class PyTensorNumba(_PyTensor):
+    """PyTensor's default."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
+
+    computes = _PyTensorNumbaMode
+
+
+class PyTensorC(_PyTensor):
+    """PyTensor's C linker, which was its default before version 3."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
+
+    computes = CMode
+
+
+class PyTensorJAX(_PyTensor):
+    """PyTensor compiled by JAX, on JAX's devices."""
+
+    computes = JAXMode

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend, Variable
-from xbackend.backends.lineage.host_modes import CMode, LineageMode
+from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.program.program import Node
@@ -32,7 +32,7 @@ class Theano(LineageBackend):
     folds_lengths = False
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
-        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.cvm": "gof.vm",
+        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops",
     }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul}
@@ -69,5 +69,4 @@ def ones(node: Node) -> tuple[bool, ...]:
 class TheanoC(Theano):
     """Theano's default."""
 
-    def make_mode(self) -> LineageMode:
-        return CMode(self)
+    computes = CMode

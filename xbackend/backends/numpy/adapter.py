@@ -6,17 +6,17 @@ which a transfer is missing fails here. Gradients are autograd's (https://github
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xbackend.backends import threads
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.description import Description, versions
 from xbackend.backends.numpy.gradients import Gradients
 from xbackend.backends.numpy.ops import VIEWS, function
 from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
@@ -26,9 +26,6 @@ from xbackend.program import analyses
 from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
-
-if TYPE_CHECKING:
-    from xbackend.program.shared import SharedVariable
 
 _EVIDENCE = "tag of the step, which was executed"
 
@@ -72,28 +69,21 @@ class NumPyBackend(Backend):
     def synchronize(self, values: Iterable[Value]) -> None:
         """NumPy has computed before it returns."""
 
-    def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
-        return [DeviceArray(np.array(array), device)]
-
-    def read_storage(self, storage: Any) -> np.ndarray:
-        return np.array(storage[0].array)
-
-    def write_storage(self, storage: Any, array: np.ndarray) -> None:
-        storage[0] = DeviceArray(np.array(array), storage[0].device)
+    def compilations(self) -> dict[str, int]:
+        return {}
 
     def build(self, program: Program) -> Built:
         storages = {i: self.storage(v) for i, v in program.shared.items()}
         return Lowering(program, self._xp, storages).built()
 
-    def describe(self) -> dict[str, Any]:
-        from importlib.metadata import version
-
-        return {
-            "blas": threads.pools(),
-            "devices": [str(d) for d in self.devices],
-            "threads": {p["library"]: p["threads"] for p in threads.pools()},
-            "versions": {"python": platform.python_version(), "numpy": np.__version__, "autograd": version("autograd")},
-        }
+    def describe(self) -> Description:
+        blas = threads.pools()
+        return Description(
+            versions=versions("autograd"),
+            devices=[str(d) for d in self.devices],
+            threads={pool.library: pool.threads for pool in blas},
+            blas=blas,
+        )
 
 
 class Lowering:
@@ -142,7 +132,7 @@ class Lowering:
             source.line(f"if a{i}.device != d{i}: lowering.misplaced({i}, a{i}.device)")
             source.line(f"v{i} = a{i}.array")
         for i in self.storages:
-            source.line(f"v{i} = cell{i}[0].array")
+            source.line(f"v{i} = cell{i}.value.array")
         source.block("with errstate(all='ignore'):")
         for step in self.steps:
             if timed:
@@ -157,7 +147,7 @@ class Lowering:
         source.line("lowering.ran = True")
         values = {i: f"DeviceArray({names[i]}, d{i})" for i in kept}
         for target, i in program.updates.items():
-            source.line(f"cell{target}[0] = {values[i]}")
+            source.line(f"cell{target}.value = {values[i]}")
         source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
         return source
 
@@ -256,7 +246,7 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
             views[i].append(i)
     own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"}}
     last = {i: k for k, step in enumerate(steps) for i in step.last}
-    found: dict[int, int] = {}
+    operands: dict[int, int] = {}
     for k, step in enumerate(steps):
         i = step.makes[0]
         if nodes[i].op == "grad" or not _elementwise(_function(program, i)[0]):
@@ -264,6 +254,6 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
         for j in nodes[i].inputs:
             unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])
             if j in own and unused and nodes[j].aval == nodes[i].aval:
-                found[i] = j
+                operands[i] = j
                 break
-    return found
+    return operands

@@ -54,8 +54,8 @@ class Gradients:
 
     def executed(self) -> tuple[list[Transferred], list[Backward]]:
         """What the last passes transferred, and the ops that they went back through."""
-        made = [transfer for found in self.transfers.values() for transfer in found]
-        return made, [b for found in self.backward.values() for b in found]
+        made = [transfer for each in self.transfers.values() for transfer in each]
+        return made, [b for each in self.backward.values() for b in each]
 
     def _primitive(self) -> Callable[..., Any]:
         """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
@@ -74,21 +74,21 @@ class Gradients:
             return x
 
         defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
-        found: Callable[..., Any] = handed_on
-        return found
+        step: Callable[..., Any] = handed_on
+        return step
 
     def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
         """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
         nodes = self.program.nodes
         between, dependent = analyses.between(self.program, loss, wrt)
         inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
-        found, todo = set[int](), [loss]
+        passed, todo = set[int](), [loss]
         while todo:
             i = todo.pop()
-            if i in inside and i not in found:
-                found.add(i)
+            if i in inside and i not in passed:
+                passed.add(i)
                 todo.extend(nodes[i].inputs)
-        return sorted(found, reverse=True)
+        return sorted(passed, reverse=True)
 
     def _went_back(self, i: int, gradient: int) -> Backward:
         node = self.program.nodes[i]

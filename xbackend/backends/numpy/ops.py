@@ -37,18 +37,9 @@ def _power(xp: Any) -> Function:
     return power
 
 
-# Ops whose name in NumPy is another than the standard's.
-_NAMES = {
-    "asin": "arcsin",
-    "acos": "arccos",
-    "atan": "arctan",
-    "asinh": "arcsinh",
-    "acosh": "arccosh",
-    "atanh": "arctanh",
-    "atan2": "arctan2",
-    "round": "rint",
-    "transfer": "array",
-}
+# What NumPy calls what the standard calls asin.
+ARC_NAMES = {name: name.replace("a", "arc", 1) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"]}
+_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array"}
 
 
 def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
@@ -88,8 +79,8 @@ def function(xp: Any, node: Node) -> Function:
     }
     if node.op in special:
         return special[node.op]()
-    found: Function = getattr(xp, _NAMES.get(node.op, node.op))
+    call: Function = getattr(xp, _NAMES.get(node.op, node.op))
     if "axis" in p:
         axis = p["axis"]
-        return lambda x: found(x, axis=axis)
-    return found
+        return lambda x: call(x, axis=axis)
+    return call

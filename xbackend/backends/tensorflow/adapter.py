@@ -10,23 +10,24 @@ device, which is a transfer that nobody asked for. Soft placement and TensorFloa
 
 from __future__ import annotations
 
-import abc
 import itertools
 import os
-import platform
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xbackend.backends.contract import Backend, Built, Value
+from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import Execution, Span
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
+from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
 from xbackend.program.host import check_fits, native
@@ -59,6 +60,7 @@ class Runtime:
             self.options: Mapping[str, Any] = self.context.function_call_options.as_attrs()
             for name in ("enable_graph_collection", "export_run_metadata", "disable_graph_collection"):
                 getattr(self.context, name)
+            _functions(self.context)
         except (ImportError, AttributeError) as error:
             raise BackendUnavailable(
                 f"TensorFlow {tf.__version__} has no longer what xbackend calls graphs with ({error}); "
@@ -79,6 +81,26 @@ class Runtime:
                 metadata = self.context.export_run_metadata()
                 self.context.disable_graph_collection()
         return result, metadata
+
+
+@cache
+def _functions(context: Any) -> Counter[str]:
+    """How many functions the runtime was given, from now on: a new one is optimised, or compiled by XLA, when it is
+    first called. How many it knows says less, for it forgets those that nobody holds."""
+    counted = Counter(tensorflow=0)
+
+    def watch(name: str) -> None:
+        right = getattr(context, name)
+
+        def watched(function: Any) -> None:
+            counted["tensorflow"] += 1
+            right(function)
+
+        setattr(context, name, watched)
+
+    watch("add_c_function")
+    watch("add_function_def")
+    return counted
 
 
 class _Once:
@@ -215,11 +237,13 @@ class TensorFlow(Backend):
         with self.tf.device(storage.device):
             storage.assign(self.tf.constant(array))
 
-    def shut(self) -> None:
-        """TensorFlow keeps its threads and devices until the process ends; graphs and values go with their owners."""
+    def compilations(self) -> dict[str, int]:
+        return dict(_functions(self.runtime.context))
 
-    @abc.abstractmethod
-    def build(self, program: Program) -> Built: ...
+    def is_out_of_memory(self, error: BaseException) -> bool:
+        theirs = self.tf.errors.ResourceExhaustedError
+        said = isinstance(error, theirs) or isinstance(error.__cause__, theirs)
+        return said or super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 
     def lowering(self, program: Program, xla: bool = False, staged: bool = False) -> Lowering:
         """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart.
@@ -328,29 +352,21 @@ class TensorFlow(Backend):
                 "or with tensorflow-eager, which waits for each op"
             )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         tf, threads = self.tf, self._threads()
-        return {
-            "blas": [
-                {
-                    "api": "blas",
-                    "file": _library(tf),
-                    "layer": "TensorFlow's own threads",
-                    "library": _library_of_products(),
-                    "threads": threads["intra_op"],
-                    "version": None,  # it is linked in, and does not tell
-                }
-            ],
-            "devices": [str(d) for d in self.devices],
-            "soft_placement": tf.config.get_soft_device_placement(),
-            "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
-            "threads": threads,
-            "versions": {"numpy": np.__version__, "python": platform.python_version(), "tensorflow": tf.__version__},
-        }
-
-
-def _library(tf: Any) -> str:
-    return next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), "")
+        file = next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), None)
+        # It is linked in, and does not tell its version.
+        products = Pool(_library_of_products(), None, threads["intra_op"], file, layer="TensorFlow's own threads")
+        return Description(
+            versions=versions() | {"tensorflow": tf.__version__},
+            devices=[str(d) for d in self.devices],
+            threads=dict(threads),
+            blas=[products],
+            settings={
+                "soft_placement": tf.config.get_soft_device_placement(),
+                "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            },
+        )
 
 
 def _library_of_products() -> str:

@@ -19,50 +19,35 @@ from xbackend.program.program import Node
 
 Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
-# Array API name -> TensorFlow's raw op with one input x.
+
+def _raw(name: str) -> str:
+    """What TensorFlow calls most ops: ``less_equal`` is ``LessEqual``."""
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+# TensorFlow's raw ops with one input x, by the standard's name.
 _UNARY = {
-    "abs": "Abs",
+    **{name: _raw(name) for name in ["abs", "sign", "square", "exp", "expm1", "log", "log1p", "sqrt"]},
+    **{
+        name: _raw(name)
+        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
+    },
     "negative": "Neg",
-    "sign": "Sign",
-    "square": "Square",
-    "exp": "Exp",
-    "expm1": "Expm1",
-    "log": "Log",
-    "log1p": "Log1p",
-    "sqrt": "Sqrt",
-    "sin": "Sin",
-    "cos": "Cos",
-    "tan": "Tan",
-    "asin": "Asin",
-    "acos": "Acos",
-    "atan": "Atan",
-    "sinh": "Sinh",
-    "cosh": "Cosh",
-    "tanh": "Tanh",
-    "asinh": "Asinh",
-    "acosh": "Acosh",
-    "atanh": "Atanh",
     "isnan": "IsNan",
     "isinf": "IsInf",
     "isfinite": "IsFinite",
 }
-# Array API name -> TensorFlow's raw op with two inputs x and y.
+# And with two inputs x and y.
 _BINARY = {
+    **{name: _raw(name) for name in ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]},
     "add": "AddV2",
     "subtract": "Sub",
     "multiply": "Mul",
     "divide": "RealDiv",
-    "equal": "Equal",
-    "not_equal": "NotEqual",
-    "less": "Less",
-    "less_equal": "LessEqual",
-    "greater": "Greater",
-    "greater_equal": "GreaterEqual",
     "logical_and": "LogicalAnd",
     "logical_or": "LogicalOr",
     "logical_xor": "NotEqual",
 }
-_REDUCTIONS = {"sum": "Sum", "prod": "Prod", "mean": "Mean", "any": "Any", "all": "All"}
 
 
 def _unary(name: str) -> Row:
@@ -93,18 +78,8 @@ def _logarithm(base: float) -> Row:
 
 
 def _special(tf: Any, node: Node) -> Elementwise:
-    return Elementwise(
-        number=lambda value: tf.constant(value, node.dtype.value),
-        where=tf.where,
-        equal=tf.equal,
-        less=tf.less,
-        both=tf.logical_and,
-        either=tf.logical_or,
-        is_infinite=tf.math.is_inf,
-        add=tf.add,
-        multiply=tf.multiply,
-        divide=tf.divide,
-    )
+    names = {"both": "logical_and", "either": "logical_or", "is_infinite": "math.is_inf"}
+    return Elementwise.of(tf, lambda value: tf.constant(value, node.dtype.value), **names)
 
 
 def _of_integers(tf: Any, name: str, x: Any, y: Any) -> Any:
@@ -214,18 +189,6 @@ def _where(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.raw_ops.SelectV2(condition=condition, t=x, e=y)
 
 
-def _reshape(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    return tf.raw_ops.Reshape(tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64))
-
-
-def _permute(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    return tf.raw_ops.Transpose(x=inputs[0], perm=tf.constant(list(node.params["axes"]), tf.int32))
-
-
-def _broadcast_to(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    return tf.raw_ops.BroadcastTo(input=inputs[0], shape=tf.constant(list(node.shape), tf.int64))
-
-
 def _concat(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if len(inputs) == 1:
         return tf.identity(inputs[0])
@@ -253,14 +216,10 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.cast(x, node.dtype.value)
 
 
-def _cumulative_sum(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    return tf.raw_ops.Cumsum(x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32))
-
-
 TABLE: Mapping[str, Row] = {
     **{name: _unary(theirs) for name, theirs in _UNARY.items()},
     **{name: _binary(theirs) for name, theirs in _BINARY.items()},
-    **{name: _reduction(theirs) for name, theirs in _REDUCTIONS.items()},
+    **{name: _reduction(_raw(name)) for name in ("sum", "prod", "mean", "any", "all")},
     "floor": _rounding("Floor"),
     "ceil": _rounding("Ceil"),
     "round": _rounding("Round"),  # halves to the even one
@@ -279,12 +238,20 @@ TABLE: Mapping[str, Row] = {
     "min": _extreme_reduction("Min"),
     "argmax": _arg_reduction("ArgMax"),
     "argmin": _arg_reduction("ArgMin"),
-    "cumulative_sum": _cumulative_sum,
+    "cumulative_sum": lambda tf, node, inputs, xla: tf.raw_ops.Cumsum(
+        x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
+    ),
     "matmul": _matmul,
     "where": _where,
-    "reshape": _reshape,
-    "permute_dims": _permute,
-    "broadcast_to": _broadcast_to,
+    "reshape": lambda tf, node, inputs, xla: tf.raw_ops.Reshape(
+        tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
+    ),
+    "permute_dims": lambda tf, node, inputs, xla: tf.raw_ops.Transpose(
+        x=inputs[0], perm=tf.constant(list(node.params["axes"]), tf.int32)
+    ),
+    "broadcast_to": lambda tf, node, inputs, xla: tf.raw_ops.BroadcastTo(
+        input=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
+    ),
     "concat": _concat,
     "slice": _slice,
     "astype": _astype,

@@ -1,0 +1,39 @@
+"""What only a framework knows, asked of its adapter: what it compiled, and the words of an error."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from batches import LIMIT_SECONDS
+
+from xbackend.backends import registry
+from xbackend.errors import TimingError
+from xbackend.workers.remote import RemoteBackend
+
+PLANTED = {"planted_hooks": str(Path(__file__).parent / "planted_hooks.py")}
+
+
+@pytest.fixture(scope="module")
+def planted(name: str) -> Iterator[RemoteBackend]:
+    with RemoteBackend(name, limit=LIMIT_SECONDS, modules=PLANTED) as backend:
+        yield backend
+
+
+def test_a_compilation_in_a_timed_round_is_found(planted: RemoteBackend) -> None:
+    watched = planted.call("planted_hooks:rounds", False)
+    assert watched == sorted(planted.compilations())
+    if not watched:  # it compiles nothing
+        assert planted.call("planted_hooks:rounds", True) == []
+        return
+    with pytest.raises(TimingError, match=f"compiled in timed rounds.*{watched[0]}"):
+        planted.call("planted_hooks:rounds", True)
+
+
+def test_the_words_of_a_framework_without_memory_are_known(planted: RemoteBackend, name: str) -> None:
+    """XLA has no error of its own for it, and says so in the text of one."""
+    said = "RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes"
+    of_xla = bool({"jax", "tensorflow"} & set(registry.get(name).packages))
+    assert planted.call("planted_hooks:out_of_memory", said) is of_xla
+    assert not planted.call("planted_hooks:out_of_memory", "another")

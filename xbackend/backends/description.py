@@ -1,0 +1,34 @@
+"""What computes in a backend, read back and not repeated from what was asked for: one form for every framework."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from xbackend.backends.threads import Pool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Description:
+    """What an adapter read of its framework.
+
+    ``versions`` of its packages, Python's and NumPy's among them; ``devices``; ``threads`` of each pool, `None` where
+    it does not tell; ``blas``, what multiplies matrices; ``settings`` of the framework that decide speed or numbers;
+    ``notes``, what else a reader of seconds has to know, in words.
+    """
+
+    versions: dict[str, str] = field(default_factory=dict)
+    devices: list[str] = field(default_factory=list)
+    threads: dict[str, int | None] = field(default_factory=dict)
+    blas: list[Pool] = field(default_factory=list)
+    settings: dict[str, bool | int | float | str | None] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """The installed versions of packages, after those of Python and NumPy."""
+    always = {"python": platform.python_version(), "numpy": np.__version__}
+    return always | {package: importlib.metadata.version(package) for package in packages}

@@ -1,0 +1,54 @@
+"""What one process found out about one candidate: made by `xbackend.measure.loop` in the worker, read by the session.
+
+Standard library only. Goes over as plain data (``asdict``), and is checked where it is read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(kw_only=True)
+class Timed:
+    """The timed rounds: seconds per iteration of each, with ``iterations`` calls in each.
+
+    ``host_to_device`` and ``device_to_host`` are seconds of copying inputs and results. ``compiled`` are the compilers
+    that were watched, and did nothing. ``foreign_cores`` and ``own_cores`` are how many cores others and this process
+    kept busy meanwhile, ``affinity`` the cores that its threads may use, `None` where the system does not tell.
+    ``checks`` are those of the timing itself, ``profile`` is an `xbackend.results.schema.Profile` as plain data, or
+    ``unprofiled`` says why there is none. ``warnings`` say what makes the seconds doubtful.
+    """
+
+    iterations: int
+    rounds: list[float]
+    host_to_device: float
+    device_to_host: float
+    compiled: list[str] = field(default_factory=list)
+    foreign_cores: float = 0.0
+    own_cores: float = 0.0
+    affinity: list[int] | None = None
+    checks: dict[str, float] = field(default_factory=dict)
+    profile: dict[str, Any] | None = None
+    unprofiled: str = ""
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Measured:
+    """``wrong`` says why the result, or the timing, is not right; only a candidate that is right has been ``timed``.
+
+    ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
+    result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
+    too large. ``lower`` and ``first_call`` are seconds.
+    """
+
+    inputs: str
+    tolerance: float
+    wrong: str = ""
+    relative_error: float | None = None
+    ulps: float | None = None
+    placement: dict[str, Any] = field(default_factory=dict)
+    lower: float | None = None
+    first_call: float | None = None
+    timed: Timed | None = None
