@@ -27,6 +27,7 @@ class LineageMode(Mode):
 
     backend: Generation
     linker_name: ClassVar[str]
+    folds: ClassVar[bool] = False  # whether the compiler below the framework computes what depends on constants only
     compile_mode: Any  # what the framework calls a mode
 
     @abc.abstractmethod
