@@ -16,6 +16,7 @@ import tiers
 from hypothesis import HealthCheck, settings
 
 from xbackend.backends import registry
+from xbackend.wording import listed
 
 # The machine is shared: a slow moment is no fault of the code.
 settings.register_profile(
@@ -28,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tier", choices=tiers.TIERS, default="standard", help="which tests: see tests/tiers.py")
     parser.addoption(
         "--backends",
-        type=lambda text: text.replace(",", " ").split(),
+        type=listed,
         default=[],
         help="of the tests made for each backend only those of these: --backends numpy,pytensor-c",
     )
@@ -69,7 +70,7 @@ def group(nodeid: str) -> str:
     The tests of a backend share a worker and the programs compiled in it.
     """
     file, parameters = nodeid.partition("::")[0], nodeid.partition("[")[2]
-    found = [n for n in registry.names() if re.match(rf"{n}[-\]]", parameters)]
+    found = [n for n in registry.names() if re.match(rf"{n}[-\[\]]", parameters)]
     if "/contract/" in nodeid and found:
         return max(found, key=len)
     return f"{file} {max(found, key=len)}" if file.endswith("test_examples.py") and found else file

@@ -293,7 +293,7 @@ def test_a_replay_that_cannot_have_its_clock_is_refused(tmp_path: Path) -> None:
 def test_bench_is_stopped_by_an_unknown_backend() -> None:
     command = [sys.executable, "-m", "pytest", "bench", "--backends=numpie", "-p", "no:cacheprovider"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 4 and "no backend numpie; there is numpy" in done.stderr
+    assert done.returncode == 4 and "there is no backend 'numpie'; there is numpy" in done.stderr
 
 
 def test_bench_of_one_backend(tmp_path: Path) -> None:
@@ -411,4 +411,4 @@ def test_a_project_that_does_not_use_it_has_its_options_and_pays_nothing(project
     status, output = run_pytest(project, *options)
     assert status == 0 and "imported: xbackend xbackend.pytest_plugin\n" in output, output
     status, output = run_pytest(project, "bench", "--backends", "tf", "--xbackend-backends", "numpie")
-    assert status == 4 and "no backend numpie; there is numpy" in output, output
+    assert status == 4 and "there is no backend 'numpie'; there is numpy" in output, output

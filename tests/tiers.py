@@ -19,7 +19,8 @@ A test is in every tier unless something of this says otherwise:
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
   none of them, the standard one those on the backends of `whole`.
 
-``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier.
+``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier; the contract
+suite is also made for a name with options, ``--backends "pytensor-jax[rewrites=merge]"``.
 """
 
 from __future__ import annotations
@@ -50,13 +51,14 @@ def backend_of(item: pytest.Item) -> str | None:
     """The backend that a test is run on, where it is made for each of them."""
     parameters = getattr(item, "callspec", None)
     values = () if parameters is None else parameters.params.values()
-    return next((v for v in values if isinstance(v, str) and v in registry.REGISTRY), None)
+    return next((v for v in values if isinstance(v, str) and registry.base(v) in registry.REGISTRY), None)
 
 
 def its_turn(backend: str, number: int) -> bool:
     """Whether a backend makes the check with this number: those of `QUICK` make all."""
     others = [name for name in registry.names() if name not in QUICK]
-    return backend not in others or others.index(backend) % TURNS == number % TURNS
+    base = registry.base(backend)
+    return base not in others or others.index(base) % TURNS == number % TURNS
 
 
 def compiled(tier: str, backend: str, core: bool, turn: int) -> bool:
@@ -86,7 +88,7 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
         return False
     turn = item.get_closest_marker("one_each")
-    if turn is not None and (registry.names().index(backend) - turn.args[0]) % turn.args[1]:
+    if turn is not None and (registry.names().index(registry.base(backend)) - turn.args[0]) % turn.args[1]:
         return False
     check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
     if check is not None:

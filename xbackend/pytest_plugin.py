@@ -41,7 +41,9 @@ Replay = Callable[..., None]
 
 def words(text: str) -> list[str]:
     """``a,b`` or ``a b`` as a list."""
-    return list(dict.fromkeys(text.replace(",", " ").split()))
+    from xbackend.wording import listed
+
+    return listed(text)
 
 
 def numbers(text: str) -> list[int]:
@@ -87,7 +89,7 @@ class Choices:
 
     def __init__(self, config: pytest.Config) -> None:
         from xbackend.backends import registry
-        from xbackend.errors import ArgumentError
+        from xbackend.errors import ArgumentError, UnknownBackend
         from xbackend.measure.machine import cores
         from xbackend.measure.plan import PRESETS
         from xbackend.results import FOLDER
@@ -98,10 +100,10 @@ class Choices:
         if given["quick"] and not self.quick:
             raise pytest.UsageError("--quick excludes --full and --thorough")
         mode = PRESETS["thorough" if thorough else "default" if full else "quick"]
-        self.backends: list[str] = given["backends"] or list(registry.names())
-        unknown = [name for name in self.backends if name not in registry.names()]
-        if unknown:
-            raise pytest.UsageError(f"no backend {', '.join(unknown)}; there is {', '.join(registry.names())}")
+        try:
+            self.backends = [registry.get(name).name for name in given["backends"] or registry.names()]
+        except UnknownBackend as error:
+            raise pytest.UsageError(str(error)) from None
         self.baseline: str | None = given["baseline"]
         if self.baseline is not None and self.baseline not in self.backends:
             raise pytest.UsageError(f"--baseline {self.baseline} is none of {', '.join(self.backends)}")

@@ -13,7 +13,15 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Backend
 
 
-@pytest.fixture(scope="session", params=registry.names())
+@pytest.hookimpl(tryfirst=True)  # the backend comes first in the names of the tests
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test for each backend, and for those with options that the command line names."""
+    if "name" in metafunc.fixturenames:
+        asked = [name for name in metafunc.config.getoption("--backends") if registry.get(name).chosen]
+        metafunc.parametrize("name", [*registry.names(), *asked], indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def name(request: pytest.FixtureRequest) -> str:
     """The name of a backend."""
     found: str = request.param
@@ -44,7 +52,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is expected to fail still runs, and must fail."""
     for item in items:
         callspec = getattr(item, "callspec", None)
-        if callspec is None or callspec.params.get("name") not in registry.REGISTRY:
+        if callspec is None or registry.base(str(callspec.params.get("name"))) not in registry.REGISTRY:
             continue  # of another folder, where a name may be anything
         backend, test = callspec.params["name"], getattr(item, "originalname", item.name)
         label = callspec.id.removeprefix(backend).lstrip("-")

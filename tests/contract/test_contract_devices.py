@@ -257,7 +257,8 @@ def test_what_depends_on_constants_only_is_folded_where_it_was_not_seen(three: B
     records = {r.op: r for r in run.placement.ops}
     assert not [r for r in run.placement.ops if r.status == "not read"]
     for op in ("full", "slice"):
-        assert records[op].executed == "cpu:1" or records[op].status == "folded"
+        # Fused: with options by which the framework does not fold, it is a part of each stage that uses it.
+        assert records[op].executed == "cpu:1" or records[op].status in ("folded", "fused")
         assert records[op].executed or records[op].evidence.startswith("it depends on constants only: ")
 
 

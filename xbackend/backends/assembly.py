@@ -62,6 +62,7 @@ class StagedBackend(Backend):
     """A backend whose programs are graphs, cut into stages that ``mode`` computes. Subclasses make it in ``start``."""
 
     packages: tuple[str, ...] = ()  # whose versions are told, beside those of the mode
+    folds: bool = True  # whether what depends on constants only is computed while compiling
     mode: Mode
 
     @abc.abstractmethod
@@ -263,7 +264,7 @@ class Assembly:
                 records[i] = Executed(device, name, evidence)
             elif stage is None and i in constant:
                 evidence = f"{CONSTANT}it belongs to every stage that uses it"
-                records[i] = Executed(None, name, evidence, "folded")
+                records[i] = Executed(None, name, evidence, "folded" if self.backend.folds else "fused")
         return records
 
     def _ran(self, stage: Stage) -> tuple[Device | None, str]:

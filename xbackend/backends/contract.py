@@ -45,7 +45,8 @@ def _host(array: Any, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is fixed when a framework starts, and cannot be changed in its process afterwards.
+    """What is fixed when a framework starts, and cannot be changed in its process afterwards; and, of one backend,
+    ``options``: what its name says in brackets, by name, values that the registry knows.
 
     ``virtual_devices``: how many CPU devices to make of the physical one. ``visible``: the devices to use, `None` for
     all. ``threads``: how many threads the framework and its BLAS compute with, `None` for their own choice.
@@ -54,6 +55,7 @@ class Settings:
     virtual_devices: int = 1
     visible: tuple[str, ...] | None = None
     threads: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for name in ("virtual_devices", "threads"):

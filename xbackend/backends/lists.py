@@ -29,6 +29,18 @@ def _table() -> str:
     return "".join((head, *rows, "\n"))
 
 
+def _options() -> str:
+    """README's table of what can stand in brackets behind a backend's name."""
+    of: dict[tuple[str, str], list[str]] = {}
+    for entry in registry.entries():
+        for option in entry.options:
+            for value, means in option.values.items():
+                of.setdefault((f"{option.name}={value}", means), []).append(f"`{entry.name}`")
+    head = "\n| option | what it means | of |\n|---|---|---|\n"
+    rows = [f"| `{option}` | {means} | {', '.join(names)} |\n" for (option, means), names in of.items()]
+    return "".join((head, *rows, "\n"))
+
+
 def _extras() -> str:
     """What ``pip install 'xbackend[name]'`` brings."""
     environments = registry.ENVIRONMENTS.values()
@@ -45,7 +57,7 @@ def _untyped() -> str:
     return f'[[tool.mypy.overrides]]\nmodule = {modules}\nignore_missing_imports = true\nfollow_imports = "skip"\n'
 
 
-BLOCKS: dict[str, Callable[[], str]] = {"table": _table, "extras": _extras, "untyped": _untyped}
+BLOCKS: dict[str, Callable[[], str]] = {"table": _table, "options": _options, "extras": _extras, "untyped": _untyped}
 
 
 _BLOCK = re.compile(r"(?m)(?P<begin>^(#|<!--) begin (?P<name>\w+), .*\n)[\s\S]*?(?P<end>^(#|<!--) end( -->)?$)")

@@ -5,8 +5,9 @@ Nothing is imported until it is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -35,13 +36,25 @@ class Packaging:
 
 
 @dataclass(frozen=True, slots=True)
+class Option:
+    """What a framework lets its users choose, where another value than its default is a row of its own by its name:
+    ``pytensor-jax[rewrites=merge]``. ``values``: the names of those values, in the framework's words, and what each
+    means.
+    """
+
+    name: str
+    values: Mapping[str, str] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
-    """A registered backend.
+    """A registered backend, or one with options.
 
     ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
     what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
     ``exclusive``: its framework fixes devices and threads when it starts, or cannot be loaded beside others, so that an
-    interpreter has it for itself. ``system``: what it needs of the operating system.
+    interpreter has it for itself. ``system``: what it needs of the operating system. ``options`` are those that there
+    are, ``chosen`` the values that the name of this one says.
     """
 
     name: str
@@ -51,19 +64,47 @@ class Entry:
     summary: str
     exclusive: bool = True
     system: tuple[SystemPackage, ...] = ()
+    options: tuple[Option, ...] = ()
+    chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def with_option(self) -> list[str]:
+        """The names of this backend with one option, each value of each."""
+        return [f"{self.name}[{option.name}={value}]" for option in self.options for value in option.values]
 
     def load(self, settings: Settings | None = None) -> Backend:
         """Start the backend in this interpreter. Raises what its framework's adapter raises."""
         module, _, name = self.adapter.partition(":")
-        backend: Backend = getattr(import_module(module), name)(self.name, settings)
+        backend: Backend = getattr(import_module(module), name)(self.name, self.settings(settings))
         return backend
+
+    def settings(self, given: Settings | None = None) -> Settings:
+        """The settings that the backend starts with: those given, and the options that its name says."""
+        from xbackend.backends.contract import Settings
+
+        return replace(given or Settings(), options=dict(self.chosen))
+
+
+_BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 
 def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, **more: Any) -> Entry:
     return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, **more)
 
 
+def _lineage(name: str, adapter: str, *rest: str, **more: Any) -> Entry:
+    return _entry(name, f"lineage.{adapter}", *rest, options=(_REWRITES,), **more)
+
+
 _C = system.C_LINKER
+_REWRITES = Option(
+    "rewrites",
+    {
+        "fast_compile": "few of the framework's rewrites, for short compilation",
+        "merge": "equal parts of the graph become one, and nothing else is rewritten",
+        "None": "the graph is compiled as it was written",
+    },
+)
 _AESARA = "aesara==2.9.4 numba==0.58.1 jax==0.7.1 jaxlib==0.7.1 numpy<2 scipy<1.13 setuptools<74"
 _THEANO = "theano==1.0.5 numpy==1.23.5 scipy<1.10 setuptools==65.7.0 mako>=1.2"
 
@@ -91,13 +132,13 @@ _ENTRIES = (
     ),
     _entry("tensorflow-eager", "tensorflow.eager:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
     _entry("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
-    _entry("pytensor", "lineage.pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
-    _entry("pytensor-c", "lineage.pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
-    _entry("pytensor-jax", "lineage.pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
-    _entry("aesara", "lineage.aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
-    _entry("aesara-numba", "lineage.aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
-    _entry("aesara-jax", "lineage.aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
-    _entry("theano", "lineage.theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
+    _lineage("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
+    _lineage("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
+    _lineage("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
+    _lineage("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
+    _lineage("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
+    _lineage("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
+    _lineage("theano", "theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
     _entry(
         *("theano-gpuarray", "gpuarray.adapter:TheanoGpuArray", "theano", "theano pygpu"),
         "the original's contexts: CUDA, or OpenCL through PoCL",
@@ -116,11 +157,27 @@ def names() -> tuple[str, ...]:
 backend_names = names  # its public name, xbackend.backend_names
 
 
+def base(name: str) -> str:
+    """The name of a backend without its options."""
+    return name.partition("[")[0]
+
+
 def get(name: str) -> Entry:
-    """The entry of a backend. Raises `UnknownBackend`, which lists those that there are."""
-    if name not in REGISTRY:
+    """The entry of a backend; its name may say options, with commas between them: ``pytensor-jax[rewrites=merge]``.
+
+    Raises `UnknownBackend`, which lists those that there are.
+    """
+    entry = REGISTRY.get(base(name))
+    if entry is None:
         raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}")
-    return REGISTRY[name]
+    if name == entry.name:
+        return entry
+    written = _BRACKETS.fullmatch(name.removeprefix(entry.name))
+    pairs = sorted(part.partition("=")[::2] for part in written[1].split(",")) if written else []
+    chosen, there = dict(pairs), {option.name: option.values for option in entry.options}
+    if not chosen or len(chosen) != len(pairs) or any(value not in there.get(o, ()) for o, value in pairs):
+        raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join([entry.name, *entry.with_option])}")
+    return replace(entry, name=f"{entry.name}[{','.join(map('='.join, pairs))}]", chosen=chosen)
 
 
 def entries() -> Iterator[Entry]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -92,7 +93,7 @@ def _diagnose(name: str) -> list[str]:
         return ["broken", f"a 2x2 product gave {squared.tolist()}", f"xbackend env remove {environment.name}; {again}"]
     found = ", ".join(f"{package} {version}" for package, version in versions.items())
     newer = f"; {recipe.shortfall}" if recipe.shortfall else ""
-    return ["available", f"{found}{newer}", f"xbackend compare --quick --backends {name}"]
+    return ["available", f"{found}{newer}", f"xbackend compare --quick --backends {shlex.quote(name)}"]
 
 
 def doctor(options: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from xbackend.errors import DeviceSpellingError
 from xbackend.measure.plan import PRESETS, WIDTH
 from xbackend.report.text import visible
 from xbackend.results import FOLDER
+from xbackend.wording import listed
 
 MOST = 1024  # devices, threads, processes: beyond, a command line is a slip of the keyboard
 
@@ -55,7 +56,7 @@ class _Settings(argparse.Action):
 
 
 def _names(text: str) -> list[str]:
-    names = list(dict.fromkeys(text.replace(",", " ").split()))
+    names = listed(text)
     if not names:
         raise argparse.ArgumentTypeError(f"{text!r} names nothing: give a name, or leave the option out")
     return names
@@ -159,7 +160,8 @@ def _backends(command: argparse.ArgumentParser, default: str = "all") -> None:
         "--backends",
         type=_names,
         metavar="NAME,...",
-        help=f"which backends (default: {default}); there is {', '.join(registry.names())}",
+        help=f"which backends (default: {default}); there is {', '.join(registry.names())}; some with options in "
+        "brackets, as in 'pytensor-jax[rewrites=merge]'",
     )
 
 

@@ -18,7 +18,7 @@ def versions(measurement: Measurement) -> dict[str, str]:
 def frameworks(measurement: Measurement) -> dict[str, str]:
     """Of these the packages that the backend is made of; all of them for a backend that the registry does not know."""
     found = versions(measurement)
-    entry = registry.REGISTRY.get(measurement.backend)
+    entry = registry.REGISTRY.get(registry.base(measurement.backend))
     wanted = found if entry is None else entry.packages
     return {package: found[package] for package in wanted if package in found}
 

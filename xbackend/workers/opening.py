@@ -38,7 +38,7 @@ def open(
     first where it is missing (minutes, once).
 
     Args:
-        name: one of `xbackend.backends.registry.names()`.
+        name: one of `xbackend.backends.registry.names()`, some with options: ``pytensor-jax[rewrites=merge]``.
         virtual_devices: how many CPU devices to make of the physical one.
         visible: the devices to use, in any spelling: one, several with commas between, or a list; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.

@@ -40,7 +40,7 @@ class RemoteBackend(Backend):
     stay in the worker; here they are references, freed there when they are gone here.
 
     Args:
-        name: a registered backend.
+        name: a registered backend, with options or without.
         settings: devices and threads.
         requirement: the environment to use in place of the backend's own, such as ``pytensor==2.38.3``.
         python: the interpreter to use; that of the environment if not given.
@@ -76,7 +76,8 @@ class RemoteBackend(Backend):
             memory,
             limit,
         )
-        super().__init__(name, settings)
+        entry = registry.get(name)
+        super().__init__(entry.name, entry.settings(settings))
 
     def start(self) -> Iterable[Device]:
         begun = time.perf_counter()

@@ -31,8 +31,8 @@ class ByHand:
 
 
 def exists(entry: Entry) -> bool:
-    """Whether there is a hand-written version for the backend's framework."""
-    return find_spec(f"{__name__}.{entry.environment}") is not None
+    """Whether there is a hand-written version for the backend's framework, which has no options."""
+    return not entry.chosen and find_spec(f"{__name__}.{entry.environment}") is not None
 
 
 def find(entry: Entry, what: str, *arguments: Any) -> ByHand:

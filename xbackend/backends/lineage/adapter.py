@@ -37,7 +37,7 @@ LARGE = 64
 class LineageBackend(Generation):
     """A generation in a mode. Subclasses set ``package``, ``computes`` (the mode) and what differs."""
 
-    options: ClassVar[Mapping[str, Any]] = {}  # further configuration of the generation while a program is compiled
+    configuration: ClassVar[Mapping[str, Any]] = {}  # of the generation, more of it while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
@@ -53,7 +53,9 @@ class LineageBackend(Generation):
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
-        self.mode.compile_mode = self.mode.compile_mode.excluding(*self.left_out)
+        mode = rewrites.chosen(self.mode.compile_mode, self.settings.options)
+        self.mode.compile_mode = mode.excluding(*self.left_out)
+        self.folds = self.mode.folds or rewrites.fold_constants(mode)
         if self.settings.threads is not None and self.blas is not None:
             from threadpoolctl import threadpool_limits
 
@@ -62,7 +64,7 @@ class LineageBackend(Generation):
 
     def build(self, program: Program) -> Built:
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
-        with self._deep(len(program.nodes)), self.changed_flags(floatX="float64", **self.options):
+        with self._deep(len(program.nodes)), self.changed_flags(floatX="float64", **self.configuration):
             graph = self._lower(program)
             order = [*program.outputs, *program.updates.values()]
             outputs = [(graph.variables[i], graph.device(i)) for i in order]

@@ -95,7 +95,7 @@ class AesaraNumba(_Aesara):
 
     # All of fastmath would let LLVM assume that there is no NaN and no infinity.
     # What it generates lies in temporary files: Numba would keep all of it beside them, and never find it again.
-    options: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
+    configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
         **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},

@@ -19,6 +19,7 @@ import numpy as np
 
 from xbackend.backends.contract import Value
 from xbackend.backends.device_threads import DeviceThreads, Resident
+from xbackend.backends.lineage import rewrites
 from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.modes import Call, Compiled, Mode
 from xbackend.backends.threads import Pool
@@ -31,6 +32,7 @@ class LineageMode(Mode):
 
     backend: Generation
     linker_name: ClassVar[str]
+    folds: ClassVar[bool] = False  # whether the compiler below the framework computes what depends on constants only
     compile_mode: Any  # what the framework calls a mode
 
     @abc.abstractmethod
@@ -42,7 +44,11 @@ class LineageMode(Mode):
         return blas.describe() if blas is not None else Pool("the framework's own choice")
 
     def settings(self) -> dict[str, Any]:
-        own = {"compiler": str(self.backend.framework.config.cxx), "linker": self.linker_name}
+        own = {
+            "compiler": str(self.backend.framework.config.cxx),
+            "linker": self.linker_name,
+            "rewrites": rewrites.included(self.compile_mode),
+        }
         return {**super().settings(), **own}
 
 

@@ -17,6 +17,7 @@ class JAXMode(JAXDevices, LineageMode):
     """One function compiled by JAX for a device of JAX."""
 
     linker_name = "jax"
+    folds = True  # XLA does
 
     def start(self) -> Iterable[Device]:
         devices = super().start()

@@ -35,7 +35,8 @@ class _PyTensorNumbaMode(NumbaMode):
         self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
     ) -> None:
         basic = self.backend.module("link.numba.dispatch.basic")
-        # Versions that cache what Numba compiles take a key beside it, so that their own is not found there.
+        # Versions that cache what Numba compiles take a key beside it, so that their own is not found there. What is
+        # cached imports the module of the function: one that was compiled from another module is not to be found.
         keyed = hasattr(basic, "numba_funcify_and_cache_key")
         before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
 
@@ -43,7 +44,8 @@ class _PyTensorNumbaMode(NumbaMode):
             if not concerns(node):
                 return before(op, node=node, **given)
             compiled = basic.numba_njit(function(node), **options)
-            key = f"xbackend {type(op).__name__} {[v.type.dtype for v in (*node.inputs, *node.outputs)]}, 1"
+            dtypes = [v.type.dtype for v in (*node.inputs, *node.outputs)]
+            key = f"{function.__module__} {type(op).__name__} {dtypes}, 1"
             return (compiled, key) if keyed else compiled
 
         (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)

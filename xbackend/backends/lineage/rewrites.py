@@ -5,7 +5,7 @@ What is algebra of real numbers stays, as it is what the frameworks are: see ``t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,21 @@ import numpy as np
 # local_func_inv takes acosh(cosh(x)) for x, whatever its sign; local_log1p takes log(x + c) for log1p(x) where c is
 # within 1e-5 of 1 (aesara/tensor/rewriting/math.py, theano/tensor/opt.py).
 LEFT_OUT = ("local_func_inv", "local_log1p")
+
+
+def chosen(mode: Any, options: Mapping[str, str]) -> Any:
+    """A mode of the framework with the rewrites that the option names, as ``Mode(optimizer="merge")`` has them."""
+    return mode.clone(optimizer=options["rewrites"]) if "rewrites" in options else mode
+
+
+def included(mode: Any) -> str:
+    """What the framework includes in its query for a mode's rewrites: ``fast_run, jax``; ``None`` for nothing."""
+    return ", ".join(sorted(mode.provided_optimizer.include)) or "None"
+
+
+def fold_constants(mode: Any) -> bool:
+    """Whether the framework computes what depends on constants only while it compiles (``constant_folding``)."""
+    return not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
 
 
 def multiply_integers_exactly(rewriting: Any) -> None:
