@@ -22,9 +22,10 @@ from report_helpers import check_document, check_svg, markdown_of, measured, of,
 
 from xbackend import report
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import blocks, contents, markdown, published, summary, text
+from xbackend.report import blocks, markdown, published, summary, text
 from xbackend.report.candidates import groups, label
 from xbackend.results.schema import Pair, Parity, Results, load
+from xbackend.wording import plain
 
 DATA = Path(__file__).parent / "data"
 NONE = text.NOTHING
@@ -47,6 +48,7 @@ _DIGEST = """
 import hashlib, pathlib
 from xbackend import report
 from xbackend.results.schema import load
+from xbackend.wording import plain
 files = report.render(load(pathlib.Path({path!r})))
 print(*(f"{{name}} {{hashlib.sha256(data).hexdigest()}}" for name, data in files.items()), sep="\\n")
 """
@@ -126,7 +128,7 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     rows = rows_of(document)
     printed = report.summary_table(results)[1]
     for m in bad:
-        reason = text.plain(m.reason)
+        reason = plain(m.reason)
         assert [r for r in rows if r[0] == m.backend and r[-1] == m.status]
         assert f"- **{m.backend} on 1 device**: {markdown.escape(f'{m.status}: {reason}')}" in document
         assert [r for r in rows if r[1:2] == [m.backend] and r[-2:] == [m.status, reason]]
@@ -139,7 +141,7 @@ def test_a_long_reason_is_whole_somewhere() -> None:
     rows = rows_of(source)
     assert "- **b on 1 device**: failed: why why" in source and "why…\n" in source
     whole = [r[-1] for r in rows if r[1:2] == ["b"] and "failed" in r]
-    assert whole and whole[0].startswith(text.plain("why " * 100)) and "1 finished process not counted" in whole[0]
+    assert whole and whole[0].startswith(plain("why " * 100)) and "1 finished process not counted" in whole[0]
 
 
 def test_the_printed_rows_are_the_written_ones(results: Results, document: str) -> None:
@@ -352,7 +354,7 @@ def test_contents_lead_to_headings(document: str) -> None:
     headings = re.findall(r"^## (.*)$", document, re.MULTILINE)
     links = re.findall(r"^- \[(.*)\]\(#(.*)\)$", document, re.MULTILINE)
     assert [name for name, _ in links] == headings[2:]
-    assert [target for _, target in links] == [contents.anchor(h.replace("\\", "")) for h in headings[2:]]
+    assert [target for _, target in links] == [headings.anchor(h.replace("\\", "")) for h in headings[2:]]
     again = markdown.write(
         [blocks.Contents(), blocks.Heading(2, "A b"), blocks.Heading(3, "A b"), blocks.Heading(2, "A b")]
     )

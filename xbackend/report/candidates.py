@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from xbackend.analysis.statistics import LEVEL as _LEVEL
 from xbackend.analysis.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
 from xbackend.errors import UsageError
-from xbackend.report.text import as_float, join, pairs, plain, value
+from xbackend.report.text import as_float
 from xbackend.results.schema import Measurement, Process, Results, key_of
-from xbackend.wording import counted
+from xbackend.wording import counted, join, pairs, plain, value
 
 # The baseline where the reader names none: the oracle's backend, if it was measured.
 DEFAULT_BASELINE = "numpy"

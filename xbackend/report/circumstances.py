@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from xbackend import wording
 from xbackend.analysis.statistics import ratio
 from xbackend.report import text
 from xbackend.report.blocks import Block, Hyperlink, Inline, Table, paragraph, table
@@ -14,6 +15,7 @@ from xbackend.report.candidates import LEVEL, Group, compared, label
 from xbackend.report.published import PUBLISHED
 from xbackend.report.versions import versions
 from xbackend.results.schema import Process, Results
+from xbackend.wording import plain
 
 _MEANWHILE = ("cores", "load", "others")
 
@@ -24,7 +26,7 @@ def environment(results: Results) -> Table | None:
     for m in results.measurements:
         if m.description or m.versions:
             described = {**m.description, "versions": versions(m)}
-            answers.setdefault((label(m), text.value(described)), ([], described))[0].append(m.devices)
+            answers.setdefault((label(m), wording.value(described)), ([], described))[0].append(m.devices)
     if not answers:
         return None
     known = ("versions", "threads", "blas")
@@ -33,7 +35,7 @@ def environment(results: Results) -> Table | None:
             backend,
             ", ".join(map(str, sorted(set(devices)))),
             *(_listed(description.get(key)) for key in known),
-            text.pairs({k: v for k, v in description.items() if k not in known}) or text.NOTHING,
+            wording.pairs({k: v for k, v in description.items() if k not in known}) or text.NOTHING,
         ]
         for (backend, _), (devices, description) in answers.items()
     ]
@@ -45,10 +47,10 @@ def _listed(item: Any) -> str:
     if item is None or item in ({}, []):
         return text.NOTHING
     if isinstance(item, Mapping):
-        return ", ".join(f"{text.plain(key)} {_listed(value)}" for key, value in item.items())
+        return ", ".join(f"{plain(key)} {_listed(value)}" for key, value in item.items())
     if isinstance(item, list | tuple):
         return "; ".join(_listed(value) for value in item)
-    return text.value(item)
+    return wording.value(item)
 
 
 def machine(results: Results) -> Table:
@@ -72,7 +74,7 @@ def settings(results: Results) -> Table | None:
 
 
 def _facts(name: str, facts: Mapping[str, Any]) -> Table:
-    return table((name, "value"), [[text.plain(key), text.value(value)] for key, value in facts.items()])
+    return table((name, "value"), [[plain(key), wording.value(value)] for key, value in facts.items()])
 
 
 def pairs(results: Results, groups: Sequence[Group]) -> list[Block]:
@@ -85,7 +87,7 @@ def pairs(results: Results, groups: Sequence[Group]) -> list[Block]:
         found = ratio(pair.second, pair.first)
         rows.append(
             [
-                " ".join([text.plain(pair.workload), text.pairs(pair.parameters)]),
+                " ".join([plain(pair.workload), wording.pairs(pair.parameters)]),
                 label(pair),
                 str(pair.devices),
                 text.ratio(found),
@@ -125,7 +127,7 @@ def order(results: Results) -> list[Block]:
     labels = dict(enumerate(results.order))
     rows = []
     for position in sorted({*labels, *finished}):
-        words = text.plain(labels.get(position, "not in the recorded order"))
+        words = plain(labels.get(position, "not in the recorded order"))
         found = finished.get(position, [])
         rows += [[str(position), words, *_run(p, first)] for p in found]
         if not found:

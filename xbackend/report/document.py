@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.report import circumstances, ledger, placement, plots, summary, tables, text
+from xbackend.report import circumstances, ledger, placement, plots, summary, tables
 from xbackend.report.blocks import Block, Contents, Heading, Image, Table, paragraph
 from xbackend.report.candidates import Group, groups
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
+from xbackend.wording import plain
 
 _PARITY = (
     "Against the float64 oracle, the worst over the processes: the relative error, and the largest error of an element "
@@ -28,7 +29,7 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     found = groups(results, baseline)
     pictures = Pictures()
     blocks: list[Block] = [
-        Heading(1, text.plain(results.name) or "Comparison"),
+        Heading(1, plain(results.name) or "Comparison"),
         *summary.notices(results),
         Heading(2, "Summary"),
         *summary.sections(results, found),

@@ -26,7 +26,7 @@ from xbackend.report.candidates import LEVEL
 from xbackend.report.history_series import Line, Point, Series, changes, name_of, series
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, join, plain
 
 _HEADERS = ("backend", "devices", "run", "time", f"against the run before ({LEVEL})", "verdict", "notes")
 _CHANGES = ("comparison", "machine", *_HEADERS)
@@ -58,7 +58,7 @@ def build(
     """
     found = series(runs, workload)
     pictures = Pictures()
-    title = "History" if workload is None else f"History of {text.plain(workload)}"
+    title = "History" if workload is None else f"History of {plain(workload)}"
     blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, found)]
     blocks += [Heading(2, "Contents"), Contents(), Heading(2, "How to read it"), terms(READING)]
     last = ""
@@ -80,12 +80,12 @@ def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> lis
     """What stands above all the rest: runs that are not in it, or not whole."""
     blocks: list[Block] = []
     if damaged:
-        names = text.join(text.plain(name) for name, _ in damaged)
+        names = join(plain(name) for name, _ in damaged)
         words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
         blocks.append(Notice((Bold("Damaged."), f"{words}The reasons stand with the list of runs.")))
     cut_off = [name_of(run) for run in runs if not run.complete]
     if cut_off:
-        words = f" {counted(len(cut_off), 'run')} did not finish: {text.join(cut_off)}."
+        words = f" {counted(len(cut_off), 'run')} did not finish: {join(cut_off)}."
         blocks.append(Notice((Bold("Incomplete."), words)))
     return blocks
 
@@ -126,7 +126,7 @@ def _row(line: Line, point: Point) -> list[str]:
     notes = [f"{point.news}"] if point.news else []
     notes += [] if point.complete else ["incomplete run"]
     notes += [] if change is None or change.sessions else ["how sessions differ is not known"]
-    notes += [] if m.status == "ok" else [f"{text.plain(m.status)}: {text.shorten(text.plain(m.reason), 160)}"]
+    notes += [] if m.status == "ok" else [f"{plain(m.status)}: {text.shorten(plain(m.reason), 160)}"]
     return [
         line.label,
         str(line.devices),
@@ -144,12 +144,12 @@ def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Table:
             name_of(run),
             text.moment(run.created),
             "complete" if run.complete else "incomplete",
-            text.plain(run.machine.processor),
-            text.plain(run.machine.fingerprint),
-            text.plain(run.xbackend),
+            plain(run.machine.processor),
+            plain(run.machine.fingerprint),
+            plain(run.xbackend),
         ]
         for run in runs
     ]
     for name, reason in damaged:
-        rows.append([text.plain(name), text.NOTHING, f"damaged: {text.plain(reason)}", *[text.NOTHING] * 3])
+        rows.append([plain(name), text.NOTHING, f"damaged: {plain(reason)}", *[text.NOTHING] * 3])
     return table(("run", "measured", "state", "machine", "fingerprint", "xbackend"), rows)

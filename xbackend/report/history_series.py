@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xbackend import wording
 from xbackend.analysis.between_runs import floor_of, times_before
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import UsageError
 from xbackend.report import text, versions
 from xbackend.report.candidates import Candidate, compared
 from xbackend.results.schema import Measurement, Results, key_of
-from xbackend.wording import counted
+from xbackend.wording import counted, join, plain
 
 
 @dataclass(frozen=True)
@@ -58,11 +59,11 @@ def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]
     """
     there = list(dict.fromkeys(m.workload for run in runs for m in run.measurements))
     if workload is not None and workload not in there:
-        words = f"there is {text.join(map(text.plain, there))}" if there else "nothing was measured"
-        raise UsageError(f"there is no workload {text.plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
+        words = f"there is {join(map(plain, there))}" if there else "nothing was measured"
+        raise UsageError(f"there is no workload {plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
     found: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
     for run in runs:
-        place = run.machine.fingerprint, text.value(run.settings.get("threads"))
+        place = run.machine.fingerprint, wording.value(run.settings.get("threads"))
         for m in run.measurements:
             if workload in (None, m.workload):
                 places = found.setdefault((m.workload, key_of(m.parameters)), {})
@@ -76,11 +77,11 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
     for each, measurement in members:
         candidate = Candidate(measurement)
         lines.setdefault((candidate.label, measurement.devices), []).append((each, candidate))
-    parameters = text.pairs(first.parameters)
+    parameters = wording.pairs(first.parameters)
     threads = run.settings.get("threads")
-    place = f"{text.plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
+    place = f"{plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
     return Series(
-        title=text.plain(first.workload) + (f": {parameters}" if parameters else ""),
+        title=plain(first.workload) + (f": {parameters}" if parameters else ""),
         workload=first.workload,
         place=place + (f", {text.threads(threads)}" if threads is not None else ""),
         lines=tuple(Line(label, devices, _points(each)) for (label, devices), each in lines.items()),
@@ -89,7 +90,7 @@ def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
 
 
 def name_of(run: Results) -> str:
-    return text.plain(run.run or run.name)
+    return plain(run.run or run.name)
 
 
 def _points(members: Sequence[tuple[Results, Candidate]]) -> tuple[Point, ...]:

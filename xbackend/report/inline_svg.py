@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from xbackend.drawing.graph import GREY
-from xbackend.report.text import plain
+from xbackend.wording import plain
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"

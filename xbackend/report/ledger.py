@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xbackend import wording
 from xbackend.analysis.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.measure.loop import FOREIGN
@@ -12,7 +13,7 @@ from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, 
 from xbackend.report.candidates import Group, label
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, join, plain
 
 _CLOSE = 0.05  # of the time: devices that are busy as long as each other
 _MUCH = 0.2  # of the time: a transfer share worth a word
@@ -76,7 +77,7 @@ def _why(s: Scaling, cores: int, result: Verdict) -> str:
     if s.shares is not None and result not in (Verdict.NO_DIFFERENCE, Verdict.SLOWER):
         return _busy(s)
     if s.shares is None:
-        return f"there is no profile that would say why ({text.plain(s.unprofiled)})"
+        return f"there is no profile that would say why ({plain(s.unprofiled)})"
     return f"the profile does not say why, {_busy(s)}"
 
 
@@ -112,8 +113,8 @@ def _busy(s: Scaling) -> str:
         who = "both are" if len(busy) == 2 else "all are"
         part = percent(min(busy))
     elif len(busy) <= 4:
-        names = [f"{text.plain(d)} is busy {percent(1 - idle)}" for d, idle in s.shares.idle.items()]
-        return f"{text.join(names)} of the time, {together}"
+        names = [f"{plain(d)} is busy {percent(1 - idle)}" for d, idle in s.shares.idle.items()]
+        return f"{join(names)} of the time, {together}"
     else:
         who, part = "they are", f"{percent(min(busy))} to {percent(max(busy))}"
     return f"{who} busy {part} of the time, {together}"
@@ -126,14 +127,14 @@ def _causes(s: Scaling, cores: int) -> list[str]:
     causes = []
     if s.shares.exposed >= _MUCH:
         causes.append(f"{percent(s.shares.exposed)} of the time is transfers")
-    nothing = [text.plain(device) for device, idle in s.shares.idle.items() if idle >= 0.999]
+    nothing = [plain(device) for device, idle in s.shares.idle.items() if idle >= 0.999]
     worst = max(s.shares.idle, key=lambda device: s.shares.idle[device] if s.shares else 0.0, default="")
     if nothing:
-        causes.append(f"{text.join(nothing)} computed nothing")
+        causes.append(f"{join(nothing)} computed nothing")
     elif _in_turn(s):
         causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
     elif worst and s.shares.idle[worst] - s.shares.exposed >= _WAITING:
-        causes.append(f"{text.plain(worst)} is idle {percent(s.shares.idle[worst])} of the time")
+        causes.append(f"{plain(worst)} is idle {percent(s.shares.idle[worst])} of the time")
     return causes + _shared_cores(s, cores)
 
 
@@ -203,7 +204,7 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
 def _idle(idle: dict[str, float]) -> str:
     if len(idle) > 4:
         return f"{percent(min(idle.values()))} to {percent(max(idle.values()))}"
-    return ", ".join(f"{text.plain(device)} {percent(part)}" for device, part in idle.items())
+    return ", ".join(f"{plain(device)} {percent(part)}" for device, part in idle.items())
 
 
 def _timelines(group: Group, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:
@@ -234,7 +235,7 @@ def _sizes(found: Sequence[Sweep]) -> list[Block]:
         few = list(dict.fromkeys(label(s) for s in found if s.fit is None))
         blocks.append(
             paragraph(
-                f"For {text.join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
+                f"For {join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
                 "measure more sizes, --size 256,512,1024."
             )
         )
@@ -248,7 +249,7 @@ def _fit_row(sweep: Sweep) -> list[str]:
     reaches = "no size: it is level"
     if fit.crossing is not None:
         reaches = text.number(fit.crossing, 2) + ("" if fit.inside else ", outside of the sizes measured")
-    rest = f" ({text.pairs(sweep.rest)})" if sweep.rest else ""
+    rest = f" ({wording.pairs(sweep.rest)})" if sweep.rest else ""
     return [
         label(sweep) + rest,
         str(sweep.devices),
@@ -273,5 +274,5 @@ def pays(sweep: Sweep) -> str:
     largest = max(abs(speedup - 1) for _, speedup in fit.points)
     if not fit.inside or fit.crossing is None or fit.residual > largest / 2:
         gains = [f"{size:g}" for (size, _), gain in zip(fit.points, outcomes, strict=True) if gain]
-        return f"at {text.join(gains)}, with no clear limit: the speed-ups do not follow the line"
+        return f"at {join(gains)}, with no clear limit: the speed-ups do not follow the line"
     return f"{'from about' if fit.rising else 'up to about'} {text.number(fit.crossing, 2)}"

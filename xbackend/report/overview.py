@@ -12,6 +12,7 @@ from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, paragraph, table
 from xbackend.report.candidates import label
 from xbackend.results.schema import Results, load
+from xbackend.wording import plain
 
 _HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend", "page")
 
@@ -74,7 +75,7 @@ def _blocks(reports: Path) -> list[Block]:
 
 def _name(folder: str, path: Path) -> Inline:
     """The report's name, a link where there is a report."""
-    name = text.plain(folder)
+    name = plain(folder)
     return _link(name, folder, path, "report.md") or f"{name} (no report.md)"
 
 
@@ -89,11 +90,11 @@ def _row(folder: str, path: Path, results: Results) -> list[Inline]:
     return [
         _name(folder, path),
         text.moment(results.created),
-        ", ".join(dict.fromkeys(text.plain(m.workload) for m in measurements)),
+        ", ".join(dict.fromkeys(plain(m.workload) for m in measurements)),
         ", ".join(dict.fromkeys(label(m) for m in measurements)),
         ", ".join(map(str, sorted({m.devices for m in measurements}))),
         f"{gave} of {len(measurements)}" + ("" if results.complete else ", cut off"),
-        text.plain(results.machine.processor),
-        text.plain(results.xbackend),
+        plain(results.machine.processor),
+        plain(results.xbackend),
         _link("HTML", folder, path, "report.html") or text.NOTHING,
     ]

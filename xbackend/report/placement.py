@@ -17,7 +17,7 @@ from xbackend.report import text
 from xbackend.report.blocks import Block, Drawing, Image, paragraph, table
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.pictures import Pictures
-from xbackend.wording import counted
+from xbackend.wording import counted, join, plain
 
 # Mermaid draws at most this much: https://mermaid.js.org/config/schema-docs/config.html#maxtextsize
 LARGEST_DRAWING = 50_000
@@ -89,7 +89,7 @@ def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
     for op in ops:
         key = (op.asked or "the default", op.bound, op.executed or "not told", op.status)
         counts.setdefault(key, Counter())[op.op] += 1
-    return [[*map(text.plain, key), str(c.total()), _which(c)] for key, c in counts.items()]
+    return [[*map(plain, key), str(c.total()), _which(c)] for key, c in counts.items()]
 
 
 def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
@@ -97,11 +97,11 @@ def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
     counts: Counter[tuple[str, ...]] = Counter()
     for r in records:
         counts[r.bound or "no device", r.executed or "not told", r.status] += r.count
-    return [["by its forward op", *map(text.plain, key), str(n), "in backward passes"] for key, n in counts.items()]
+    return [["by its forward op", *map(plain, key), str(n), "in backward passes"] for key, n in counts.items()]
 
 
 def _which(ops: Counter[str]) -> str:
-    return ", ".join(f"{text.plain(op)} {count}x" if count > 1 else text.plain(op) for op, count in ops.items())
+    return ", ".join(f"{plain(op)} {count}x" if count > 1 else plain(op) for op, count in ops.items())
 
 
 def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
@@ -110,7 +110,7 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
         routes.setdefault((transfer.source, transfer.target, transfer.cause), []).append(transfer)
     return [
         [
-            *map(text.plain, route),
+            *map(plain, route),
             str(len(made)),
             text.size(sum(t.bytes for t in made)),
         ]
@@ -126,7 +126,7 @@ def _drawings(found: Sequence[tuple[Candidate, Evidence]]) -> list[Block]:
             drawn.setdefault(evidence.drawing, []).append(candidate.name)
     blocks: list[Block] = []
     for drawing, names in drawn.items():
-        whose = "all" if len(names) == len(found) else text.join(names)
+        whose = "all" if len(names) == len(found) else join(names)
         if len(drawing) > LARGEST_DRAWING:
             blocks.append(paragraph(f"The program of {whose} is too large to be drawn."))
         else:
@@ -157,7 +157,7 @@ def _executed(
     blocks: list[Block] = []
     for key, names in alike.items():
         shape = group.workload + "".join(map(_shape, key))
-        whose = "all" if len(alike) == 1 else text.join(names)
+        whose = "all" if len(alike) == 1 else join(names)
         if shape in drawn:
             blocks.append(paragraph(f"What was executed by {whose} looks as drawn for {drawn[shape]}, but for sizes."))
             continue

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbackend import wording
 from xbackend.analysis.statistics import interval
 from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import COLOURS, canvas
+from xbackend.wording import plain
 
 _MARKERS = "osD^vP<>Xphd"  # not as many as colours: both together repeat after 132 backends only
 _LINES = ("-", "--", ":", "-.")
@@ -45,8 +47,8 @@ def over_sizes(groups: Sequence[Group]) -> list[Sweep]:
 
 
 def _title(group: Group) -> str:
-    rest = text.pairs({name: item for name, item in group.parameters.items() if name != "size"})
-    return text.plain(group.workload) + (f": {rest}" if rest else "")
+    rest = wording.pairs({name: item for name, item in group.parameters.items() if name != "size"})
+    return plain(group.workload) + (f": {rest}" if rest else "")
 
 
 def drawable(value: float | None) -> bool:
@@ -112,7 +114,7 @@ def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float
         words = candidate.measurement.status if candidate.measurement.status != "ok" else "no time"
         where = (0.01, row)
         transform = axes.get_yaxis_transform()
-        axes.text(*where, text.shorten(text.plain(words), _LABEL), transform=transform, va="center", style="italic")
+        axes.text(*where, text.shorten(plain(words), _LABEL), transform=transform, va="center", style="italic")
         return
     dots, ends = ([t / unit[1] for t in times] for times in (_dots(candidate), bar(candidate)))
     axes.plot(ends, [row] * len(ends), color=colour, linewidth=1.6)

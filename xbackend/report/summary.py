@@ -6,14 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from xbackend import wording
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, drift
 from xbackend.report import text, versions
 from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, Table, bullets, paragraph, table, terms
 from xbackend.report.candidates import LEVEL, Candidate, Group
-from xbackend.report.contents import anchor
+from xbackend.report.headings import anchor
 from xbackend.report.tables import status
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, join, plain
 
 # MEASUREMENT.md, rule 12.
 _WIDE = 0.10
@@ -58,8 +59,8 @@ def notices(results: Results) -> list[Block]:
         return []
     planned = results.settings.get("processes")
     counts = sorted({len(m.processes) for m in results.measurements if m.status == "ok"})
-    had = f" Candidates have {text.join(map(str, counts))} processes" if counts else " No process finished"
-    of = f"; {text.value(planned)} each were planned." if planned is not None else "."
+    had = f" Candidates have {join(map(str, counts))} processes" if counts else " No process finished"
+    of = f"; {wording.value(planned)} each were planned." if planned is not None else "."
     return [
         Notice(
             (
@@ -168,7 +169,7 @@ def _open(group: Group) -> str:
 def _some(names: Sequence[str]) -> str:
     """Names as an enumeration, the last of many counted."""
     few = names if len(names) <= _FEW_NAMES else [*names[: _FEW_NAMES - 1], f"{len(names) - _FEW_NAMES + 1} more"]
-    return text.join(few)
+    return join(few)
 
 
 def _said(found: Ratio | None, than: str) -> str:
@@ -187,8 +188,8 @@ def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
     if doubts:
         they = "stands below its table" if doubts == 1 else "stand below the tables"
         said.append([Bold("Doubts"), f": {counted(doubts, 'warning')} {they}."])
-    said += [[Bold("Warning"), f": {text.plain(warning)}."] for warning in _warnings(results)]
-    bad = Counter(f"{Candidate(m).name} ({text.plain(m.status)})" for m in results.measurements if m.status != "ok")
+    said += [[Bold("Warning"), f": {plain(warning)}."] for warning in _warnings(results)]
+    bad = Counter(f"{Candidate(m).name} ({plain(m.status)})" for m in results.measurements if m.status != "ok")
     if bad:
         part = f": {bad.total()} of {counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
         said.append([Bold("Not measured"), part, Hyperlink("why", f"#{anchor(NOT_MEASURED)}"), "."])
@@ -232,24 +233,24 @@ def _smallest(groups: Sequence[Group]) -> str:
 
 def _on_what(results: Results) -> list[list[Inline]]:
     machine, settings = results.machine, results.settings
-    accelerators = text.join(map(text.plain, machine.accelerators)) or "no accelerator"
+    accelerators = join(map(plain, machine.accelerators)) or "no accelerator"
     threads = settings.get("threads")
     with_threads = f", {text.threads(threads)} each" if threads is not None else ""
     packages = versions.by_package(results.measurements)
-    used = ", ".join(f"{package} {text.join(found)}" for package, found in packages.items())
+    used = ", ".join(f"{package} {join(found)}" for package, found in packages.items())
     return [
         [
             Bold("On"),
-            f": {text.plain(machine.processor)}, {counted(machine.cores, 'core')}, "
-            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {text.plain(machine.system)}{with_threads}.",
+            f": {plain(machine.processor)}, {counted(machine.cores, 'core')}, "
+            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {plain(machine.system)}{with_threads}.",
         ],
-        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {text.plain(results.xbackend)}."],
+        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {plain(results.xbackend)}."],
         [Bold("When"), f": {text.moment(results.created)}{_run(results)}."],
     ]
 
 
 def _run(results: Results) -> str:
-    return f", run {text.plain(results.run)}" if results.run else ""
+    return f", run {plain(results.run)}" if results.run else ""
 
 
 def cautions(group: Group) -> list[Block]:
@@ -263,23 +264,23 @@ def cautions(group: Group) -> list[Block]:
 
 def notes(group: Group) -> list[str]:
     """The warnings of a group, those of the measurements and those that only all of them together give."""
-    found = [f"{c.name}: {text.plain(warning)}" for c in group.candidates for warning in c.measurement.warnings]
+    found = [f"{c.name}: {plain(warning)}" for c in group.candidates for warning in c.measurement.warnings]
     wide = [c.name for c in group.ranked if _width(c) > _WIDE]
     if wide:
         found.append(
-            f"The processes of {text.join(wide)} differ by more than 10 % of their time: "
+            f"The processes of {join(wide)} differ by more than 10 % of their time: "
             "measure on a quieter machine or with more processes."
         )
     counts = {len(c.medians) for c in group.ranked}
     if len(counts) > 1:
         few = [f"{c.name} ({len(c.medians)})" for c in group.ranked if len(c.medians) < max(counts)]
-        found.append(f"Fewer processes than {max(counts)} gave a time: {text.join(few)}.")
+        found.append(f"Fewer processes than {max(counts)} gave a time: {join(few)}.")
     hashes = {c.measurement.parity.inputs for c in group.candidates if c.measurement.parity is not None}
     if len(hashes) > 1:
         found.append("The candidates were not given the same inputs (their hashes differ): do not compare them.")
     without = [c.name for c in group.ranked if c.measurement.parity is None]
     if without:
-        found.append(f"No comparison with the oracle was recorded for {text.join(without)}.")
+        found.append(f"No comparison with the oracle was recorded for {join(without)}.")
     return found
 
 

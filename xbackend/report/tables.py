@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from xbackend import wording
 from xbackend.report import text
 from xbackend.report.blocks import Table, table
 from xbackend.report.candidates import LEVEL, PHASES, Candidate, Group, label
 from xbackend.results.schema import Measurement, Process
-from xbackend.wording import counted
+from xbackend.wording import counted, plain
 
 RATIO = f"ratio ({LEVEL})"
 HEADERS = (
@@ -45,7 +46,7 @@ def comparison_rows(group: Group) -> list[list[str]]:
 def comparison(group: Group) -> Table:
     """The table of a group; the reasons of what is not ok stand below it, where there is room for them."""
     rows = [
-        [*row[:-1], text.plain(c.measurement.status)]
+        [*row[:-1], plain(c.measurement.status)]
         for row, c in zip(comparison_rows(group), group.candidates, strict=True)
     ]
     return table(HEADERS, rows, right=_NUMBERS)
@@ -72,13 +73,13 @@ def _spread(candidate: Candidate, unit: tuple[str, float]) -> str:
 
 def status(measurement: Measurement, length: int = _SHORT) -> str:
     """The status and, where it is not ok, its reason in at most so many characters."""
-    known = text.plain(measurement.status)
+    known = plain(measurement.status)
     return known if measurement.status == "ok" else f"{known}: {text.shorten(reason(measurement), length)}"
 
 
 def reason(measurement: Measurement) -> str:
     """Why a measurement is not ok."""
-    return text.plain(measurement.reason) or "no reason was recorded"
+    return plain(measurement.reason) or "no reason was recorded"
 
 
 def phases(group: Group) -> Table | None:
@@ -114,7 +115,7 @@ def parities(group: Group) -> Table | None:
             text.power(p.tolerance),
             text.number(p.ulps),
             "yes" if p.passed else "no",
-            text.plain(p.inputs[:12]),
+            plain(p.inputs[:12]),
         ]
         for c, p in found
     ]
@@ -142,17 +143,17 @@ def _worst(found: Sequence[Mapping[str, float]]) -> list[str]:
 
 def _watched(processes: Sequence[Process]) -> str:
     """The compilers that were watched in the timed rounds of all processes, in which none of them worked."""
-    return ", ".join(sorted({text.plain(name) for p in processes for name in p.compiled or []})) or text.NOTHING
+    return ", ".join(sorted({plain(name) for p in processes for name in p.compiled or []})) or text.NOTHING
 
 
 def not_ok(measurements: Sequence[Measurement]) -> Table | None:
     """Everything that was not measured, with its whole reason; `None` where all is well."""
     rows = [
         [
-            " ".join([text.plain(m.workload), text.pairs(m.parameters)]),
+            " ".join([plain(m.workload), wording.pairs(m.parameters)]),
             label(m),
             str(m.devices),
-            text.plain(m.status),
+            plain(m.status),
             reason(m) + _finished(m),
         ]
         for m in measurements

@@ -1,44 +1,20 @@
-"""Numbers and foreign text as a reader sees them: units, significant digits, no control characters."""
+"""Numbers as a reader sees them: units and significant digits."""
 
 from __future__ import annotations
 
-import json
 import math
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+
+from xbackend.wording import plain, value
 
 if TYPE_CHECKING:
     from xbackend.analysis.statistics import Ratio
 
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _TIMES = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
-
-
-def plain(text: object) -> str:
-    """One line of text without what could steer a terminal, a browser or an XML parser.
-
-    Line breaks and runs of blanks become one blank; control characters, surrogates, noncharacters and marks that turn
-    the direction of writing become U+FFFD.
-    """
-    line = " ".join(str(text).split())
-    return "".join(_REPLACEMENT if _unsafe(c) else c for c in line)
-
-
-def visible(text: object) -> str:
-    """Text of several lines without what could steer a terminal: as `plain`, but line breaks, tabs and blanks stay."""
-    return "".join(c if c in "\n\t" or not _unsafe(c) else _REPLACEMENT for c in str(text))
-
-
-def _unsafe(character: str) -> bool:
-    if unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL:
-        return True
-    code = ord(character)
-    return (code & 0xFFFE) == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
 def shorten(text: str, length: int) -> str:
@@ -124,12 +100,6 @@ def threads(found: Any) -> str:
     return f"{value(found)} {'thread' if found == 1 else 'threads'}"
 
 
-def join(words: Iterable[str]) -> str:
-    """Words as an English enumeration."""
-    items = list(words)
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
-
-
 def moment(stamp: str) -> str:
     """A time stamp as ``2026-01-31 12:00 UTC``; as it is where it is none, or does not say of which zone."""
     try:
@@ -137,13 +107,3 @@ def moment(stamp: str) -> str:
         return f"{found.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if found.tzinfo else plain(stamp)
     except (ValueError, OverflowError):
         return plain(stamp)
-
-
-def value(item: Any) -> str:
-    """A value of unknown type, as data: text as it is, everything else as JSON."""
-    return plain(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str))
-
-
-def pairs(items: Mapping[str, Any]) -> str:
-    """A mapping as ``key=value, key=value``."""
-    return ", ".join(f"{plain(key)}={value(item)}" for key, item in items.items())

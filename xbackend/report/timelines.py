@@ -13,6 +13,7 @@ from xbackend.report import text
 from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import GREY, canvas
 from xbackend.results.schema import Profile
+from xbackend.wording import join, plain
 
 _ROWS = 16  # devices of a panel: of more a picture shows no more
 _LONGEST = 1e6  # seconds: longer is a damaged file's
@@ -60,7 +61,7 @@ def _timeline(candidate: Candidate, profile: Profile) -> Timeline | None:
     if profile.count > len(profile.spans):
         left_out.append(f"the last {profile.count - len(profile.spans)} of {profile.count} spans")
     at_once = f"{100 * min(1.0, max(0.0, profile.together / wall)):.0f} %"
-    return Timeline(candidate, wall, every[:_ROWS], spans, text.join(left_out), at_once)
+    return Timeline(candidate, wall, every[:_ROWS], spans, join(left_out), at_once)
 
 
 def picture(found: Sequence[Timeline], title: str) -> bytes:
@@ -83,7 +84,7 @@ def _panel(axes: Any, line: Timeline, palette: dict[str, str]) -> None:
             axes.broken_barh(bars, (row - height / 2, height), **looks)
     words = f"{line.candidate.name}, {line.at_once} at once" + (f", without {line.left_out}" if line.left_out else "")
     axes.set_title(text.shorten(words, _LABEL), loc="left", fontsize=10)
-    axes.set_yticks(range(len(line.rows)), [text.shorten(text.plain(device), 24) for device in line.rows])
+    axes.set_yticks(range(len(line.rows)), [text.shorten(plain(device), 24) for device in line.rows])
     axes.set_ylim(len(line.rows) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
     axes.set_xlim(0, line.wall * 1.02 / unit[1])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xbackend.backends import registry
-from xbackend.report.text import plain
 from xbackend.results.schema import Measurement
+from xbackend.wording import plain
 
 
 def versions(measurement: Measurement) -> dict[str, str]:
