@@ -154,11 +154,11 @@ def test_labels_are_not_mathematics() -> None:
     assert "_$x on 1 device" in files["sizes-01-matpow.svg"].decode()
 
 
-def test_times_without_a_place_on_an_axis_are_not_drawn() -> None:
-    odd = [measured("below", [1e-20, 1.0]), measured("around", [1e-13, 1.9e12]), measured("usual", [0.25, 1.0])]
+def test_the_shortest_and_the_longest_times_that_can_be_stored_are_drawn() -> None:
+    odd = [measured("around", [1e-11, 1e9, 1.0]), measured("usual", [0.25, 1.0]), measured("none", [])]
     files = report.render(of(*odd, measured("usual", [1.0], parameters={"size": 16})))
     words = files["medians-01-matpow.svg"].decode()
-    assert "500.0 ms" in words and words.count("no time") == 2
+    assert "500.0 ms" in words and words.count("no time") == 1
     check_svg(files["sizes-01-matpow.svg"])
 
 
@@ -176,7 +176,7 @@ def test_times_without_a_place_on_an_axis_are_not_drawn() -> None:
             (0.99961, "1.00"),
             (1234.0, "1230"),
         ],
-        *[(9.996, "10.0"), (-2.5, "-2.50"), (1e-9, "1.00e-09"), (1e9, "1.00e+09"), (10**400, "inf")],
+        *[(9.996, "10.0"), (-2.5, "-2.50"), (1e-9, "1.00e-09"), (1e9, "1.00e+09")],
     ],
 )
 def test_numbers(value: float | None, expected: str) -> None:

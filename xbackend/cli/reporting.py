@@ -65,8 +65,8 @@ def _again(options: argparse.Namespace) -> None:
 
 def history(options: argparse.Namespace) -> int:
     """Write the history of the runs in the store; in part done where one of them cannot be read."""
+    from xbackend.analysis.history import series
     from xbackend.report.history import change_table
-    from xbackend.report.history_series import series
 
     runs, damaged = readable(Store(options.store))
     if not runs and not damaged:

@@ -11,9 +11,9 @@ from itertools import count
 
 from markupsafe import Markup
 
-from xbackend.report import blocks as b
+from xbackend.report.blocks import Block, Image
 from xbackend.report.inline_svg import inline
-from xbackend.report.templates import render
+from xbackend.report.templates import template
 from xbackend.wording import plain, visible
 
 
@@ -22,13 +22,15 @@ def escape(text: object) -> str:
     return escaped(plain(text))
 
 
-def write(blocks: Sequence[b.Block], pictures: Mapping[str, bytes]) -> str:
+_PAGE = template("page.html.j2", escape, lines=lambda source: Markup(escaped(visible(source))))
+
+
+def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
     """A page of these blocks, with the pictures (SVG by file name) in it."""
     numbers = count(1)
 
-    def inlined(image: b.Image) -> Markup:
+    def inlined(image: Image) -> Markup:
         # No fragment of a heading has a full stop.
         return Markup(inline(pictures[image.file], f"picture.{next(numbers)}.", image.alt))
 
-    filters = {"lines": lambda source: Markup(escaped(visible(source)))}
-    return render("page.html.j2", escape, blocks, filters, pictures=pictures, inlined=inlined)
+    return _PAGE(blocks, pictures=pictures, inlined=inlined)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xbackend import wording
-from xbackend.analysis.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
+from xbackend.analysis.comparison import Comparison
+from xbackend.analysis.scaling import ENOUGH_SIZES, Pays, Scaling, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.measure.loop import FOREIGN
 from xbackend.report import text, timelines
-from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
-from xbackend.report.candidates import Group, label
+from xbackend.report.blocks import Block, Bold, Heading, Image, bullets, paragraph, table
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
 from xbackend.wording import counted, join, plain
@@ -151,31 +151,22 @@ def _shared_cores(s: Scaling, cores: int) -> list[str]:
     return [f"one device already uses {whole} ({text.number(s.cores_of_one, 2)} busy), which all devices share"]
 
 
-def sections(results: Results, groups: Sequence[Group], pictures: Pictures) -> list[Block]:
-    """The ledger of each group that has one and more devices, its timelines, and the sizes; empty without any."""
-    found = scalings(results)
-    if not found:
-        return []
+def sections(results: Results, comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+    """The ledger of each comparison that has one and more devices, its timelines, and the sizes; empty without any."""
+    ledgers = [(comparison, own) for comparison in comparisons if (own := scalings(comparison))]
+    blocks: list[Block] = [paragraph(READING), paragraph(timelines.READING)] if ledgers else []
     cores = results.machine.cores
-    blocks: list[Block] = [Heading(2, "One device against several: the ledger"), paragraph(READING)]
-    blocks.append(paragraph(timelines.READING))
-    for group in groups:
-        own = [s for s in found if any(s.many is c.measurement for c in group.candidates)]
-        if own:
-            blocks += [Heading(3, f"Ledger: {group.label}"), _table(own)]
-            blocks.append(Bullets(tuple((Bold(_name(s)), ": ", verdict(s, cores)) for s in own)))
-            blocks += _timelines(group, own, pictures)
-    return blocks + _sizes(sweeps(found))
+    for comparison, own in ledgers:
+        blocks += [Heading(3, f"Ledger: {comparison.label}"), _table(own)]
+        blocks.append(bullets(*((Bold(s.many.name), ": ", verdict(s, cores)) for s in own)))
+        blocks += _timelines(comparison, own, pictures)
+    return blocks + _sizes(sweeps(s for _, own in ledgers for s in own))
 
 
-def _name(s: Scaling) -> str:
-    return f"{label(s.many)} on {counted(s.devices, 'device')}"
-
-
-def _table(found: Sequence[Scaling]) -> Table:
-    unit = text.time_unit(s.seconds_of_many for s in found)
+def _table(ledger: Sequence[Scaling]) -> Block:
+    unit = text.time_unit(s.seconds_of_many for s in ledger)
     right = [h for h in _HEADERS if h not in ("backend", "verdict", "idle", "devices are")]
-    return table(_HEADERS, [_row(s, unit) for s in found], right=right)
+    return table(_HEADERS, [_row(s, unit) for s in ledger], right=right)
 
 
 def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
@@ -187,7 +178,7 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
         moving = f"{percent(s.shares.transfers)}, alone {percent(s.shares.exposed)}"
         shares = [moving, _idle(s.shares.idle), percent(s.shares.together)]
     return [
-        label(s.many),
+        s.many.label,
         str(s.devices),
         text.time(s.seconds_of_one, unit),
         text.time(s.seconds_of_many, unit),
@@ -207,64 +198,53 @@ def _idle(idle: dict[str, float]) -> str:
     return ", ".join(f"{plain(device)} {percent(part)}" for device, part in idle.items())
 
 
-def _timelines(group: Group, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:
+def _timelines(comparison: Comparison, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:
     blocks: list[Block] = []
     for devices in sorted({s.devices for s in own}):
-        drawn = timelines.timelines(group, devices)
+        drawn = timelines.timelines(comparison, devices)
         if drawn:
-            title = f"Timelines on {counted(devices, 'device')}: {group.label}"
-            file = pictures.add("timeline", group.workload, timelines.picture(drawn, title))
+            title = f"Timelines on {counted(devices, 'device')}: {comparison.label}"
+            file = pictures.add("timeline", comparison.workload, timelines.picture(drawn, title))
             blocks.append(Image(file, title))
     return blocks
 
 
-def _sizes(found: Sequence[Sweep]) -> list[Block]:
+def _sizes(swept: Sequence[Sweep]) -> list[Block]:
     """From which size several devices pay, for each backend."""
-    if not found:
+    if not swept:
         return []
     blocks: list[Block] = [Heading(3, "The size from which several devices pay")]
-    fitted = [s for s in found if s.fit is not None]
-    if fitted:
+    rows = [_fit_row(sweep, sweep.fit) for sweep in swept if sweep.fit is not None]
+    if rows:
         words = (
             "Fitted to the speed-ups of the sizes measured: log(speed-up) = a + b log(size), by least squares, which "
             "says nothing of caches, of threads that set in at a size, and of sizes outside of those measured. "
             "Residual: the standard deviation of the speed-ups about the line."
         )
-        blocks += [paragraph(words), table(_FIT_HEADERS, [_fit_row(s) for s in fitted], right=("devices", "residual"))]
-    if len(fitted) < len(found):
-        few = list(dict.fromkeys(label(s) for s in found if s.fit is None))
-        blocks.append(
-            paragraph(
-                f"For {join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
-                "measure more sizes, --size 256,512,1024."
-            )
-        )
+        blocks += [paragraph(words), table(_FIT_HEADERS, rows, right=("devices", "residual"))]
+    few = list(dict.fromkeys(sweep.label for sweep in swept if sweep.fit is None))
+    if few:
+        words = f"For {join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
+        blocks.append(paragraph(f"{words}measure more sizes, --size 256,512,1024."))
     return blocks
 
 
-def _fit_row(sweep: Sweep) -> list[str]:
-    fit = sweep.fit
-    if fit is None:
-        return []
+def _fit_row(sweep: Sweep, fit: Pays) -> list[str]:
     reaches = "no size: it is level"
     if fit.crossing is not None:
         reaches = text.number(fit.crossing, 2) + ("" if fit.inside else ", outside of the sizes measured")
-    rest = f" ({wording.pairs(sweep.rest)})" if sweep.rest else ""
     return [
-        label(sweep) + rest,
+        sweep.label + (f" ({wording.pairs(sweep.rest)})" if sweep.rest else ""),
         str(sweep.devices),
         ", ".join(f"{size:g}: {text.number(speedup)}" for size, speedup in fit.points),
-        pays(sweep),
+        pays(sweep, fit),
         reaches,
         percent(fit.residual),
     ]
 
 
-def pays(sweep: Sweep) -> str:
+def pays(sweep: Sweep, fit: Pays) -> str:
     """From or up to which size several devices are faster than one, in words."""
-    fit = sweep.fit
-    if fit is None:
-        return "measure more sizes: --size 256,512,1024"
     outcomes = [s.faster for s in sweep.scalings]
     measured = f"{fit.points[0][0]:g} to {fit.points[-1][0]:g}"
     if all(outcomes):

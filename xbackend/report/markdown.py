@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from xbackend.report.blocks import Block
-from xbackend.report.templates import render
+from xbackend.report.templates import template
 from xbackend.wording import plain, visible
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the
@@ -34,11 +34,14 @@ def escape(text: object) -> str:
     return _START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], line)
 
 
-def write(blocks: Sequence[Block]) -> str:
-    """A document of these blocks."""
-    return render("document.md.j2", escape, blocks, {"fenced": _fenced}).rstrip() + "\n"
-
-
 def _fenced(mermaid: str) -> Markup:
     """Lines that can neither end their fence nor hold a `<`, which Mermaid would read as HTML."""
     return Markup(visible(mermaid).rstrip().replace("<", "#60;").replace("`", "#96;"))
+
+
+_DOCUMENT = template("document.md.j2", escape, fenced=_fenced)
+
+
+def write(blocks: Sequence[Block]) -> str:
+    """A document of these blocks."""
+    return _DOCUMENT(blocks).rstrip() + "\n"

@@ -17,25 +17,27 @@ from xbackend.wording import plain
 _FOREIGN = re.compile(r"(?!https?:)[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
-def render(
-    template: str, escape: Callable[[object], str], blocks: Sequence[b.Block], filters: dict[str, Any], **values: Any
-) -> str:
-    """Blocks written with a template, which asks of each whether it ``is table``, by the names of their classes.
+def template(name: str, escape: Callable[[object], str], **filters: Callable[[str], Markup]) -> Callable[..., str]:
+    """What writes blocks with the template of this name; it is given the blocks, and by name what else is in there.
 
-    ``escape`` makes markup of all text that no filter has made markup. Every template has the filters ``plain``,
-    ``address`` (empty for one that is neither relative nor of the web) and ``running`` (text that keeps a blank at
-    either end), and ``below(position)``: the headings of level 2 below a block, by position and fragment.
+    A template asks of a block whether it ``is table``, by the names of their classes. ``escape`` makes markup of all
+    text that no filter has made markup. Every template has the filters ``plain``, ``address`` (empty for one that is
+    neither relative nor of the web) and ``running`` (text that keeps a blank at either end), and ``below(position)``:
+    the headings of level 2 below a block, by position and fragment.
     """
 
     def running(part: str) -> Markup:
         leading, trailing = " " * part[:1].isspace(), " " * (len(part) > 1 and part[-1:].isspace())
         return Markup(f"{leading}{escape(part)}{trailing}")
 
-    def below(position: int) -> list[tuple[int, str]]:
-        wanted = (i for i, block in enumerate(blocks) if isinstance(block, b.Heading) and block.level == 2)
-        return [(i, names[i]) for i in wanted if i > position]
+    def write(blocks: Sequence[b.Block], **values: Any) -> str:
+        def below(position: int) -> list[tuple[int, str]]:
+            wanted = (i for i, block in enumerate(blocks) if isinstance(block, b.Heading) and block.level == 2)
+            return [(i, names[i]) for i in wanted if i > position]
 
-    names = fragments(blocks)
+        names = fragments(blocks)
+        return made.render(blocks=blocks, fragments=names, below=below, **values)
+
     environment = Environment(
         loader=PackageLoader("xbackend.report"),
         autoescape=True,
@@ -48,7 +50,8 @@ def render(
     environment.filters |= {"plain": plain, "address": _address, "running": running, **filters}
     kinds = (*get_args(b.Block), b.Bold, b.Hyperlink)
     environment.tests |= {kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind) for kind in kinds}
-    return environment.get_template(template).render(blocks=blocks, fragments=names, below=below, **values)
+    made = environment.get_template(name)
+    return write
 
 
 def _address(target: str) -> Markup:

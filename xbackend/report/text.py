@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
-from xbackend.wording import plain, value
+from xbackend.analysis.statistics import LEVEL, Ratio
+from xbackend.wording import plain
 
-if TYPE_CHECKING:
-    from xbackend.analysis.statistics import Ratio
-
+INTERVAL = f"{100 * LEVEL:.0f} % interval"
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
 
 _TIMES = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
@@ -22,19 +20,10 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def as_float(value: float) -> float:
-    """A number as float; infinite where a whole number of a damaged file is larger than any float."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
 def number(value: float | None, digits: int = 3) -> str:
     """A number with so many significant digits; a dash for `None`, ``nan`` and ``inf`` as they are."""
     if value is None:
         return NOTHING
-    value = as_float(value)
     if not math.isfinite(value):
         return str(value)
     if value == 0:
@@ -90,14 +79,8 @@ def time(value: float | None, unit: tuple[str, float] | None = None) -> str:
 def size(value: int) -> str:
     """Bytes as text in the largest binary unit that leaves at least 1."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
-    length = as_float(value)
-    power = next((p for p in range(len(units)) if abs(length) < 1024 ** (p + 1)), len(units) - 1)
-    return f"{number(length / 1024**power)} {units[power]}" if power else f"{value} B"
-
-
-def threads(found: Any) -> str:
-    """A setting of threads with its noun."""
-    return f"{value(found)} {'thread' if found == 1 else 'threads'}"
+    power = next((p for p in range(len(units)) if value < 1024 ** (p + 1)), len(units) - 1)
+    return f"{number(value / 1024**power)} {units[power]}" if power else f"{value} B"
 
 
 def moment(stamp: str) -> str:
