@@ -19,7 +19,7 @@ from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure import profiles
 from xbackend.report import ledger, render, timelines
-from xbackend.results.schema import Measurement, Process, Profile, Results
+from xbackend.results.schema import Measurement, Pair, Process, Profile, Results
 
 change: Callable[..., Any] = msgspec.structs.replace
 CPUS = [Device("cpu", i) for i in range(4)]

@@ -48,10 +48,10 @@ class Limit:
     @classmethod
     def parse(cls, text: str) -> Limit:
         """Read ``slower:5%`` or ``faster:5%``. Raises `UsageError`."""
-        found = _LIMIT.fullmatch(text)
-        if found is None:
+        limit = _LIMIT.fullmatch(text)
+        if limit is None:
             raise UsageError(f"{text!r} is no limit: write slower:5% or faster:5%")
-        return cls(Verdict(found[1]), float(found[2]))
+        return cls(Verdict(limit[1]), float(limit[2]))
 
     @property
     def factor(self) -> float:
@@ -151,11 +151,11 @@ def _different(base: Results, head: Results) -> str:
 
 
 def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
-    found: dict[Key, Measurement] = {}
+    rows: dict[Key, Measurement] = {}
     for row in results.measurements:
-        if found.setdefault(key(row), row) is not row:
+        if rows.setdefault(key(row), row) is not row:
             raise StoreError(f"{name} ({results.run or results.name}) has {label(row)} twice: measure it again, once")
-    return found
+    return rows
 
 
 def _row(

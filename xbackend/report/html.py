@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from xbackend.report.blocks import Block, Image
 from xbackend.report.inline_svg import inline
-from xbackend.report.templates import template
+from xbackend.report.writing import template
 from xbackend.wording import plain, visible
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from xbackend.report.blocks import Block
-from xbackend.report.templates import template
+from xbackend.report.writing import template
 from xbackend.wording import plain, visible
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the

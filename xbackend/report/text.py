@@ -40,18 +40,18 @@ def power(value: float | None) -> str:
     return f"{value:.1e}" if value is not None and math.isfinite(value) and value else number(value)
 
 
-def ratio(found: Ratio) -> str:
+def ratio(against: Ratio) -> str:
     """A ratio with its interval, or that there is none."""
-    if not math.isfinite(found.low):
-        return f"{number(found.value)} (no interval)"
-    return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
+    if not math.isfinite(against.low):
+        return f"{number(against.value)} (no interval)"
+    return f"{number(against.value)} ({number(against.low)} to {number(against.high)})"
 
 
-def verdict(found: Ratio) -> str:
+def verdict(against: Ratio) -> str:
     """A verdict; one that shows no difference with the smallest difference that would have been shown."""
-    if found.verdict not in ("no difference shown", "ambiguous") or not math.isfinite(found.smallest):
-        return str(found.verdict)
-    return f"{found.verdict} ({percent(found.smallest)} would be)"
+    if against.verdict not in ("no difference shown", "ambiguous") or not math.isfinite(against.smallest):
+        return str(against.verdict)
+    return f"{against.verdict} ({percent(against.smallest)} would be)"
 
 
 def percent(factor: float) -> str:
@@ -86,7 +86,7 @@ def size(value: int) -> str:
 def moment(stamp: str) -> str:
     """A time stamp as ``2026-01-31 12:00 UTC``; as it is where it is none, or does not say of which zone."""
     try:
-        found = datetime.fromisoformat(stamp)
-        return f"{found.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if found.tzinfo else plain(stamp)
+        parsed = datetime.fromisoformat(stamp)
+        return f"{parsed.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if parsed.tzinfo else plain(stamp)
     except (ValueError, OverflowError):
         return plain(stamp)
