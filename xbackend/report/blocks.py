@@ -112,3 +112,8 @@ def terms(meanings: Sequence[tuple[str, str]]) -> Bullets:
 def table(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> Table:
     """A table from any sequences."""
     return Table(tuple(headers), tuple(tuple(row) for row in rows), frozenset(right))
+
+
+def tabled(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> list[Block]:
+    """A table, or nothing where it would have no row."""
+    return [table(headers, rows, right)] if rows else []

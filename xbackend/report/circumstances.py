@@ -11,7 +11,7 @@ from xbackend.analysis.comparison import Comparison, label
 from xbackend.analysis.packages import versions
 from xbackend.analysis.statistics import Floor, ratio
 from xbackend.report import text
-from xbackend.report.blocks import Block, paragraph, table
+from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Process, Results
 from xbackend.wording import plain
 
@@ -35,7 +35,7 @@ def environment(results: Results) -> list[Block]:
         ]
         for (backend, _), (devices, description) in answers.items()
     ]
-    return [table(("backend", "devices", *known, "else"), rows)] if rows else []
+    return tabled(("backend", "devices", *known, "else"), rows)
 
 
 def _listed(item: Any) -> str:
@@ -69,8 +69,7 @@ def settings(results: Results) -> list[Block]:
 
 
 def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
-    rows = [[key, wording.value(value)] for key, value in facts.items()]
-    return [table((name, "value"), rows)] if rows else []
+    return tabled((name, "value"), [[key, wording.value(value)] for key, value in facts.items()])
 
 
 def pairs(results: Results, comparisons: Sequence[Comparison]) -> list[Block]:
@@ -90,9 +89,9 @@ def pairs(results: Results, comparisons: Sequence[Comparison]) -> list[Block]:
         "square), from the spread of all processes of the pairs with its workload and parameters, or, without any, the "
         "largest of the others; where two halves are shown to differ, what they differ by."
     )
-    blocks: list[Block] = [paragraph(said), table(headers, rows, right=headers[2:])]
     floors = [[c.label, *_floor(c.floor)] for c in comparisons if c.floor.processes]
-    return [*blocks, table(("comparison", *_FLOOR), floors, right=_FLOOR[:3])] if floors else blocks
+    measured = table(headers, rows, right=headers[2:])
+    return [paragraph(said), measured, *tabled(("comparison", *_FLOOR), floors, right=_FLOOR[:3])]
 
 
 _FLOOR = ("noise floor", text.INTERVAL, "processes", "from")

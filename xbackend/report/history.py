@@ -20,6 +20,7 @@ from xbackend.report.blocks import (
     Notice,
     paragraph,
     table,
+    tabled,
     terms,
 )
 from xbackend.report.pictures import Pictures
@@ -106,8 +107,7 @@ def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[Block]:
         if newest
         else " Nothing can be compared with a run before on the same machine."
     )
-    headers, rows = change_table(of)
-    return [paragraph(words, outcome), *([table(headers, rows, right=("devices", *_HEADERS[3:5]))] if rows else [])]
+    return [paragraph(words, outcome), *tabled(*change_table(of), right=("devices", *_HEADERS[3:5]))]
 
 
 def _row(line: Line, point: Point) -> list[str]:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from xbackend import wording
 from xbackend.analysis.comparison import Comparison
-from xbackend.analysis.scaling import ENOUGH_SIZES, Pays, Scaling, Sweep, scalings, sweeps
+from xbackend.analysis.scaling import ENOUGH_SIZES, Pays, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.measure.loop import FOREIGN
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Heading, Image, bullets, paragraph, table
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
-from xbackend.wording import counted, join, plain
+from xbackend.wording import counted, join
 
 _CLOSE = 0.05  # of the time: devices that are busy as long as each other
 _MUCH = 0.2  # of the time: a transfer share worth a word
@@ -46,109 +46,89 @@ def percent(part: float) -> str:
 
 def verdict(s: Scaling, cores: int) -> str:
     """What the numbers of a scaling say, and why; ``cores`` is how many the machine has."""
-    result, times = s.ratio.verdict, text.number(s.speedup)
+    times, shown = text.number(s.speedup), text.percent(s.ratio.smallest)
     between = " to ".join(map(text.number, s.interval or ()))
-    shown = text.percent(s.ratio.smallest)
     many = "two devices" if s.devices == 2 else f"{s.devices} devices"
+    few = f"only {counted(s.processes, 'process', 'processes')} there is no interval"
     heads = {
         Verdict.FASTER: f"{many} are {times} times as fast as one",
         Verdict.NO_DIFFERENCE: f"no difference from one is shown for {many} ({times} times as fast; {shown} would be)",
         Verdict.SLOWER: f"{many} are slower than one ({times} times as fast)",
-        Verdict.UNKNOWN: f"whether {many} are faster is not known ({times} times as fast, but with {_few(s)})",
+        Verdict.UNKNOWN: f"whether {many} are faster is not known ({times} times as fast, but with {few})",
         Verdict.AMBIGUOUS: f"whether {many} are faster is ambiguous ({times} times as fast, interval {between}; a "
         f"difference of {shown} would be shown)",
     }
-    said = f"{heads[result]}: {_why(s, cores, result)}."
+    said = f"{heads[s.ratio.verdict]}: {_why(s, cores)}."
     if s.foreign_cores is not None and s.foreign_cores > FOREIGN:
         busy = text.number(s.foreign_cores, 2)
         said = f"doubtful, as other processes kept {busy} cores busy meanwhile (end them and measure again): {said}"
-    return " ".join([said[0].upper() + said[1:], *_lost(s, cores), *_rough(s)])
+    return " ".join([said[0].upper() + said[1:], *([] if s.shares is None else _besides(s, s.shares, cores))])
 
 
-def _few(s: Scaling) -> str:
-    return f"only {counted(s.processes, 'process', 'processes')} there is no interval"
-
-
-def _why(s: Scaling, cores: int, result: Verdict) -> str:
-    no_gain = result in (Verdict.NO_DIFFERENCE, Verdict.SLOWER, Verdict.AMBIGUOUS)
+def _why(s: Scaling, cores: int) -> str:
+    no_gain = s.ratio.verdict in (Verdict.NO_DIFFERENCE, Verdict.SLOWER, Verdict.AMBIGUOUS)
     causes = _causes(s, cores) if no_gain else []
     if causes:
         return "; ".join(causes)
-    if s.shares is not None and result not in (Verdict.NO_DIFFERENCE, Verdict.SLOWER):
-        return _busy(s)
     if s.shares is None:
-        return f"there is no profile that would say why ({plain(s.unprofiled)})"
-    return f"the profile does not say why, {_busy(s)}"
+        return f"there is no profile that would say why ({s.unprofiled})"
+    unexplained = s.ratio.verdict in (Verdict.NO_DIFFERENCE, Verdict.SLOWER)
+    return ("the profile does not say why, " if unexplained else "") + _busy(s.shares)
 
 
-def _lost(s: Scaling, cores: int) -> list[str]:
-    """Where the rest of a gain went, or what is odd about it."""
-    if not s.faster or s.shares is None:
-        return []
-    if _in_turn(s):
-        return [
+def _besides(s: Scaling, shares: Shares, cores: int) -> list[str]:
+    """Where the rest of a gain went, or what is odd about it; and that the profile was much slower than the timing."""
+    said = []
+    if s.faster and _in_turn(shares):
+        said.append(
             "Devices that work one after the other gain nothing by being several: the difference comes from elsewhere, "
             "noise between processes included; measure more of them."
-        ]
-    if s.efficiency < _LOST:
-        return [f"What is lost: {'; '.join(_causes(s, cores)) or 'the profile does not say where'}."]
-    return []
+        )
+    elif s.faster and s.efficiency < _LOST:
+        said.append(f"What is lost: {'; '.join(_causes(s, cores)) or 'the profile does not say where'}.")
+    if shares.wall > _ROUGH * s.seconds_of_many:
+        slower = text.number(shares.wall / s.seconds_of_many, 2)
+        said.append(f"The profiled execution took {slower} times as long as the timed ones, so its shares are rough.")
+    return said
 
 
-def _rough(s: Scaling) -> list[str]:
-    """That a profile was much slower than what was timed."""
-    if s.shares is None or s.shares.wall <= _ROUGH * s.seconds_of_many:
-        return []
-    slower = text.number(s.shares.wall / s.seconds_of_many, 2)
-    return [f"The profiled execution took {slower} times as long as the timed ones, so its shares are rough."]
-
-
-def _busy(s: Scaling) -> str:
+def _busy(shares: Shares) -> str:
     """How much of the time the devices computed."""
-    if s.shares is None:
-        return "how busy the devices are is not known"
-    busy = [1 - idle for idle in s.shares.idle.values()]
-    together = f"{'both' if len(busy) == 2 else 'at least two'} at once {percent(s.shares.together)}"
+    busy = [1 - idle for idle in shares.idle.values()]
+    together = f"{'both' if len(busy) == 2 else 'at least two'} at once {percent(shares.together)}"
     if len(busy) > 1 and max(busy) - min(busy) <= _CLOSE:
-        who = "both are" if len(busy) == 2 else "all are"
-        part = percent(min(busy))
-    elif len(busy) <= 4:
-        names = [f"{plain(d)} is busy {percent(1 - idle)}" for d, idle in s.shares.idle.items()]
+        return f"{'both' if len(busy) == 2 else 'all'} are busy {percent(min(busy))} of the time, {together}"
+    if len(busy) <= 4:
+        names = [f"{device} is busy {percent(1 - idle)}" for device, idle in shares.idle.items()]
         return f"{join(names)} of the time, {together}"
-    else:
-        who, part = "they are", f"{percent(min(busy))} to {percent(max(busy))}"
-    return f"{who} busy {part} of the time, {together}"
+    return f"they are busy {percent(min(busy))} to {percent(max(busy))} of the time, {together}"
 
 
 def _causes(s: Scaling, cores: int) -> list[str]:
     """What keeps several devices from being faster, as far as the numbers show it."""
-    if s.shares is None:
-        return _shared_cores(s, cores)
     causes = []
-    if s.shares.exposed >= _MUCH:
-        causes.append(f"{percent(s.shares.exposed)} of the time is transfers")
-    nothing = [plain(device) for device, idle in s.shares.idle.items() if idle >= 0.999]
-    worst = max(s.shares.idle, key=lambda device: s.shares.idle[device] if s.shares else 0.0, default="")
-    if nothing:
-        causes.append(f"{join(nothing)} computed nothing")
-    elif _in_turn(s):
-        causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
-    elif worst and s.shares.idle[worst] - s.shares.exposed >= _WAITING:
-        causes.append(f"{plain(worst)} is idle {percent(s.shares.idle[worst])} of the time")
-    return causes + _shared_cores(s, cores)
+    if s.shares is not None:
+        if s.shares.exposed >= _MUCH:
+            causes.append(f"{percent(s.shares.exposed)} of the time is transfers")
+        nothing = [device for device, idle in s.shares.idle.items() if idle >= 0.999]
+        worst, most = max(s.shares.idle.items(), key=lambda item: item[1], default=("", 0.0))
+        if nothing:
+            causes.append(f"{join(nothing)} computed nothing")
+        elif _in_turn(s.shares):
+            causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
+        elif most - s.shares.exposed >= _WAITING:
+            causes.append(f"{worst} is idle {percent(most)} of the time")
+    if s.simulated and s.cores_of_one is not None and s.cores_of_one >= _FULL * cores:
+        whole = "both cores" if cores == 2 else f"the {cores} cores" if cores > 1 else "the one core"
+        busy = text.number(s.cores_of_one, 2)
+        causes.append(f"one device already uses {whole} ({busy} busy), which all devices share")
+    return causes
 
 
-def _in_turn(s: Scaling) -> bool:
+def _in_turn(shares: Shares) -> bool:
     """Whether the devices work one after the other: at once for a small part of what the second busiest computes."""
-    busy = sorted(1 - idle for idle in s.shares.idle.values()) if s.shares else []
-    return s.shares is not None and len(busy) > 1 and s.shares.together < _ALTERNATE * busy[-2]
-
-
-def _shared_cores(s: Scaling, cores: int) -> list[str]:
-    if not s.simulated or s.cores_of_one is None or s.cores_of_one < _FULL * cores:
-        return []
-    whole = "both cores" if cores == 2 else f"the {cores} cores" if cores > 1 else "the one core"
-    return [f"one device already uses {whole} ({text.number(s.cores_of_one, 2)} busy), which all devices share"]
+    busy = sorted(1 - idle for idle in shares.idle.values())
+    return len(busy) > 1 and shares.together < _ALTERNATE * busy[-2]
 
 
 def sections(results: Results, comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
@@ -170,9 +150,7 @@ def _table(ledger: Sequence[Scaling]) -> Block:
 
 
 def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
-    interval = text.NOTHING
-    if s.interval is not None:
-        interval = f"{text.number(s.interval[0])} to {text.number(s.interval[1])}"
+    interval = text.NOTHING if s.interval is None else " to ".join(map(text.number, s.interval))
     shares = [text.NOTHING] * 3
     if s.shares is not None:
         moving = f"{percent(s.shares.transfers)}, alone {percent(s.shares.exposed)}"
@@ -195,7 +173,7 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
 def _idle(idle: dict[str, float]) -> str:
     if len(idle) > 4:
         return f"{percent(min(idle.values()))} to {percent(max(idle.values()))}"
-    return ", ".join(f"{plain(device)} {percent(part)}" for device, part in idle.items())
+    return ", ".join(f"{device} {percent(part)}" for device, part in idle.items())
 
 
 def _timelines(comparison: Comparison, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:

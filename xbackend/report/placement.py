@@ -13,7 +13,7 @@ from xbackend.drawing.forms import mermaid
 from xbackend.drawing.graph import Graph
 from xbackend.drawing.layered import svg
 from xbackend.report import text
-from xbackend.report.blocks import Block, Drawing, Heading, Image, paragraph, table
+from xbackend.report.blocks import Block, Drawing, Heading, Image, paragraph, tabled
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, join
@@ -51,14 +51,11 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
 
 
 def _tables(shown: Shown) -> list[Block]:
-    blocks: list[Block] = []
     ops = _shared([(row, cells) for row, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))])
-    if ops:
-        blocks.append(table(_OPS, ops, right=("devices", "ops")))
     transfers = _shared([(row, cells) for row, e in shown for cells in _transfer_rows(e.transfers)])
-    if transfers:
-        blocks += [paragraph(_CAUSES), table(_TRANSFERS, transfers, right=("devices", "transfers", "bytes"))]
-    return blocks
+    causes = [paragraph(_CAUSES)] if transfers else []
+    moved = tabled(_TRANSFERS, transfers, right=("devices", "transfers", "bytes"))
+    return [*tabled(_OPS, ops, right=("devices", "ops")), *causes, *moved]
 
 
 def _shared(rows: Sequence[tuple[Measured, list[str]]]) -> list[list[str]]:

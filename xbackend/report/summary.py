@@ -15,7 +15,7 @@ from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, bulle
 from xbackend.report.headings import anchor
 from xbackend.report.tables import status
 from xbackend.results.schema import Results
-from xbackend.wording import counted, join, plain
+from xbackend.wording import counted, join
 
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
 _FEW_NAMES = 4
@@ -173,8 +173,8 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
     if doubts:
         they = "stands below its table" if doubts == 1 else "stand below the tables"
         said.append([Bold("Doubts"), f": {counted(doubts, 'warning')} {they}."])
-    said += [[Bold("Warning"), f": {plain(warning)}."] for warning in _warnings(results)]
-    bad = Counter(f"{Measured(m).name} ({plain(m.status)})" for m in results.measurements if m.status != "ok")
+    said += [[Bold("Warning"), f": {warning}."] for warning in _warnings(results)]
+    bad = Counter(f"{Measured(m).name} ({m.status})" for m in results.measurements if m.status != "ok")
     if bad:
         part = f": {bad.total()} of {counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
         said.append([Bold("Not measured"), part, Hyperlink("why", f"#{anchor(NOT_MEASURED)}"), "."])
@@ -218,7 +218,7 @@ def _smallest(comparisons: Sequence[Comparison]) -> str:
 
 def _on_what(results: Results) -> list[list[Inline]]:
     machine, settings = results.machine, results.settings
-    accelerators = join(map(plain, machine.accelerators)) or "no accelerator"
+    accelerators = join(machine.accelerators) or "no accelerator"
     threads = settings.get("threads")
     with_threads = f", {counted(threads, 'thread')} each" if threads is not None else ""
     versions = packages.by_package(results.measurements)
@@ -226,16 +226,12 @@ def _on_what(results: Results) -> list[list[Inline]]:
     return [
         [
             Bold("On"),
-            f": {plain(machine.processor)}, {counted(machine.cores, 'core')}, "
-            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {plain(machine.system)}{with_threads}.",
+            f": {machine.processor}, {counted(machine.cores, 'core')}, "
+            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {machine.system}{with_threads}.",
         ],
-        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {plain(results.xbackend)}."],
-        [Bold("When"), f": {text.moment(results.created)}{_run(results)}."],
+        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {results.xbackend}."],
+        [Bold("When"), f": {text.moment(results.created)}{f', run {results.run}' if results.run else ''}."],
     ]
-
-
-def _run(results: Results) -> str:
-    return f", run {plain(results.run)}" if results.run else ""
 
 
 def cautions(comparison: Comparison) -> list[Block]:
@@ -249,7 +245,7 @@ def cautions(comparison: Comparison) -> list[Block]:
 
 def notes(comparison: Comparison) -> list[str]:
     """The warnings of a comparison, those of the measurements and those that only all of them together give."""
-    said = [f"{c.name}: {plain(warning)}" for c in comparison.rows for warning in c.measurement.warnings]
+    said = [f"{c.name}: {warning}" for c in comparison.rows for warning in c.measurement.warnings]
     wide = [c.name for c in comparison.ranked if _width(c) > _WIDE]
     if wide:
         said.append(

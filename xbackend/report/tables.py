@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from xbackend import wording
 from xbackend.analysis.comparison import Comparison, Measured, label
 from xbackend.report import text
-from xbackend.report.blocks import Block, table
+from xbackend.report.blocks import Block, table, tabled
 from xbackend.results.schema import Measurement, Phases
 from xbackend.wording import counted, plain
 
@@ -87,7 +87,7 @@ def phases(comparison: Comparison) -> list[Block]:
         name, length = text.time_unit(medians)
         headers.append(f"{phase.replace('_', ' ')} ({name})")
         columns.append([text.number(None if seconds is None else seconds / length) for seconds in medians])
-    return _some(headers, list(zip(*columns, strict=True)), right=headers[1:])
+    return tabled(headers, list(zip(*columns, strict=True)), right=headers[1:])
 
 
 def parities(comparison: Comparison) -> list[Block]:
@@ -105,7 +105,7 @@ def parities(comparison: Comparison) -> list[Block]:
         for row in comparison.rows
         if (parity := row.measurement.parity) is not None
     ]
-    return _some(_PARITY, rows, right=_PARITY[1:5])
+    return tabled(_PARITY, rows, right=_PARITY[1:5])
 
 
 def checks(comparison: Comparison) -> list[Block]:
@@ -118,7 +118,7 @@ def checks(comparison: Comparison) -> list[Block]:
             twice = _worst(min, [each["twice"] for each, _ in kept if "twice" in each], "{} times as long", 3)
             watched = ", ".join(sorted({name for _, compiled in kept for name in compiled})) or text.NOTHING
             rows.append([row.label, str(row.devices), waits, twice, watched])
-    return _some(_CHECKS, rows, right=_CHECKS[1:4])
+    return tabled(_CHECKS, rows, right=_CHECKS[1:4])
 
 
 def _worst(which: Callable[[list[float]], float], values: list[float], words: str, digits: int) -> str:
@@ -132,14 +132,9 @@ def not_ok(measurements: Sequence[Measurement]) -> list[Block]:
         for m in measurements
         if m.status != "ok"
     ]
-    return _some(("workload", "backend", "devices", "status", "reason"), rows, right=("devices",))
+    return tabled(("workload", "backend", "devices", "status", "reason"), rows, right=("devices",))
 
 
 def _kept(measurement: Measurement) -> str:
     count = len(measurement.processes)
     return f" ({counted(count, 'finished process', 'finished processes')} not counted)" if count else ""
-
-
-def _some(headers: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str]) -> list[Block]:
-    """A table, or nothing where it would have no row."""
-    return [table(headers, rows, right)] if rows else []
