@@ -329,6 +329,7 @@ LOST = {"title": "t", "boxes": [], "edges": [{"source": 0, "target": 1}], "links
     [
         ((*WHERE, "placement"), {"ops": 5}, "Expected `array`, got `int`"),
         ((*WHERE, "placement"), {"graph": LOST}, "a box, an edge or a mark that cannot be"),
+        ((*WHERE, "placement", "transfers", 0, "bytes"), 10**30, "a number of bytes or ops that cannot be"),
         ((*WHERE, "bindings"), {"dev0": "nonsense:x"}, "'nonsense:x' names no device"),
         ((*PROFILE, "together"), 0.3, "a part that is longer than the whole"),
         ((*PROFILE, "spans", 0, 1), 0.2, "a span that ends before it begins"),

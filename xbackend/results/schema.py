@@ -35,10 +35,11 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Round = Annotated[float, msgspec.Meta(gt=1e-12, le=1e9)]
 Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # seconds since 1970
 Amount = Annotated[float, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=10**18)]
+MOST = 10**18
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody could execute may be beyond 64 bits
 MOST_OPERATIONS = 10**300  # a float holds them
-Positive = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
 
 
@@ -149,6 +150,8 @@ class Evidence(msgspec.Struct, frozen=True):
     drawing: str = ""
 
     def __post_init__(self) -> None:
+        if not all(0 <= n <= MOST for n in (*(t.bytes for t in self.transfers), *(b.count for b in self.backward))):
+            raise ValueError("a placement has a number of bytes or ops that cannot be")
         if self.graph is not None and not self.graph.sound:
             raise ValueError("the drawing of a placement has a box, an edge or a mark that cannot be")
 
