@@ -10,6 +10,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import zlib
 from argparse import Namespace
 from collections import Counter
@@ -318,6 +319,29 @@ def sealed(content: Any) -> bytes:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return text.encode()
     return msgspec.json.encode({**decoded, "checksum": schema.checksum(decoded)})
+
+
+WHERE = ("measurements", 0)
+PROFILE = (*WHERE, "processes", 0, "profile")
+LOST = {"title": "t", "boxes": [], "edges": [{"source": 0, "target": 1}], "links": []}
+
+
+@pytest.mark.parametrize(
+    ("path", "new", "said"),
+    [
+        ((*WHERE, "placement"), {"ops": 5}, "Expected `array`, got `int`"),
+        ((*WHERE, "placement"), {"graph": LOST}, "a box, an edge or a mark that cannot be"),
+        ((*WHERE, "placement", "transfers", 0, "bytes"), 10**30, "a number of bytes or ops that cannot be"),
+        ((*WHERE, "bindings"), {"dev0": "nonsense:x"}, "'nonsense:x' names no device"),
+        ((*PROFILE, "together"), 0.3, "a part that is longer than the whole"),
+        ((*PROFILE, "spans", 0, 1), 0.2, "a span that ends before it begins"),
+        ((*WHERE, "processes", 0, "rounds", 0), 1e-13, "1e-12"),
+    ],
+)
+def test_what_a_report_relies_on_is_checked_when_results_are_read(path: tuple[Any, ...], new: Any, said: str) -> None:
+    assert schema.decode(sealed(RICH), Path("results.json")).measurements
+    with pytest.raises(DamagedStore, match=r"results\.json is damaged: .*" + re.escape(said)):
+        schema.decode(sealed(changed(RICH, path, new)), Path("results.json"))
 
 
 def beginning_with(record: Any, lines: list[bytes]) -> dict[str, bytes]:

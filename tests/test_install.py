@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 import tiers
@@ -56,6 +57,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     call(find_uv_bin(), "build", "--wheel", "--out-dir", source / "dist", source)
     (built,) = (source / "dist").glob("*.whl")
     return built
+
+
+def test_what_is_no_python_is_in_the_wheel(wheel: Path) -> None:
+    files = [path for path in (ROOT / "xbackend").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
+    data = {path.relative_to(ROOT).as_posix() for path in files}
+    assert {"xbackend/report/templates/page.css", "xbackend/environments/requirements/numpy.txt"} < data
+    assert data <= set(ZipFile(wheel).namelist())
 
 
 def fresh(folder: Path, wheel: Path, extra: str = "") -> Path:

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from report_helpers import markdown_of, measured, of, tables_of
 
 from xbackend import report
-from xbackend.analysis import statistics
+from xbackend.analysis import history, statistics
 from xbackend.analysis.gate import Limit, judge
-from xbackend.report import history
 from xbackend.results.schema import Pair, Results, SessionSettings
 
 TURNED = {"faster": "slower", "slower": "faster"}
@@ -120,11 +119,6 @@ def verdicts(results: Results) -> tuple[Found, str]:
             group = group_of(next(ledgers))
             for row in rows:
                 of_devices(found, group, row[0], (row[0], row[1]), [row[2], row[3], row[4], row[6]])
-        elif heads[:2] == ["source", "hardware"]:
-            for row in rows:
-                if row[0].startswith("today, "):
-                    backend = row[0].removeprefix("today, ")
-                    of_devices(found, group_of(row[2]), backend, (backend, row[3]), row[4:8])
     return found, source
 
 

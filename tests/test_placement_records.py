@@ -17,7 +17,8 @@ from xbackend.cli.functions import _placement_text
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.binding import Placed, bind
-from xbackend.report.placement import Evidence, _backward_rows
+from xbackend.report.placement import _backward_rows
+from xbackend.results.schema import Evidence
 
 CPU0, CPU1 = Device("cpu", 0), Device("cpu", 1)
 

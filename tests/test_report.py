@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import re
 import subprocess
@@ -21,12 +20,14 @@ from page_helpers import check_page
 from report_helpers import check_document, check_svg, markdown_of, measured, of, rows_of, tables_of
 
 from xbackend import report
+from xbackend.analysis.comparison import comparisons, label
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import blocks, contents, markdown, published, summary, text
-from xbackend.report.candidates import groups, label
+from xbackend.report import blocks, headings, markdown, summary, text
 from xbackend.results.schema import Pair, Parity, Results, SessionSettings, load
+from xbackend.wording import plain
 
 DATA = Path(__file__).parent / "data"
+ROOT = Path(__file__).parent.parent
 NONE = text.NOTHING
 change: Callable[..., Any] = msgspec.structs.replace
 
@@ -47,6 +48,7 @@ _DIGEST = """
 import hashlib, pathlib
 from xbackend import report
 from xbackend.results.schema import load
+from xbackend.wording import plain
 files = report.render(load(pathlib.Path({path!r})))
 print(*(f"{{name}} {{hashlib.sha256(data).hexdigest()}}" for name, data in files.items()), sep="\\n")
 """
@@ -126,7 +128,7 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     rows = rows_of(document)
     printed = report.summary_table(results)[1]
     for m in bad:
-        reason = text.plain(m.reason)
+        reason = plain(m.reason)
         assert [r for r in rows if r[0] == m.backend and r[-1] == m.status]
         assert f"- **{m.backend} on 1 device**: {markdown.escape(f'{m.status}: {reason}')}" in document
         assert [r for r in rows if r[1:2] == [m.backend] and r[-2:] == [m.status, reason]]
@@ -139,7 +141,7 @@ def test_a_long_reason_is_whole_somewhere() -> None:
     rows = rows_of(source)
     assert "- **b on 1 device**: failed: why why" in source and "why…\n" in source
     whole = [r[-1] for r in rows if r[1:2] == ["b"] and "failed" in r]
-    assert whole and whole[0].startswith(text.plain("why " * 100)) and "1 finished process not counted" in whole[0]
+    assert whole and whole[0].startswith(plain("why " * 100)) and "1 finished process not counted" in whole[0]
 
 
 def test_the_printed_rows_are_the_written_ones(results: Results, document: str) -> None:
@@ -156,15 +158,12 @@ def test_empty_results() -> None:
     assert "Nothing was compared" in source and report.summary_table(of())[1] == []
 
 
-def test_numbers_that_are_none_are_shown() -> None:
-    odd = measured("odd", [math.nan, math.inf], parity=Parity(relative_error=math.inf, tolerance=1.0, inputs=""))
-    source = markdown_of(of(measured("a", [1.0]), odd, measured("zero", [0.0]), measured("none", [])))
-    (row,) = (r for r in rows_of(source) if r[0] == "odd" and len(r) == 10 and r[-1] == "ok")
-    assert row[3:6] == [NONE] * 3 and row[7] == "inf"
-    assert {row[2], *row[6].split()} & {"nan", "inf"}
+def test_what_has_no_time_or_no_parity_is_shown() -> None:
+    wrong = measured("wrong", [1.0], parity=Parity(relative_error=1e300, tolerance=1.0, inputs=""))
+    source = markdown_of(of(measured("a", [1.0]), wrong, measured("none", [])))
     (row,) = (r for r in rows_of(source) if r[0] == "none")
     assert row[2:7] == [NONE] * 5
-    assert ["odd", "1", "inf", "1.0e+00", NONE, "no", ""] in rows_of(source)
+    assert ["wrong", "1", "1.0e+300", "1.0e+00", NONE, "no", ""] in rows_of(source)
 
 
 # The baseline.
@@ -183,8 +182,8 @@ def test_ratio_is_time_over_the_time_of_the_baseline() -> None:
     assert [ratio.split(" ")[0] for ratio, _ in ratios("a")] == ["1", "0.500", "2.00", "4.00"]
 
 
-VERDICT = "none published|faster|slower|ambiguous|no difference shown|too few processes"
-BESIDE = r"\d\S* \((\d\S* to \d\S*|no interval|none published)\)"
+VERDICT = "faster|slower|ambiguous|no difference shown|too few processes"
+BESIDE = r"\d\S* \((\d\S* to \d\S*|no interval)\)"
 
 
 def bare(source: str) -> list[list[str]]:
@@ -204,7 +203,7 @@ def bare(source: str) -> list[list[str]]:
 def test_a_ratio_is_never_without_an_interval_or_a_verdict(document: str) -> None:
     few = markdown_of(of(measured("numpy", [1.0]), measured("a", [0.5]), measured("a", [0.25], 2)))
     history = (DATA / "history.md").read_text()
-    assert len(re.findall(BESIDE, document)) > 25
+    assert len(re.findall(BESIDE, document)) > 15
     assert [bare(source) for source in (document, few, history)] == [[], [], []]
     (row,) = (r for r in rows_of(few) if r[:2] == ["a", "1"] and r[-1] == "ok")
     assert row[4:6] == ["0.500 (no interval)", "too few processes"]
@@ -267,7 +266,7 @@ def test_a_baseline_without_a_time_gives_no_ratios(results: Results) -> None:
         ([1.0], [2.0], "No winner is shown: there are candidates with only 1 process: measure with more of them"),
         ([1.0] * 2, [2.0] * 5, "No winner is shown: there are candidates with only 2 processes"),
         ([1.0, 1.0, 2.1], [2.0] * 3, "No winner is shown: the fastest are not told apart."),
-        ([1.0, 1.0, math.nan], [2.0] * 3, "No winner is shown"),
+        ([1.0, 1.0, 1e9], [2.0] * 3, "No winner is shown"),
         ([1.0, 1.1, 0.9], [2.0, 2.1, 1.9], "a is the fastest."),
         ([1.0] * 3, [], "No winner is shown: nothing else gave a time."),
         ([], [], "No winner is shown: no candidate gave a time."),
@@ -275,7 +274,7 @@ def test_a_baseline_without_a_time_gives_no_ratios(results: Results) -> None:
 )
 def test_a_winner_is_shown_or_there_is_none(first: list[float], second: list[float], expected: str) -> None:
     found = of(measured("a", first), measured("b", second))
-    words = "".join(part if isinstance(part, str) else part.text for part in summary.headline(groups(found, None)))
+    words = "".join(part if isinstance(part, str) else part.text for part in summary.headline(comparisons(found, None)))
     assert words.startswith(expected)
     (row,) = (r for r in rows_of(markdown_of(found)) if r[0] == "matpow" and len(r) == 5)
     assert (row[1] == "a") == expected.startswith("a is")
@@ -283,9 +282,9 @@ def test_a_winner_is_shown_or_there_is_none(first: list[float], second: list[flo
 
 def test_a_winner_beats_all_others_and_not_the_next_alone() -> None:
     times = {"a": [1.0, 1.01, 1.02], "b": [1.3, 1.31, 1.32], "c": [1.4, 0.9, 2.9]}
-    found = groups(of(*(measured(name, each) for name, each in times.items())), None)
+    found = comparisons(of(*(measured(name, each) for name, each in times.items())), None)
     assert [c.label for c in found[0].ranked] == ["a", "b", "c"]
-    assert summary.winner(found[0]) is None and [c.label for c in found[0].rivals] == ["c"]
+    assert found[0].winner is None and [c.label for c in found[0].rivals] == ["c"]
     source = markdown_of(of(*(measured(name, each) for name, each in times.items())))
     assert "| not told apart: a and c |" in source
 
@@ -351,26 +350,23 @@ def test_cautions() -> None:
 
 
 def test_contents_lead_to_headings(document: str) -> None:
-    headings = re.findall(r"^## (.*)$", document, re.MULTILINE)
+    titles = re.findall(r"^## (.*)$", document, re.MULTILINE)
     links = re.findall(r"^- \[(.*)\]\(#(.*)\)$", document, re.MULTILINE)
-    assert [name for name, _ in links] == headings[2:]
-    assert [target for _, target in links] == [contents.anchor(h.replace("\\", "")) for h in headings[2:]]
+    assert [name for name, _ in links] == titles[2:]
+    assert [target for _, target in links] == [headings.anchor(h.replace("\\", "")) for h in titles[2:]]
     again = markdown.write(
         [blocks.Contents(), blocks.Heading(2, "A b"), blocks.Heading(3, "A b"), blocks.Heading(2, "A b")]
     )
     assert "(#a-b)" in again and "(#a-b-2)" in again
 
 
-def test_published_numbers_stand_beside_one_and_two_devices_only() -> None:
-    one, two = measured("a", [2.0, 2.01, 2.02]), measured("a", [1.6, 1.61, 1.62], 2)
-    rows = rows_of(markdown_of(of(one, two)))
-    (row,) = (r for r in rows if r[0] == "today, a")
-    assert row[1:6] == ["this machine", "matpow: size=8", "2", "2.010 s", "1.610 s"]
-    assert re.fullmatch(r"1\.25 \(1\.2\d to 1\.2\d\)", row[6]) and row[7] == "faster"
-    published = ["11.28 s", "7.132 s", "1.58 (none published)", NONE]
-    assert [r for r in rows if r[0].startswith("TensorFlow-Examples") and r[-4:] == published]
-    for found in (of(one), of(two), of(change(one, workload="other"), change(two, workload="other"))):
-        assert "as published" not in markdown_of(found)
+def test_published_times_are_of_programs_like_ours_and_no_part_of_a_report(document: str) -> None:
+    published = (ROOT / "docs" / "published.md").read_text()
+    rows = rows_of(published)
+    assert ["11.277 s", "7.132 s", "1.58"] in [row[-3:] for row in rows] and "ResNet" not in published
+    for one, two, speedup in (row[-3:] for row in rows[1:]):
+        assert float(one.split()[0]) / float(two.split()[0]) == pytest.approx(float(speedup), abs=0.01)
+    assert "publish" not in document and "docs/published.md" not in document
 
 
 def test_parity_has_relative_error_and_ulps(document: str) -> None:
@@ -379,7 +375,7 @@ def test_parity_has_relative_error_and_ulps(document: str) -> None:
     assert ["tensorflow-eager", "1", "3.0e-01", "5.4e-05", NONE, "no", "ab12ab12ab12"] in rows
 
 
-def test_placement_is_counted_and_an_unreadable_one_says_so(document: str) -> None:
+def test_placement_is_counted(document: str) -> None:
     rows = rows_of(document)
     names = "numpy, tensorflow, pytensor-jax"
     more = f"{names}, pytensor-jax (pytensor==2.38.3)"
@@ -388,8 +384,6 @@ def test_placement_is_counted_and_an_unreadable_one_says_so(document: str) -> No
     assert [names, "2", "cpu:1", "cpu:0", "crossing", "1", "1.00 MiB"] in rows
     assert document.count("```mermaid") == 1
     assert "looks as drawn for matpow size=128, but for sizes." in document
-    damaged = markdown_of(of(measured("a", [1.0], placement={"ops": 5})))
-    assert "The placement of a on 1 device cannot be read: Expected" in damaged
 
 
 def test_results_of_version_1_keep_their_drawing_and_say_what_they_lack() -> None:
@@ -484,7 +478,3 @@ def test_what_proves_the_rules_of_timing_is_shown() -> None:
     source = markdown_of(of(change(row, processes=kept)))
     assert ["a", "1", "2.0 %", "1.90 times as long", "xla"] in rows_of(source)
     assert "Checks of the timing" not in markdown_of(of(row))
-
-
-def test_beside_a_workload_stands_what_is_like_it() -> None:
-    assert not [p for p in published.PUBLISHED["matpow"] if "ResNet" in p.source]

@@ -20,9 +20,10 @@ from report_helpers import READER, check_document, check_svg, flat, measured, of
 from test_cli import xbackend
 
 from xbackend import report
+from xbackend.analysis import history
 from xbackend.analysis.statistics import Verdict
 from xbackend.errors import UsageError
-from xbackend.report import history, text
+from xbackend.report import text
 from xbackend.results.runs import Store
 from xbackend.results.schema import Machine, Measurement, Pair, Results, SessionSettings
 
@@ -120,7 +121,7 @@ def test_different_machines_and_threads_are_apart() -> None:
     ]
     found = history.series(runs)
     assert [s.place for s in found] == ["p, 2 cores, 2 threads", "q, 4 cores, 2 threads", "p, 2 cores, 1 thread"]
-    assert [[name for name, _ in s.runs] for s in found] == [["r1", "r4"], ["r2"], ["r3"]]
+    assert [[each.run for each in s.runs] for s in found] == [["r1", "r4"], ["r2"], ["r3"]]
     assert [p.change is None for s in found for line in s.lines for p in line.points] == [True, False, True, True]
     assert "shown to be slower" in markdown_of(*runs) and markdown_of(*runs).count("### On ") == 3
 
@@ -177,7 +178,7 @@ def test_nothing_to_compare_is_said() -> None:
 def test_drawing_waits_for_something_to_draw() -> None:
     files = report.render_history([run(1, measured("b", [], status="failed", reason="x"))])
     assert sorted(files) == ["history.html", "history.md"]
-    code = "import sys; from xbackend.report import history; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys; from xbackend.report import history, html, markdown; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -29,6 +29,7 @@ from report_helpers import (
 from xbackend import report
 from xbackend.report import blocks, html, inline_svg, markdown, text
 from xbackend.results.schema import Results
+from xbackend.wording import plain
 
 
 @given(NASTY)
@@ -39,7 +40,7 @@ def test_text_is_shown_as_it_is(foreign: str) -> None:
     source = markdown.write(
         [blocks.Heading(2, foreign), blocks.paragraph(foreign), table, blocks.Image("f.svg", foreign)]
     )
-    expected = text.plain(foreign)
+    expected = plain(foreign)
     assert rows_of(source) == [["a", "b"], [expected, "x"], ["y", expected]]
     tokens = READER.parse(source)
     inline = [shown(t) for t in tokens if t.type == "inline"]
@@ -90,7 +91,7 @@ def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
     ]
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>t</title></svg>'
     source = html.write(written, {"f.svg": picture})
-    page, expected = Page(source), text.plain(foreign)
+    page, expected = Page(source), plain(foreign)
     for tags, times in ((("title", "h2"), 2), (("th",), 1), (("td", "strong"), 2), (("li",), 1), (("p",), 2)):
         shown = [words for words in page.shown(*tags) if words not in ("", "a")]
         assert shown == [expected] * times * (expected not in ("", "a")), tags
@@ -106,7 +107,7 @@ def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
     hostile = (
         f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" onload={quoteattr(name)}>'
         f"<style>* {{color: red}}</style><script>alert(1)</script><a href={quoteattr(name)}><text>in</text></a>"
-        f'<g id="a"/><use xlink:href="#a" fill="url(#b)"/><text fill="#767676">{escape(text.plain(words))}</text>'
+        f'<g id="a"/><use xlink:href="#a" fill="url(#b)"/><text fill="#767676">{escape(plain(words))}</text>'
         f"<foreignObject><p>in</p></foreignObject></svg>"
     ).encode()
     try:
@@ -115,10 +116,10 @@ def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
         return
     tree = ElementTree.fromstring(made)
     assert [element.tag for element in tree] == ["g", "use", "text"]
-    assert "onload" not in tree.attrib and tree.attrib["aria-label"] == text.plain(words)
+    assert "onload" not in tree.attrib and tree.attrib["aria-label"] == plain(words)
     assert tree[0].attrib == {"id": "p.a"}
     assert tree[1].attrib == {"href": "#p.a", "fill": "url(#p.b)"}
-    assert tree[2].attrib == {"fill": "currentColor"} and (tree[2].text or "") == text.plain(words)
+    assert tree[2].attrib == {"fill": "currentColor"} and (tree[2].text or "") == plain(words)
 
 
 @pytest.mark.tier("standard")
@@ -153,11 +154,11 @@ def test_labels_are_not_mathematics() -> None:
     assert "_$x on 1 device" in files["sizes-01-matpow.svg"].decode()
 
 
-def test_times_without_a_place_on_an_axis_are_not_drawn() -> None:
-    odd = [measured("below", [1e-20, 1.0]), measured("around", [1e-13, 1.9e12]), measured("usual", [0.25, 1.0])]
+def test_the_shortest_and_the_longest_times_that_can_be_stored_are_drawn() -> None:
+    odd = [measured("around", [1e-11, 1e9, 1.0]), measured("usual", [0.25, 1.0]), measured("none", [])]
     files = report.render(of(*odd, measured("usual", [1.0], parameters={"size": 16})))
     words = files["medians-01-matpow.svg"].decode()
-    assert "500.0 ms" in words and words.count("no time") == 2
+    assert "500.0 ms" in words and words.count("no time") == 1
     check_svg(files["sizes-01-matpow.svg"])
 
 
@@ -175,7 +176,7 @@ def test_times_without_a_place_on_an_axis_are_not_drawn() -> None:
             (0.99961, "1.00"),
             (1234.0, "1230"),
         ],
-        *[(9.996, "10.0"), (-2.5, "-2.50"), (1e-9, "1.00e-09"), (1e9, "1.00e+09"), (10**400, "inf")],
+        *[(9.996, "10.0"), (-2.5, "-2.50"), (1e-9, "1.00e-09"), (1e9, "1.00e+09")],
     ],
 )
 def test_numbers(value: float | None, expected: str) -> None:

@@ -17,8 +17,9 @@ from playwright.sync_api import Browser, Page
 from report_helpers import NASTY, READER, any_results
 
 from xbackend import report
-from xbackend.report import blocks, html, text
+from xbackend.report import blocks, html
 from xbackend.results.schema import Results, load
+from xbackend.wording import plain
 
 pytestmark = [pytest.mark.needs("browser"), pytest.mark.tier("standard")]
 
@@ -179,7 +180,7 @@ def test_a_browser_shows_any_text_as_it_is(blank: Blank, foreign: str) -> None:
     table = blocks.table(("a", "b"), [[foreign, blocks.Bold(foreign)]])
     blank.show(html.write([blocks.Heading(1, foreign), blocks.paragraph(foreign), table, blocks.Drawing(foreign)], {}))
     shown = blank.page.evaluate("['h1', 'p', 'td', 'td strong'].map(s => document.querySelector(s).textContent)")
-    assert shown == [text.plain(foreign)] * 4
+    assert shown == [plain(foreign)] * 4
 
 
 @given(any_results())

@@ -6,9 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from overhead.figure import Figure
+from xbackend import wording
 from xbackend.report import markdown, text
 from xbackend.report.blocks import Block, Heading, paragraph, table
 from xbackend.results.schema import Machine
+from xbackend.wording import plain
 
 _SHORT = 200
 _HEADERS = ("figure", "of", "value", "interval", "to reach", "reached", "reason", "behind it")
@@ -20,9 +22,9 @@ def write(found: Iterable[Figure], machine: Machine, created: str) -> str:
     for figure in found:
         groups.setdefault(figure.group, []).append(figure)
     where = f"Measured {created} on {machine.processor}, {machine.cores} cores, {machine.system}."
-    blocks: list[Block] = [Heading(1, "Figures to reach"), paragraph(text.plain(where))]
+    blocks: list[Block] = [Heading(1, "Figures to reach"), paragraph(plain(where))]
     for name, group in groups.items():
-        blocks.append(Heading(2, text.plain(name)))
+        blocks.append(Heading(2, plain(name)))
         blocks.append(table(_HEADERS, [_row(f) for f in group], right=("value", "interval", "to reach")))
     return markdown.write(blocks)
 
@@ -34,14 +36,14 @@ def _row(figure: Figure) -> list[str]:
     limit = text.NOTHING if figure.limit is None else f"{figure.relation} {figure.limit:g} {figure.unit}"
     behind = {name: _brief(value) for name, value in figure.detail.items() if name != "interval"}
     return [
-        text.plain(figure.name),
-        text.plain(figure.subject),
+        plain(figure.name),
+        plain(figure.subject),
         _quantity(figure.value, figure.unit),
         " to ".join(between),
-        text.plain(limit),
+        plain(limit),
         reached[figure.reached],
-        text.plain(figure.reason) or text.NOTHING,
-        text.shorten(text.pairs(behind), _SHORT) or text.NOTHING,
+        plain(figure.reason) or text.NOTHING,
+        text.shorten(wording.pairs(behind), _SHORT) or text.NOTHING,
     ]
 
 
@@ -49,7 +51,7 @@ def _quantity(value: float | None, unit: str) -> str:
     """A value with its unit; seconds in the unit that is read best."""
     if unit == "s":
         return text.time(value)
-    return text.number(value) + (f" {text.plain(unit)}" if unit and value is not None else "")
+    return text.number(value) + (f" {plain(unit)}" if unit and value is not None else "")
 
 
 def _brief(value: Any) -> Any:

@@ -4,38 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.analysis.statistics import Floor, noise_floor, time_of
+from xbackend.analysis.comparison import Measured, compared
+from xbackend.analysis.statistics import Ratio, noise_floor
 from xbackend.results.recovery import key
 from xbackend.results.schema import Measurement, Results
 
-
-def floor_of(base: Results, head: Results, row: Measurement) -> Floor:
-    """The noise floor of a comparison between two runs: the larger one of the two."""
-    return max((noise_floor(run.pairs, row) for run in (base, head)), key=lambda floor: floor.factor)
+Row = tuple[Results, Measured]  # of a run
 
 
-def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:
+def change(base: Row, head: Row, runs: Sequence[Results]) -> Ratio | None:
+    """The time in a later run over that in an earlier one; `None` where one of them has none.
+
+    The noise floor is the larger one of the two runs'; ``runs`` are those in which it is seen how sessions differ.
+    """
+    floor = max((noise_floor(run.pairs, head[1].measurement) for run in (base[0], head[0])), key=lambda f: f.factor)
+    return compared(head[1], base[1], floor, _times_before(head[0], base[1].measurement, runs))
+
+
+def _times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:
     """The times of a measurement in the complete runs before ``head``, by which it is known how sessions differ.
 
     They are runs on the same machine with as many threads, in which it had the versions that ``base`` has: what another
     version changed is no noise.
     """
-    found = []
-    for run in runs:
-        before = run.complete and run.run != head.run and run.created < head.created
-        if before and _place(run) == _place(head):
-            found += [time for row in run.measurements if _like(row, base) and (time := _time(row)) > 0]
-    return found
+    earlier = [run for run in runs if run.complete and run.run != head.run and run.created < head.created]
+    rows = [row for run in earlier if place_of(run) == place_of(head) for row in run.measurements]
+    times = [Measured(row).time for row in rows if key(row) == key(base) and row.versions == base.versions]
+    return [time for time in times if time is not None]
 
 
-def _place(run: Results) -> tuple[str, object]:
+def place_of(run: Results) -> tuple[str, object]:
+    """What has to be the same of two runs for their times to be compared: the machine, and how many threads."""
     return run.machine.fingerprint, run.settings.threads
-
-
-def _like(row: Measurement, base: Measurement) -> bool:
-    return row.status == "ok" and key(row) == key(base) and row.versions == base.versions
-
-
-def _time(row: Measurement) -> float:
-    """Its time; nan without one."""
-    return time_of(row.medians)

@@ -14,9 +14,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from xbackend.analysis import statistics
-from xbackend.analysis.between_runs import floor_of, times_before
-from xbackend.analysis.statistics import Floor, Ratio, Verdict
+from xbackend.analysis import between_runs, statistics
+from xbackend.analysis.comparison import Measured
+from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
 from xbackend.results import naming
 from xbackend.results.recovery import Key, key
@@ -48,10 +48,10 @@ class Limit:
     @classmethod
     def parse(cls, text: str) -> Limit:
         """Read ``slower:5%`` or ``faster:5%``. Raises `UsageError`."""
-        found = _LIMIT.fullmatch(text)
-        if found is None:
+        limit = _LIMIT.fullmatch(text)
+        if limit is None:
             raise UsageError(f"{text!r} is no limit: write slower:5% or faster:5%")
-        return cls(Verdict(found[1]), float(found[2]))
+        return cls(Verdict(limit[1]), float(limit[2]))
 
     @property
     def factor(self) -> float:
@@ -109,8 +109,10 @@ def judge(
         return Judgement(Outcome.NO_VERDICT, different)
     ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
     notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
-    notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not _timed(r)]
-    wanted = {at: row for at, row in theirs.items() if _timed(row)}
+    notes += [
+        f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not Measured(r).medians
+    ]
+    wanted = {at: row for at, row in theirs.items() if Measured(row).medians}
     partial = [
         f"{name} ({run.run or run.name}) {unfinished(name in running)}"
         for name, run in (("BASE", base), ("HEAD", head))
@@ -120,8 +122,8 @@ def judge(
         return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
     rows = []
     for at, row in wanted.items():
-        floor, earlier = floor_of(base, head, row), times_before(head, row, runs)
-        rows.append(_row(row, ours.get(at), limits, floor, earlier))
+        now = Measured(ours[at]) if at in ours else None
+        rows.append(_row((base, Measured(row)), now, head, limits, runs))
     notes += _unknown_sessions(rows)
     outcome, reason = _overall(rows, partial)
     return Judgement(outcome, reason, rows, notes)
@@ -131,10 +133,6 @@ def label(row: Measurement) -> str:
     """As in ``matpow size=512 n=10 | numpy | 1 device``."""
     name = naming.label(row.backend, row.environment)
     return f"{naming.described(row.workload, row.parameters)} | {name} | {counted(row.devices, 'device')}"
-
-
-def _timed(row: Measurement) -> bool:
-    return row.status == "ok" and bool(row.processes)
 
 
 def _different(base: Results, head: Results) -> str:
@@ -153,26 +151,27 @@ def _different(base: Results, head: Results) -> str:
 
 
 def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
-    found: dict[Key, Measurement] = {}
+    rows: dict[Key, Measurement] = {}
     for row in results.measurements:
-        if found.setdefault(key(row), row) is not row:
+        if rows.setdefault(key(row), row) is not row:
             raise StoreError(f"{name} ({results.run or results.name}) has {label(row)} twice: measure it again, once")
-    return found
+    return rows
 
 
 def _row(
-    base: Measurement, head: Measurement | None, limits: Sequence[Limit], floor: Floor, earlier: Sequence[float]
+    base: between_runs.Row, now: Measured | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
 ) -> Row:
-    if head is None or not _timed(head):
-        reason = "not in HEAD" if head is None else f"{head.status}: {head.reason}"
-        return Row(label(base), Outcome.INCOMPLETE, reason, statistics.time_of([p.median for p in base.processes]))
-    theirs, ours = ([p.median for p in row.processes] for row in (base, head))
-    times = statistics.time_of(theirs), statistics.time_of(ours)
-    if base.parity and head.parity and base.parity.inputs != head.parity.inputs:
-        return Row(label(base), Outcome.NO_VERDICT, "other inputs: give both the same --seed", *times)
-    ratio = statistics.ratio(ours, theirs, floor=floor.factor, earlier=earlier)
+    before = base[1]
+    name = label(before.measurement)
+    ratio = None if now is None else between_runs.change(base, (head, now), runs)
+    if now is None or ratio is None:
+        reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"
+        return Row(name, Outcome.INCOMPLETE, reason, before.time)
+    inputs = {row.measurement.parity.inputs for row in (before, now) if row.measurement.parity}
+    if len(inputs) > 1:
+        return Row(name, Outcome.NO_VERDICT, "other inputs: give both the same --seed", before.time, now.time)
     outcome, reason = decision(ratio, limits)
-    return Row(label(base), outcome, reason, *times, ratio)
+    return Row(name, outcome, reason, before.time, now.time, ratio)
 
 
 def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:

@@ -1,6 +1,6 @@
 """One device against several: the ledger of a backend, computed from the stored measurements alone.
 
-for scaling in scalings(results): print(scaling.speedup, scaling.efficiency, scaling.shares)
+for scaling in scalings(comparison): print(scaling.speedup, scaling.efficiency, scaling.shares)
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from xbackend.analysis.statistics import Ratio, Verdict, noise_floor, ratio, time_of
+from xbackend.analysis.comparison import Comparison, Measured, compared, size_of, without_size
+from xbackend.analysis.statistics import Ratio, Verdict, time_of
 from xbackend.devices import Device
-from xbackend.errors import DeviceSpellingError
-from xbackend.results.schema import Measurement, Profile, Results, key_of
+from xbackend.results.schema import Profile, key_of
 
 ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
 
@@ -45,8 +45,8 @@ class Scaling:
     there are none, ``unprofiled`` says why.
     """
 
-    one: Measurement
-    many: Measurement
+    one: Measured
+    many: Measured
     seconds_of_one: float
     seconds_of_many: float
     ratio: Ratio
@@ -86,68 +86,41 @@ class Scaling:
         return self.speedup / self.devices
 
 
-def scalings(results: Results) -> list[Scaling]:
-    """One for each measurement on two devices or more whose like on one device gave a time, in their order."""
-    single = {_key(m): m for m in results.measurements if m.devices == 1 and m.status == "ok"}
-    found = []
-    for many in results.measurements:
-        one = single.get(_key(many))
-        if one is not None and many.devices > 1 and many.status == "ok":
-            pair = _medians(one), _medians(many)
-            if all(pair):
-                compared = ratio(pair[1], pair[0], floor=noise_floor(results.pairs, many).factor)
-                found.append(_scaling(one, many, compared))
-    return found
+def scalings(comparison: Comparison) -> list[Scaling]:
+    """One for each row on two devices or more whose like on one device gave a time, in their order."""
+    single = {row.label: row for row in comparison.ranked if row.devices == 1}
+    pairs = [(single.get(row.label), row) for row in comparison.rows if row.devices > 1]
+    ratios = [(one, many, compared(many, one, comparison.floor)) for one, many in pairs]
+    return [_scaling(one, many, ratio) for one, many, ratio in ratios if one is not None and ratio is not None]
 
 
-def _key(m: Measurement) -> tuple[str, str, str, str]:
-    return m.workload, m.backend, m.environment, key_of(m.parameters)
-
-
-def _medians(m: Measurement) -> list[float]:
-    """The medians of the processes that can be divided by each other."""
-    found = m.medians
-    return found if all(1e-12 < seconds < 1e12 for seconds in found) else []
-
-
-def _scaling(one: Measurement, many: Measurement, compared: Ratio) -> Scaling:
-    foreign = [_median(p.foreign_cores for p in m.processes) for m in (one, many)]
-    profiles = [p.profile for p in many.processes if p.profile is not None and _usable(p.profile)]
+def _scaling(one: Measured, many: Measured, ratio: Ratio) -> Scaling:
+    foreign = [_median(process.foreign_cores for process in row.processes) for row in (one, many)]
+    profiles = [process.profile for process in many.processes if process.profile is not None]
+    bound = many.measurement.bindings.values()
     return Scaling(
         one=one,
         many=many,
-        seconds_of_one=time_of(_medians(one)),
-        seconds_of_many=time_of(_medians(many)),
-        ratio=compared,
-        simulated=simulated(many.bindings.values()),
-        cores_of_one=_median(p.own_cores for p in one.processes),
+        seconds_of_one=time_of(one.medians),
+        seconds_of_many=time_of(many.medians),
+        ratio=ratio,
+        simulated=simulated(bound),
+        cores_of_one=_median(process.own_cores for process in one.processes),
         foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
-        shares=shares(profiles, many.bindings.values()) if profiles else None,
-        unprofiled=many.unprofiled or "the results hold no profile: measure again with this version",
+        shares=shares(profiles, bound) if profiles else None,
+        unprofiled=many.measurement.unprofiled or "the results hold no profile: measure again with this version",
     )
 
 
 def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None and math.isfinite(value)]
+    known = [value for value in values if value is not None]
     return median(known) if known else None
 
 
 def simulated(devices: Iterable[str]) -> bool:
     """Whether at least two of these devices are CPU devices of one process, which share its cores."""
-    places = []
-    for text in set(devices):
-        try:
-            device = Device.parse(text)
-        except DeviceSpellingError:  # of a damaged file; it is shown as it is where placements are
-            continue
-        if device.kind == "cpu":
-            places.append((device.job, device.task))
-    return len(places) > len(set(places))
-
-
-def _usable(profile: Profile) -> bool:
-    seconds = [profile.wall, profile.transfers, profile.exposed, profile.together, *profile.busy.values()]
-    return 0 < profile.wall < math.inf and all(-1e-9 <= s <= profile.wall * 1.001 for s in seconds)
+    cpus = [device for device in map(Device.parse, set(devices)) if device.kind == "cpu"]
+    return len(cpus) > len({(device.job, device.task) for device in cpus})
 
 
 def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
@@ -209,31 +182,27 @@ def pays(points: Iterable[tuple[float, float]]) -> Pays:
 class Sweep:
     """The scalings of a backend that differ in their size only; ``fit`` is `None` where there are too few sizes."""
 
-    workload: str
     rest: dict[str, Any]
-    backend: str
-    environment: str
+    label: str
     devices: int
     scalings: tuple[Scaling, ...]
     fit: Pays | None
 
 
-def sweeps(found: Iterable[Scaling]) -> list[Sweep]:
+def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
     """The scalings by size, those whose workload has one."""
-    series: dict[tuple[str, str, str, str, int], dict[float, Scaling]] = {}
-    for s in found:
-        size = s.many.parameters.get("size")
-        if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12:
-            rest = {name: value for name, value in s.many.parameters.items() if name != "size"}
-            key = (s.many.workload, key_of(rest), s.many.backend, s.many.environment, s.devices)
-            series.setdefault(key, {})[float(size)] = s
-    result = []
-    for by_size in series.values():
-        first = next(iter(by_size.values()))
-        rest = {name: value for name, value in first.many.parameters.items() if name != "size"}
-        enough = len(by_size) >= ENOUGH_SIZES
-        fit = pays((size, s.speedup) for size, s in by_size.items()) if enough else None
-        members = tuple(s for _, s in sorted(by_size.items(), key=lambda item: item[0]))
-        many = first.many
-        result.append(Sweep(many.workload, rest, many.backend, many.environment, first.devices, members, fit))
-    return result
+    series: dict[tuple[str, str, str, int], dict[float, Scaling]] = {}
+    for scaling in ledger:
+        row = scaling.many.measurement
+        size = size_of(row.parameters)
+        if size is not None:
+            key = row.workload, key_of(without_size(row.parameters)), scaling.many.label, scaling.devices
+            series.setdefault(key, {})[size] = scaling
+    return [_sweep(dict(sorted(by_size.items()))) for by_size in series.values()]
+
+
+def _sweep(by_size: dict[float, Scaling]) -> Sweep:
+    members = tuple(by_size.values())
+    fit = pays((size, s.speedup) for size, s in by_size.items()) if len(members) >= ENOUGH_SIZES else None
+    many = members[0].many
+    return Sweep(without_size(many.measurement.parameters), many.label, many.devices, members, fit)

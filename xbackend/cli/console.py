@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from xbackend.report.text import visible
+from xbackend.wording import visible
 
 _SILENCE = 2.0  # seconds after which a log without a terminal gets the same kind of line again
 

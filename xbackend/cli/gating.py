@@ -13,7 +13,7 @@ from xbackend.cli.reporting import readable
 from xbackend.errors import UsageError
 from xbackend.report import text
 from xbackend.results.runs import RunInfo, Store
-from xbackend.wording import unfinished
+from xbackend.wording import plain, unfinished
 
 DEFAULT = "slower:5%"
 
@@ -34,17 +34,17 @@ def runs(options: argparse.Namespace) -> int:
 
 def _line(run: RunInfo) -> list[str]:
     if run.damaged:
-        return [text.plain(run.name), "", "", "", "", f"damaged: {text.plain(run.damaged)}"]
+        return [plain(run.name), "", "", "", "", f"damaged: {plain(run.damaged)}"]
     state = "complete" if run.complete else "being measured" if run.running else "cut off"
     gave = f"{run.measurements} of {run.of}"
-    return [*map(text.plain, (run.name, run.title, run.created)), gave, str(run.rounds), state]
+    return [*map(plain, (run.name, run.title, run.created)), gave, str(run.rounds), state]
 
 
 def _show(store: Store, name: str) -> int:
     running = store.running(name)  # before it is read: one that ends meanwhile is complete
     results = store.load(name)
     headers, rows = reports.summary_table(results)
-    table(headers, rows, title=text.plain(f"{results.run or results.name}, {results.created}"))
+    table(headers, rows, title=plain(f"{results.run or results.name}, {results.created}"))
     if not results.complete:
         say(f"This run {unfinished(running)}: it has its finished processes only.")
     return DONE
@@ -65,10 +65,10 @@ def gate(options: argparse.Namespace) -> int:
         headers = ["measurement", "BASE", "HEAD", "ratio (interval)", "verdict", "could be found", "gate"]
         table(headers, [_judged(row) for row in found.rows])
     for name, reason in damaged:
-        say(f"left out of what is known of sessions: run {text.plain(name)} is damaged: {text.plain(reason)}")
+        say(f"left out of what is known of sessions: run {plain(name)} is damaged: {plain(reason)}")
     for note in [*(f"{row.label}: {row.reason}" for row in found.rows if row.reason), *found.notes]:
-        say(text.plain(note))
-    say(f"gate {', '.join(map(str, limits))}: {_words(found.outcome)}: {text.plain(found.reason)}")
+        say(plain(note))
+    say(f"gate {', '.join(map(str, limits))}: {_words(found.outcome)}: {plain(found.reason)}")
     return int(found.outcome)
 
 
@@ -76,7 +76,7 @@ def _judged(row: Row) -> list[str]:
     compared = [text.NOTHING] * 3
     if row.ratio is not None:
         compared = [text.ratio(row.ratio), str(row.ratio.verdict), text.percent(row.ratio.smallest)]
-    return [text.plain(row.label), text.time(row.base), text.time(row.head), *compared, _words(row.outcome)]
+    return [plain(row.label), text.time(row.base), text.time(row.head), *compared, _words(row.outcome)]
 
 
 def _words(outcome: gates.Outcome) -> str:

@@ -15,9 +15,8 @@ from xbackend.drawing.forms import FORMS
 from xbackend.environments.interpreters import VARIABLE
 from xbackend.errors import DeviceSpellingError
 from xbackend.measure.plan import PRESETS, WIDTH
-from xbackend.report.text import visible
 from xbackend.results import FOLDER
-from xbackend.wording import listed
+from xbackend.wording import listed, visible
 
 MOST = 1024  # devices, threads, processes: beyond, a command line is a slip of the keyboard
 

@@ -10,11 +10,10 @@ from xbackend import report as reports
 from xbackend.cli import DONE, INCOMPLETE
 from xbackend.cli.console import say, table
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import text
 from xbackend.results import schema
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results
-from xbackend.wording import unfinished
+from xbackend.wording import plain, unfinished
 
 
 def report(options: argparse.Namespace) -> int:
@@ -66,8 +65,8 @@ def _again(options: argparse.Namespace) -> None:
 
 def history(options: argparse.Namespace) -> int:
     """Write the history of the runs in the store; in part done where one of them cannot be read."""
+    from xbackend.analysis.history import series
     from xbackend.report.history import change_table
-    from xbackend.report.history_series import series
 
     runs, damaged = readable(Store(options.store))
     if not runs and not damaged:
@@ -79,7 +78,7 @@ def history(options: argparse.Namespace) -> int:
     else:
         say("Nothing is shown to be faster or slower than in the run before.")
     for name, reason in damaged:
-        say(f"left out: run {text.plain(name)} is damaged: {text.plain(reason)}", error=True)
+        say(f"left out: run {plain(name)} is damaged: {plain(reason)}", error=True)
     reports.make_folder(options.reports)
     say(f"history: {reports.write_files(found, options.reports, 'history.md')}")
     say(f"index: {reports.index(options.reports)}")

@@ -65,7 +65,7 @@ def take(executable: Executable, values: Sequence[Value], seconds: float) -> tup
 
 def _checked(spans: Sequence[Span]) -> Sequence[Span]:
     """The spans, if they can be right. Raises `TimingError`."""
-    if not any(span.kind == "compute" for span in spans):
+    if not any(span.kind == "compute" and span.start != span.end for span in spans):
         raise TimingError("the profile has no span in which a device computed")
     for span in spans:
         if not (math.isfinite(span.start) and span.start <= span.end < math.inf):

@@ -14,6 +14,7 @@ from xbackend.report.blocks import Block
 from xbackend.report.overview import index, make_folder, write_file
 from xbackend.results.exchange import write_folder
 from xbackend.results.schema import Results, encode
+from xbackend.wording import plain
 
 __all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files"]
 
@@ -42,7 +43,7 @@ def write(results: Results, folder: Path, baseline: str | None = None) -> Path:
     """Write ``results.json``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns the
     path of the last.
 
-    They take the place of the report that was there in one step (`store.exchange`), so that results never lie beside
+    They take the place of the report that was there in one step (`results.exchange`), so that results never lie beside
     the report of others. Other files in the folder stay. What was measured is in the store before.
 
     Raises `StoreError` where the folder cannot be written, and what `render` raises; then nothing has changed.
@@ -62,10 +63,10 @@ def _of_report(folder: Path, name: str) -> bool:
         return False
 
 
-def write_files(found: Mapping[str, bytes], folder: Path, last: str) -> Path:
+def write_files(files: Mapping[str, bytes], folder: Path, last: str) -> Path:
     """Write files into a folder that is there, the plots first, so that a document that is there has them."""
-    for name in sorted(found, key=lambda name: (name == last, name)):
-        write_file(folder / name, found[name])
+    for name in sorted(files, key=lambda name: (name == last, name)):
+        write_file(folder / name, files[name])
     return folder / last
 
 
@@ -87,8 +88,9 @@ def summary_table(results: Results, baseline: str | None = None) -> tuple[list[s
 
     They are the rows of the report's own tables. Raises `UsageError` as `render` does.
     """
-    from xbackend.report.candidates import groups
+    from xbackend.analysis.comparison import comparisons
     from xbackend.report.tables import HEADERS, comparison_rows
 
-    found = groups(results, baseline)
-    return ["workload", *HEADERS], [[group.label, *row] for group in found for row in comparison_rows(group)]
+    compared = comparisons(results, baseline)
+    rows = [[each.label, *row] for each in compared for row in comparison_rows(each)]
+    return ["workload", *HEADERS], [[plain(cell) for cell in row] for row in rows]

@@ -104,11 +104,16 @@ def bullets(*items: Sequence[Inline]) -> Bullets:
     return Bullets(tuple(map(tuple, items)))
 
 
-def terms(found: Sequence[tuple[str, str]]) -> Bullets:
+def terms(meanings: Sequence[tuple[str, str]]) -> Bullets:
     """A list of terms, each with what it means."""
-    return Bullets(tuple((Bold(term), f": {words}") for term, words in found))
+    return Bullets(tuple((Bold(term), f": {words}") for term, words in meanings))
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> Table:
     """A table from any sequences."""
     return Table(tuple(headers), tuple(tuple(row) for row in rows), frozenset(right))
+
+
+def tabled(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> list[Block]:
+    """A table, or nothing where it would have no row."""
+    return [table(headers, rows, right)] if rows else []

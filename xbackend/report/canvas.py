@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from xbackend.drawing.graph import GREY, PALETTE
-from xbackend.report import text
+from xbackend.wording import plain
 
 COLOURS = tuple(outline for outline, _ in PALETTE)
 _STYLE: Any = {
@@ -54,7 +54,7 @@ def canvas(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], b
 
         def finish(title: str) -> bytes:
             file = io.BytesIO()
-            metadata = {"Title": text.plain(title), "Date": None, "Creator": None, "Format": None, "Type": None}
+            metadata = {"Title": plain(title), "Date": None, "Creator": None, "Format": None, "Type": None}
             figure.savefig(file, format="svg", transparent=True, metadata=metadata)
             return _tidy(file.getvalue().decode())
 

@@ -1,8 +1,7 @@
-"""Under what circumstances it was measured: software, machine, settings, order and what others published."""
+"""Under what circumstances it was measured: software, machine, settings and order."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,19 +9,20 @@ from typing import Any
 
 import msgspec
 
-from xbackend.analysis.statistics import ratio
+from xbackend import wording
+from xbackend.analysis.comparison import Comparison, label
+from xbackend.analysis.packages import versions
+from xbackend.analysis.statistics import Floor, ratio
 from xbackend.backends.description import Description
 from xbackend.report import text
-from xbackend.report.blocks import Block, Hyperlink, Inline, Table, paragraph, table
-from xbackend.report.candidates import LEVEL, Group, compared, label
-from xbackend.report.published import PUBLISHED
-from xbackend.report.versions import versions
+from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Process, Results
+from xbackend.wording import plain
 
 _MEANWHILE = ("cores", "load", "others")
 
 
-def environment(results: Results) -> Table | None:
+def environment(results: Results) -> list[Block]:
     """Versions, threads and BLAS of each backend, as it read them back; a row for each different answer."""
     answers: dict[tuple[str, ...], list[int]] = {}
     for m in results.measurements:
@@ -30,12 +30,12 @@ def environment(results: Results) -> Table | None:
         if said != Description() or m.versions:
             blas = [{k: v for k, v in asdict(pool).items() if v is not None and k != "api"} for pool in said.blas]
             more = {**({"devices": said.devices} if said.devices else {}), **said.settings, **said.notes}
-            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), text.pairs(more) or text.NOTHING
+            cells = _listed(versions(m)), _listed(said.threads), _listed(blas), wording.pairs(more) or text.NOTHING
             answers.setdefault((label(m), *cells), []).append(m.devices)
     rows = [
         [backend, ", ".join(map(str, sorted(set(devices)))), *cells] for (backend, *cells), devices in answers.items()
     ]
-    return table(("backend", "devices", "versions", "threads", "blas", "else"), rows) if rows else None
+    return tabled(("backend", "devices", "versions", "threads", "blas", "else"), rows)
 
 
 def _listed(item: Any) -> str:
@@ -43,70 +43,61 @@ def _listed(item: Any) -> str:
     if item is None or item in ({}, []):
         return text.NOTHING
     if isinstance(item, Mapping):
-        return ", ".join(f"{text.plain(key)} {_listed(value)}" for key, value in item.items())
+        return ", ".join(f"{plain(key)} {_listed(value)}" for key, value in item.items())
     if isinstance(item, list | tuple):
         return "; ".join(_listed(value) for value in item)
-    return text.value(item)
+    return wording.value(item)
 
 
-def machine(results: Results) -> Table:
+def machine(results: Results) -> list[Block]:
     """The machine, a row for each fact."""
-    found = results.machine
     facts = {
-        "processor": found.processor,
-        "cores": found.cores,
-        "memory": text.size(found.memory_bytes),
-        "accelerators": ", ".join(found.accelerators) or "none",
-        "system": found.system,
-        "Python": found.python,
-        "fingerprint": found.fingerprint,
+        "processor": results.machine.processor,
+        "cores": results.machine.cores,
+        "memory": text.size(results.machine.memory_bytes),
+        "accelerators": ", ".join(results.machine.accelerators) or "none",
+        "system": results.machine.system,
+        "Python": results.machine.python,
+        "fingerprint": results.machine.fingerprint,
     }
     return _facts("machine", facts)
 
 
-def settings(results: Results) -> Table | None:
+def settings(results: Results) -> list[Block]:
     """The settings of the run."""
-    known = msgspec.to_builtins(results.settings)
-    return _facts("setting", known) if known else None
+    return _facts("setting", msgspec.to_builtins(results.settings))
 
 
-def _facts(name: str, facts: Mapping[str, Any]) -> Table:
-    return table((name, "value"), [[text.plain(key), text.value(value)] for key, value in facts.items()])
+def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
+    return tabled((name, "value"), [[key, wording.value(value)] for key, value in facts.items()])
 
 
-def pairs(results: Results, groups: Sequence[Group]) -> list[Block]:
+def pairs(results: Results, comparisons: Sequence[Comparison]) -> list[Block]:
     """The candidates that were measured against themselves, and the floors that follow; empty without any."""
     if not results.pairs:
         return []
-    headers = ("workload", "backend", "devices", f"ratio of the halves ({LEVEL})", "processes")
+    headers = ("workload", "backend", "devices", f"ratio of the halves ({text.INTERVAL})", "processes")
     rows = []
     for pair in results.pairs:
-        found = ratio(pair.second, pair.first)
-        rows.append(
-            [
-                " ".join([text.plain(pair.workload), text.pairs(pair.parameters)]),
-                label(pair),
-                str(pair.devices),
-                text.ratio(found),
-                f"{found.processes[0]} and {found.processes[1]}",
-            ]
-        )
+        halves = ratio(pair.second, pair.first)
+        workload = " ".join([pair.workload, wording.pairs(pair.parameters)])
+        processes = f"{halves.processes[0]} and {halves.processes[1]}"
+        rows.append([workload, label(pair), str(pair.devices), text.ratio(halves), processes])
     said = (
         "Measured against themselves, in two equal halves: what these differ by is noise. One division into halves is "
         "a draw, so the noise floor of a comparison is what halves of this size typically differ by (the root mean "
         "square), from the spread of all processes of the pairs with its workload and parameters, or, without any, the "
         "largest of the others; where two halves are shown to differ, what they differ by."
     )
-    blocks: list[Block] = [paragraph(said), table(headers, rows, right=headers[2:])]
-    floors = [[g.label, *_floor(g)] for g in groups if g.floor.processes]
-    return [*blocks, table(("comparison", *_FLOOR), floors, right=_FLOOR[:3])] if floors else blocks
+    floors = [[c.label, *_floor(c.floor)] for c in comparisons if c.floor.processes]
+    measured = table(headers, rows, right=headers[2:])
+    return [paragraph(said), measured, *tabled(("comparison", *_FLOOR), floors, right=_FLOOR[:3])]
 
 
-_FLOOR = ("noise floor", LEVEL, "processes", "from")
+_FLOOR = ("noise floor", text.INTERVAL, "processes", "from")
 
 
-def _floor(group: Group) -> list[str]:
-    floor = group.floor
+def _floor(floor: Floor) -> list[str]:
     between = f"{text.percent(floor.low)} to {text.percent(floor.high)}"
     source = "halves that are shown to differ" if floor.observed else "the spread of all processes"
     return [text.percent(floor.factor), between, str(floor.processes), source]
@@ -119,15 +110,14 @@ def order(results: Results) -> list[Block]:
         finished.setdefault(process.order, []).append(process)
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
-    starts = [p.started for found in finished.values() for p in found if math.isfinite(p.started)]
-    first = min(starts, default=0.0)
+    first = min((process.started for there in finished.values() for process in there), default=0.0)
+    began = f"{datetime.fromtimestamp(first, UTC):%Y-%m-%d %H:%M:%S} UTC"
     labels = dict(enumerate(results.order))
     rows = []
     for position in sorted({*labels, *finished}):
-        words = text.plain(labels.get(position, "not in the recorded order"))
-        found = finished.get(position, [])
-        rows += [[str(position), words, *_run(p, first)] for p in found]
-        if not found:
+        words = plain(labels.get(position, "not in the recorded order"))
+        rows += [[str(position), words, *_run(process, first)] for process in finished.get(position, [])]
+        if position not in finished:
             # Before version 4 results had of the second half of an A/A pair its seconds alone.
             half = results.version < 4 and any(words.endswith(again) for again in ("| again", ", again"))
             end = "half of an A/A pair" if half else "did not finish"
@@ -135,7 +125,7 @@ def order(results: Results) -> list[Block]:
     headers = ("position", "candidate", "process began", "rounds", "iterations", "median", *_MEANWHILE)
     return [
         paragraph(
-            f"The first process that finished began at {_moment(first)}; the others' beginnings count from there. "
+            f"The first process that finished began at {began}; the others' beginnings count from there. "
             "Cores: those it could use. Load: the machine's load average of a minute when it began. "
             "Others: how many cores other processes kept busy meanwhile."
         ),
@@ -148,76 +138,8 @@ def _run(process: Process, first: float) -> list[str]:
         f"{process.started - first:+.1f} s",
         str(len(process.rounds)),
         str(process.iterations),
-        text.time(process.median if process.rounds else None),
+        text.time(process.median),
         ", ".join(map(str, process.affinity or [])) or text.NOTHING,
         text.number(process.load, 2),
         text.number(process.foreign_cores, 2),
     ]
-
-
-def _moment(stamp: float) -> str:
-    """Seconds since 1970 as a date in UTC, or the number itself where the calendar has no such date."""
-    try:
-        return datetime.fromtimestamp(stamp, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    except (OverflowError, ValueError, OSError):
-        return f"{stamp:g} s"
-
-
-def published(groups: Sequence[Group]) -> list[Block]:
-    """Today's times on one device and on several beside those that others published; empty without both."""
-    blocks: list[Block] = []
-    headers = (
-        "source",
-        "hardware",
-        "what",
-        "devices",
-        "one device",
-        "all devices",
-        f"speed-up ({LEVEL})",
-        "verdict",
-    )
-    for workload, entries in PUBLISHED.items():
-        today = [row for g in groups if g.workload == workload for row in _today(g)]
-        if not today:
-            continue
-        rows: list[list[Inline]] = [
-            [
-                Hyperlink(p.source, p.address),
-                p.hardware,
-                p.about,
-                str(p.devices),
-                text.time(p.one),
-                text.time(p.many),
-                f"{text.number(p.speedup)} (none published)",
-                text.NOTHING,
-            ]
-            for p in entries
-        ]
-        blocks.append(table(headers, [*rows, *today], right=headers[3:7]))
-    return blocks
-
-
-def _today(group: Group) -> list[list[Inline]]:
-    """A row for each backend that was measured on one device and on more."""
-    single = {c.label: c for c in group.candidates if c.usable and c.measurement.devices == 1}
-    rows: list[list[Inline]] = []
-    for candidate in group.candidates:
-        one = single.get(candidate.label)
-        found = None if one is None else compared(one, candidate, group.floor)
-        if one is None or found is None or candidate.measurement.devices < 2:
-            continue
-        # The verdict is on all devices, so that it is taken the other way round.
-        verdict = compared(candidate, one, group.floor)
-        rows.append(
-            [
-                f"today, {candidate.label}",
-                "this machine",
-                group.title,
-                str(candidate.measurement.devices),
-                text.time(one.time),
-                text.time(candidate.time),
-                text.ratio(found),
-                text.NOTHING if verdict is None else text.verdict(verdict),
-            ]
-        )
-    return rows

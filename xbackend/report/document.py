@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.report import circumstances, ledger, placement, plots, summary, tables, text
-from xbackend.report.blocks import Block, Contents, Heading, Image, Table, paragraph
-from xbackend.report.candidates import Group, groups
+from xbackend.analysis.comparison import Comparison, comparisons
+from xbackend.report import circumstances, ledger, placement, plots, summary, tables
+from xbackend.report.blocks import Block, Contents, Heading, Image, paragraph
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
+from xbackend.wording import plain
 
 _PARITY = (
     "Against the float64 oracle, the worst over the processes: the relative error, and the largest error of an element "
@@ -22,90 +23,69 @@ _CHECKS = (
     "one did gives no time."
 )
 
+_PLACEMENT = "What the program asked for, and what the backend says that it executed."
+
 
 def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
     """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
-    found = groups(results, baseline)
+    compared = comparisons(results, baseline)
     pictures = Pictures()
     blocks: list[Block] = [
-        Heading(1, text.plain(results.name) or "Comparison"),
+        Heading(1, plain(results.name) or "Comparison"),
         *summary.notices(results),
         Heading(2, "Summary"),
-        *summary.sections(results, found),
+        *summary.sections(results, compared),
         Heading(2, "Contents"),
         Contents(),
+        *_section(2, "How to read the tables", [summary.reading()] if compared else []),
     ]
-    if found:
-        blocks += [Heading(2, "How to read the tables"), summary.reading()]
-    for number, group in enumerate(found, 1):
-        blocks += _group(number, group, pictures)
-    blocks += _sizes(found, pictures)
-    blocks += ledger.sections(results, found, pictures)
-    blocks += _placements(found, pictures)
-    blocks += _section(
-        "One device against several, today and as published",
-        circumstances.published(found),
-        "Speed-up: the time on one device divided by the time on all devices, so above 1 is a gain. The published "
-        "programs differ from today's in size, transfers, synchronisation and in what the clock included.",
-    )
+    for number, comparison in enumerate(compared, 1):
+        blocks += _comparison(number, comparison, pictures)
     missing = tables.not_ok(results.measurements)
-    blocks += [Heading(2, summary.NOT_MEASURED), missing or paragraph("Everything was measured.")]
-    blocks += _section("Versions, threads and BLAS", _maybe(circumstances.environment(results)))
-    blocks += [Heading(2, "Machine"), circumstances.machine(results)]
-    blocks += _section("Settings", _maybe(circumstances.settings(results)))
-    blocks += _section("Noise floor", circumstances.pairs(results, found))
-    blocks += [Heading(2, "Order of the processes"), *circumstances.order(results)]
-    return blocks, pictures
+    return [
+        *blocks,
+        *_section(2, "Time against size", _sizes(compared, pictures)),
+        *_section(2, "One device against several: the ledger", ledger.sections(results, compared, pictures)),
+        *_section(2, "Placement", placement.sections(compared, pictures), _PLACEMENT),
+        *_section(2, summary.NOT_MEASURED, missing or [paragraph("Everything was measured.")]),
+        *_section(2, "Versions, threads and BLAS", circumstances.environment(results)),
+        *_section(2, "Machine", circumstances.machine(results)),
+        *_section(2, "Settings", circumstances.settings(results)),
+        *_section(2, "Noise floor", circumstances.pairs(results, compared)),
+        *_section(2, "Order of the processes", circumstances.order(results)),
+    ], pictures
 
 
-def _section(title: str, blocks: Sequence[Block], introduction: str = "") -> list[Block]:
+def _section(level: int, title: str, blocks: Sequence[Block], introduction: str = "") -> list[Block]:
     """A section, or nothing where it would be empty."""
-    if not blocks:
-        return []
-    return [Heading(2, title), *([paragraph(introduction)] if introduction else []), *blocks]
+    said = [paragraph(introduction)] if introduction else []
+    return [Heading(level, title), *said, *blocks] if blocks else []
 
 
-def _maybe(block: Table | None) -> list[Block]:
-    return [] if block is None else [block]
-
-
-def _group(number: int, group: Group, pictures: Pictures) -> list[Block]:
-    baseline = f"{group.baseline.name} ({group.baseline_note})" if group.baseline else f"none: {group.baseline_note}"
-    blocks: list[Block] = [Heading(2, group.title), paragraph(f"Baseline: {baseline}."), tables.comparison(group)]
-    blocks += summary.cautions(group)
-    if plots.shown(group):
-        title = f"Median times of {group.title}"
-        file = pictures.add("medians", group.workload, plots.medians(group, title), number)
+def _comparison(number: int, comparison: Comparison, pictures: Pictures) -> list[Block]:
+    baseline, note = comparison.baseline, comparison.baseline_note
+    words = f"Baseline: {baseline.name} ({note})." if baseline else f"Baseline: none: {note}."
+    blocks: list[Block] = [Heading(2, comparison.title), paragraph(words), tables.times(comparison)]
+    blocks += summary.cautions(comparison)
+    if comparison.ranked:
+        title = f"Median times of {comparison.title}"
+        file = pictures.add("medians", comparison.workload, plots.medians(comparison, title), number)
         blocks.append(Image(file, title))
-    ledger = tables.phases(group)
-    if ledger is not None:
-        blocks += [Heading(3, f"Phases: {group.label}"), paragraph("Medians over the processes."), ledger]
-    parity = tables.parities(group)
-    if parity is not None:
-        blocks += [Heading(3, f"Parity: {group.label}"), paragraph(_PARITY), parity]
-    checks = tables.checks(group)
-    if checks is not None:
-        blocks += [Heading(3, f"Checks of the timing: {group.label}"), paragraph(_CHECKS), checks]
+    for title, part, introduction in (
+        ("Phases", tables.phases(comparison), "Medians over the processes."),
+        ("Parity", tables.parities(comparison), _PARITY),
+        ("Checks of the timing", tables.checks(comparison), _CHECKS),
+    ):
+        blocks += _section(3, f"{title}: {comparison.label}", part, introduction)
     return blocks
 
 
-def _sizes(found: Sequence[Group], pictures: Pictures) -> list[Block]:
+def _sizes(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
     """A plot of time against size for each workload that was measured at several sizes."""
     blocks: list[Block] = []
-    for series in plots.over_sizes(found):
-        title = f"Time against size: {series.title}"
-        file = pictures.add("sizes", series.workload, plots.sizes(series, title))
-        words = f"{series.title}. Time and size are logarithmic; error bars are 95 % intervals."
+    for workload, series in plots.over_sizes(compared).items():
+        title = f"Time against size: {workload}"
+        file = pictures.add("sizes", series[0][1].workload, plots.sizes(series, title))
+        words = f"{workload}. Time and size are logarithmic; error bars are 95 % intervals."
         blocks += [paragraph(words), Image(file, title)]
-    return _section("Time against size", blocks)
-
-
-def _placements(found: Sequence[Group], pictures: Pictures) -> list[Block]:
-    blocks: list[Block] = []
-    drawn: placement.Drawn = {}
-    for group in found:
-        part = placement.sections(group, pictures, drawn)
-        if part:
-            blocks += [Heading(3, f"Placement: {group.label}"), *part]
-    introduction = "What the program asked for, and what the backend says that it executed."
-    return _section("Placement", blocks, introduction)
+    return blocks

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from xbackend.analysis.history import Line, Point, Series, changes, name_of, series
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.report import history_plots, text
 from xbackend.report.blocks import (
@@ -17,18 +18,16 @@ from xbackend.report.blocks import (
     Image,
     Inline,
     Notice,
-    Table,
     paragraph,
     table,
+    tabled,
     terms,
 )
-from xbackend.report.candidates import LEVEL
-from xbackend.report.history_series import Line, Point, Series, changes, name_of, series
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, join, plain
 
-_HEADERS = ("backend", "devices", "run", "time", f"against the run before ({LEVEL})", "verdict", "notes")
+_HEADERS = ("backend", "devices", "run", "time", f"against the run before ({text.INTERVAL})", "verdict", "notes")
 _CHANGES = ("comparison", "machine", *_HEADERS)
 
 READING = (
@@ -56,13 +55,13 @@ def build(
 
     ``runs`` are the oldest first; ``damaged`` names those that cannot be read, with the reason. Raises as `series`.
     """
-    found = series(runs, workload)
+    shown = series(runs, workload)
     pictures = Pictures()
-    title = "History" if workload is None else f"History of {text.plain(workload)}"
-    blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, found)]
+    title = "History" if workload is None else f"History of {plain(workload)}"
+    blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, shown)]
     blocks += [Heading(2, "Contents"), Contents(), Heading(2, "How to read it"), terms(READING)]
     last = ""
-    for number, each in enumerate(found, 1):
+    for number, each in enumerate(shown, 1):
         if each.title != last:
             blocks.append(Heading(2, each.title))
             last = each.title
@@ -80,76 +79,65 @@ def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> lis
     """What stands above all the rest: runs that are not in it, or not whole."""
     blocks: list[Block] = []
     if damaged:
-        names = text.join(text.plain(name) for name, _ in damaged)
+        names = join(plain(name) for name, _ in damaged)
         words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
         blocks.append(Notice((Bold("Damaged."), f"{words}The reasons stand with the list of runs.")))
     cut_off = [name_of(run) for run in runs if not run.complete]
     if cut_off:
-        words = f" {counted(len(cut_off), 'run')} did not finish: {text.join(cut_off)}."
+        words = f" {counted(len(cut_off), 'run')} did not finish: {join(cut_off)}."
         blocks.append(Notice((Bold("Incomplete."), words)))
     return blocks
 
 
-def change_table(found: Sequence[Series]) -> tuple[list[str], list[list[str]]]:
+def change_table(of: Sequence[Series]) -> tuple[list[str], list[list[str]]]:
     """The headers and rows of `changes`, as plain text."""
-    rows = []
-    for each, line, point in changes(found):
-        rows.append([each.title, each.place, *_row(line, point)])
-    return list(_CHANGES), rows
+    return list(_CHANGES), [[each.title, each.place, *_row(line, point)] for each, line, point in changes(of)]
 
 
-def _summary(runs: Sequence[Results], found: Sequence[Series]) -> list[Block]:
-    if not found:
+def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[Block]:
+    if not of:
         return [paragraph("No run holds a measurement.")]
     dates = [text.moment(run.created) for run in runs]
     words = f"{counted(len(runs), 'run')}, {' to '.join(dict.fromkeys((dates[0], dates[-1])))}."
-    newest = [line.points[-1].change for each in found for line in each.lines]
-    compared_ones = [change for change in newest if change is not None]
-    shown = changes(found)
-    verdicts = [point.change.verdict for _, _, point in shown if point.change is not None]
-    faster, slower = verdicts.count(Verdict.FASTER), verdicts.count(Verdict.SLOWER)
+    newest = [change.verdict for each in of for line in each.lines if (change := line.points[-1].change) is not None]
+    faster, slower = newest.count(Verdict.FASTER), newest.count(Verdict.SLOWER)
     outcome = (
-        f" Of {counted(len(compared_ones), 'candidate')} that can be compared with a run before, {slower} "
+        f" Of {counted(len(newest), 'candidate')} that can be compared with a run before, {slower} "
         f"{'is' if slower == 1 else 'are'} shown to be slower in the newest run and {faster} to be faster."
-        if compared_ones
+        if newest
         else " Nothing can be compared with a run before on the same machine."
     )
-    blocks: list[Block] = [paragraph(words, outcome)]
-    if shown:
-        headers, rows = change_table(found)
-        blocks.append(table(headers, rows, right=("devices", *_HEADERS[3:5])))
-    return blocks
+    return [paragraph(words, outcome), *tabled(*change_table(of), right=("devices", *_HEADERS[3:5]))]
 
 
 def _row(line: Line, point: Point) -> list[str]:
-    change, m = point.change, point.candidate.measurement
-    notes = [f"{point.news}"] if point.news else []
-    notes += [] if point.complete else ["incomplete run"]
+    change, m = point.change, point.measured.measurement
+    notes = [point.news] if point.news else []
+    notes += [] if point.run.complete else ["incomplete run"]
     notes += [] if change is None or change.sessions else ["how sessions differ is not known"]
-    notes += [] if m.status == "ok" else [f"{text.plain(m.status)}: {text.shorten(text.plain(m.reason), 160)}"]
+    notes += [] if m.status == "ok" else [f"{m.status}: {text.shorten(plain(m.reason), 160)}"]
     return [
         line.label,
         str(line.devices),
-        point.run,
-        text.time(point.candidate.time),
+        name_of(point.run),
+        text.time(point.measured.time),
         text.NOTHING if change is None else text.ratio(change),
         text.NOTHING if change is None else text.verdict(change),
         "; ".join(notes) or text.NOTHING,
     ]
 
 
-def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Table:
+def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Block:
     rows: list[list[Inline]] = [
         [
             name_of(run),
             text.moment(run.created),
             "complete" if run.complete else "incomplete",
-            text.plain(run.machine.processor),
-            text.plain(run.machine.fingerprint),
-            text.plain(run.xbackend),
+            run.machine.processor,
+            run.machine.fingerprint,
+            run.xbackend,
         ]
         for run in runs
     ]
-    for name, reason in damaged:
-        rows.append([text.plain(name), text.NOTHING, f"damaged: {text.plain(reason)}", *[text.NOTHING] * 3])
+    rows += [[name, text.NOTHING, f"damaged: {reason}", *[text.NOTHING] * 3] for name, reason in damaged]
     return table(("run", "measured", "state", "machine", "fingerprint", "xbackend"), rows)

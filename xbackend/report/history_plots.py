@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from xbackend.analysis.history import Line, Point, Series
 from xbackend.report import text
 from xbackend.report.canvas import COLOURS, GREY, canvas
-from xbackend.report.history_series import Line, Point, Series
-from xbackend.report.plots import bar, drawable, tick_time
+from xbackend.report.plots import bar, errors, tick_time
+from xbackend.results.schema import Results
 from xbackend.wording import counted
 
 _PANEL = 1.35  # inches
@@ -19,17 +20,13 @@ _ROOM = 1.1  # so many times the largest and the smallest time are on an axis at
 
 def drawn(series: Series) -> list[str]:
     """The labels of the panels: of those that have a time at all, in their order."""
-    return list(dict.fromkeys(line.label for line in series.lines if any(map(_shown, line.points))))
-
-
-def _shown(point: Point) -> bool:
-    return drawable(point.candidate.time)
+    return list(dict.fromkeys(line.label for line in series.lines if any(p.measured.medians for p in line.points)))
 
 
 def picture(series: Series, title: str) -> bytes:
     """The plot of a series of which something is `drawn`."""
     labels = drawn(series)
-    places = {run: position for position, run in enumerate(series.runs)}
+    places = {id(run): position for position, run in enumerate(series.runs)}
     counts = sorted({line.devices for line in series.lines})
     with canvas(7.6, 0.6 + _PANEL * len(labels)) as (figure, finish):
         panels = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
@@ -40,7 +37,7 @@ def picture(series: Series, title: str) -> bytes:
                 colour = COLOURS[counts.index(line.devices) % len(COLOURS)]
                 handles[counted(line.devices, "device")] = _line(axes, line, places, colour)
             _marks(axes, lines, places)
-            _time_axis(axes, [p for line in lines for p in line.points if _shown(p)])
+            _time_axis(axes, [p for line in lines for p in line.points if p.measured.medians])
             axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)
         _dates(panels[-1], series.runs)
         if len(handles) > 1:
@@ -48,29 +45,26 @@ def picture(series: Series, title: str) -> bytes:
         return finish(title)
 
 
-def _line(axes: Any, line: Line, places: dict[tuple[str, str], int], colour: str) -> Any:
+def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
     """The points of a line that have a time, and crosses where there was none."""
-    there = [p for p in line.points if _shown(p)]
-    at = [places[p.run, p.created] for p in there]
-    times = [p.candidate.time or 0.0 for p in there]
-    ends = [bar(p.candidate) or [t, t] for p, t in zip(there, times, strict=True)]
-    errors = [
-        [max(t - low, 0.0) for t, (low, _) in zip(times, ends, strict=True)],
-        [max(high - t, 0.0) for t, (_, high) in zip(times, ends, strict=True)],
-    ]
-    handle = axes.errorbar(at, times, yerr=errors, color=colour, linewidth=1.3, capsize=2.5)
+    there = [p for p in line.points if p.measured.medians]
+    at = [places[id(p.run)] for p in there]
+    times = [p.measured.time or 0.0 for p in there]
+    handle = axes.errorbar(
+        at, times, yerr=errors([p.measured for p in there]), color=colour, linewidth=1.3, capsize=2.5
+    )
     for complete, fill in ((True, colour), (False, "none")):
-        own = [i for i, p in enumerate(there) if p.complete is complete]
+        own = [i for i, p in enumerate(there) if p.run.complete is complete]
         looks: dict[str, Any] = {"color": colour, "markerfacecolor": fill, "markersize": 5.5}
         axes.plot([at[i] for i in own], [times[i] for i in own], "o", **looks)
-    missing = [places[p.run, p.created] for p in line.points if not _shown(p)]
+    missing = [places[id(p.run)] for p in line.points if not p.measured.medians]
     axes.plot(missing, [0.06] * len(missing), "x", color=GREY, transform=axes.get_xaxis_transform(), markersize=6)
     return handle
 
 
-def _marks(axes: Any, lines: Sequence[Line], places: dict[tuple[str, str], int]) -> None:
+def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
     """A dashed line where versions changed, with the new ones, on the side of it that has more room for them."""
-    news = {places[p.run, p.created] - 0.5: p.new for line in lines for p in line.points if p.new}
+    news = {places[id(p.run)] - 0.5: p.new for line in lines for p in line.points if p.new}
     left, right = -0.6, len(places) - 0.4
     ends = [left, *sorted(news), right]
     for before, position, after in zip(ends, ends[1:], ends[2:], strict=False):
@@ -90,9 +84,9 @@ def _marks(axes: Any, lines: Sequence[Line], places: dict[tuple[str, str], int])
 
 def _time_axis(axes: Any, points: Sequence[Point]) -> None:
     """From a little below to a little above what is there; a wide interval leaves the panel, not the others flat."""
-    times = [p.candidate.time or 0.0 for p in points]
+    times = [p.measured.time or 0.0 for p in points]
     low, high = min(times), max(times)
-    reach = [t for p in points for t in bar(p.candidate)] or times
+    reach = [t for p in points for t in bar(p.measured) or ()] or times
     bottom = max(min(*reach, low / _ROOM), low / 2)
     top = min(max(*reach, high * _ROOM), high * 2)
     axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
@@ -103,9 +97,9 @@ def _time_axis(axes: Any, points: Sequence[Point]) -> None:
     axes.grid(axis="y")
 
 
-def _dates(axes: Any, runs: Sequence[tuple[str, str]]) -> None:
+def _dates(axes: Any, runs: Sequence[Results]) -> None:
     step = -(-len(runs) // _DATES)
     # The newest always has its date.
     shown = list(range(len(runs) - 1, -1, -step))[::-1]
-    axes.set_xticks(shown, [runs[i][1][:10] for i in shown])
+    axes.set_xticks(shown, [text.moment(runs[i].created)[:10] for i in shown])
     axes.set_xlim(-0.6, len(runs) - 0.4)

@@ -6,7 +6,7 @@ import re
 from xml.etree import ElementTree
 
 from xbackend.drawing.graph import GREY
-from xbackend.report.text import plain
+from xbackend.wording import plain
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
@@ -57,4 +57,4 @@ def _renamed(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name.endswith("href"):
         return f"#{prefix}{value.removeprefix('#')}"
-    return _REFERENCE.sub(lambda found: f"url(#{prefix}{found[1]})", value).replace(GREY, "currentColor")
+    return _REFERENCE.sub(lambda reference: f"url(#{prefix}{reference[1]})", value).replace(GREY, "currentColor")

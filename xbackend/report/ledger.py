@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.analysis.scaling import ENOUGH_SIZES, Scaling, Sweep, scalings, sweeps
+from xbackend import wording
+from xbackend.analysis.comparison import Comparison
+from xbackend.analysis.scaling import ENOUGH_SIZES, Pays, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.measure.loop import FOREIGN
 from xbackend.report import text, timelines
-from xbackend.report.blocks import Block, Bold, Bullets, Heading, Image, Table, paragraph, table
-from xbackend.report.candidates import Group, label
+from xbackend.report.blocks import Block, Bold, Heading, Image, bullets, paragraph, table
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, join
 
 _CLOSE = 0.05  # of the time: devices that are busy as long as each other
 _MUCH = 0.2  # of the time: a transfer share worth a word
@@ -45,148 +46,117 @@ def percent(part: float) -> str:
 
 def verdict(s: Scaling, cores: int) -> str:
     """What the numbers of a scaling say, and why; ``cores`` is how many the machine has."""
-    result, times = s.ratio.verdict, text.number(s.speedup)
+    times, shown = text.number(s.speedup), text.percent(s.ratio.smallest)
     between = " to ".join(map(text.number, s.interval or ()))
-    shown = text.percent(s.ratio.smallest)
     many = "two devices" if s.devices == 2 else f"{s.devices} devices"
+    few = f"only {counted(s.processes, 'process', 'processes')} there is no interval"
     heads = {
         Verdict.FASTER: f"{many} are {times} times as fast as one",
         Verdict.NO_DIFFERENCE: f"no difference from one is shown for {many} ({times} times as fast; {shown} would be)",
         Verdict.SLOWER: f"{many} are slower than one ({times} times as fast)",
-        Verdict.UNKNOWN: f"whether {many} are faster is not known ({times} times as fast, but with {_few(s)})",
+        Verdict.UNKNOWN: f"whether {many} are faster is not known ({times} times as fast, but with {few})",
         Verdict.AMBIGUOUS: f"whether {many} are faster is ambiguous ({times} times as fast, interval {between}; a "
         f"difference of {shown} would be shown)",
     }
-    said = f"{heads[result]}: {_why(s, cores, result)}."
+    said = f"{heads[s.ratio.verdict]}: {_why(s, cores)}."
     if s.foreign_cores is not None and s.foreign_cores > FOREIGN:
         busy = text.number(s.foreign_cores, 2)
         said = f"doubtful, as other processes kept {busy} cores busy meanwhile (end them and measure again): {said}"
-    return " ".join([said[0].upper() + said[1:], *_lost(s, cores), *_rough(s)])
+    return " ".join([said[0].upper() + said[1:], *([] if s.shares is None else _besides(s, s.shares, cores))])
 
 
-def _few(s: Scaling) -> str:
-    return f"only {counted(s.processes, 'process', 'processes')} there is no interval"
-
-
-def _why(s: Scaling, cores: int, result: Verdict) -> str:
-    no_gain = result in (Verdict.NO_DIFFERENCE, Verdict.SLOWER, Verdict.AMBIGUOUS)
+def _why(s: Scaling, cores: int) -> str:
+    no_gain = s.ratio.verdict in (Verdict.NO_DIFFERENCE, Verdict.SLOWER, Verdict.AMBIGUOUS)
     causes = _causes(s, cores) if no_gain else []
     if causes:
         return "; ".join(causes)
-    if s.shares is not None and result not in (Verdict.NO_DIFFERENCE, Verdict.SLOWER):
-        return _busy(s)
     if s.shares is None:
-        return f"there is no profile that would say why ({text.plain(s.unprofiled)})"
-    return f"the profile does not say why, {_busy(s)}"
+        return f"there is no profile that would say why ({s.unprofiled})"
+    unexplained = s.ratio.verdict in (Verdict.NO_DIFFERENCE, Verdict.SLOWER)
+    return ("the profile does not say why, " if unexplained else "") + _busy(s.shares)
 
 
-def _lost(s: Scaling, cores: int) -> list[str]:
-    """Where the rest of a gain went, or what is odd about it."""
-    if not s.faster or s.shares is None:
-        return []
-    if _in_turn(s):
-        return [
+def _besides(s: Scaling, shares: Shares, cores: int) -> list[str]:
+    """Where the rest of a gain went, or what is odd about it; and that the profile was much slower than the timing."""
+    said = []
+    if s.faster and _in_turn(shares):
+        said.append(
             "Devices that work one after the other gain nothing by being several: the difference comes from elsewhere, "
             "noise between processes included; measure more of them."
-        ]
-    if s.efficiency < _LOST:
-        return [f"What is lost: {'; '.join(_causes(s, cores)) or 'the profile does not say where'}."]
-    return []
+        )
+    elif s.faster and s.efficiency < _LOST:
+        said.append(f"What is lost: {'; '.join(_causes(s, cores)) or 'the profile does not say where'}.")
+    if shares.wall > _ROUGH * s.seconds_of_many:
+        slower = text.number(shares.wall / s.seconds_of_many, 2)
+        said.append(f"The profiled execution took {slower} times as long as the timed ones, so its shares are rough.")
+    return said
 
 
-def _rough(s: Scaling) -> list[str]:
-    """That a profile was much slower than what was timed."""
-    if s.shares is None or s.shares.wall <= _ROUGH * s.seconds_of_many:
-        return []
-    slower = text.number(s.shares.wall / s.seconds_of_many, 2)
-    return [f"The profiled execution took {slower} times as long as the timed ones, so its shares are rough."]
-
-
-def _busy(s: Scaling) -> str:
+def _busy(shares: Shares) -> str:
     """How much of the time the devices computed."""
-    if s.shares is None:
-        return "how busy the devices are is not known"
-    busy = [1 - idle for idle in s.shares.idle.values()]
-    together = f"{'both' if len(busy) == 2 else 'at least two'} at once {percent(s.shares.together)}"
+    busy = [1 - idle for idle in shares.idle.values()]
+    together = f"{'both' if len(busy) == 2 else 'at least two'} at once {percent(shares.together)}"
     if len(busy) > 1 and max(busy) - min(busy) <= _CLOSE:
-        who = "both are" if len(busy) == 2 else "all are"
-        part = percent(min(busy))
-    elif len(busy) <= 4:
-        names = [f"{text.plain(d)} is busy {percent(1 - idle)}" for d, idle in s.shares.idle.items()]
-        return f"{text.join(names)} of the time, {together}"
-    else:
-        who, part = "they are", f"{percent(min(busy))} to {percent(max(busy))}"
-    return f"{who} busy {part} of the time, {together}"
+        return f"{'both' if len(busy) == 2 else 'all'} are busy {percent(min(busy))} of the time, {together}"
+    if len(busy) <= 4:
+        names = [f"{device} is busy {percent(1 - idle)}" for device, idle in shares.idle.items()]
+        return f"{join(names)} of the time, {together}"
+    return f"they are busy {percent(min(busy))} to {percent(max(busy))} of the time, {together}"
 
 
 def _causes(s: Scaling, cores: int) -> list[str]:
     """What keeps several devices from being faster, as far as the numbers show it."""
-    if s.shares is None:
-        return _shared_cores(s, cores)
     causes = []
-    if s.shares.exposed >= _MUCH:
-        causes.append(f"{percent(s.shares.exposed)} of the time is transfers")
-    nothing = [text.plain(device) for device, idle in s.shares.idle.items() if idle >= 0.999]
-    worst = max(s.shares.idle, key=lambda device: s.shares.idle[device] if s.shares else 0.0, default="")
-    if nothing:
-        causes.append(f"{text.join(nothing)} computed nothing")
-    elif _in_turn(s):
-        causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
-    elif worst and s.shares.idle[worst] - s.shares.exposed >= _WAITING:
-        causes.append(f"{text.plain(worst)} is idle {percent(s.shares.idle[worst])} of the time")
-    return causes + _shared_cores(s, cores)
+    if s.shares is not None:
+        if s.shares.exposed >= _MUCH:
+            causes.append(f"{percent(s.shares.exposed)} of the time is transfers")
+        nothing = [device for device, idle in s.shares.idle.items() if idle >= 0.999]
+        worst, most = max(s.shares.idle.items(), key=lambda item: item[1], default=("", 0.0))
+        if nothing:
+            causes.append(f"{join(nothing)} computed nothing")
+        elif _in_turn(s.shares):
+            causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
+        elif most - s.shares.exposed >= _WAITING:
+            causes.append(f"{worst} is idle {percent(most)} of the time")
+    if s.simulated and s.cores_of_one is not None and s.cores_of_one >= _FULL * cores:
+        whole = "both cores" if cores == 2 else f"the {cores} cores" if cores > 1 else "the one core"
+        busy = text.number(s.cores_of_one, 2)
+        causes.append(f"one device already uses {whole} ({busy} busy), which all devices share")
+    return causes
 
 
-def _in_turn(s: Scaling) -> bool:
+def _in_turn(shares: Shares) -> bool:
     """Whether the devices work one after the other: at once for a small part of what the second busiest computes."""
-    busy = sorted(1 - idle for idle in s.shares.idle.values()) if s.shares else []
-    return s.shares is not None and len(busy) > 1 and s.shares.together < _ALTERNATE * busy[-2]
+    busy = sorted(1 - idle for idle in shares.idle.values())
+    return len(busy) > 1 and shares.together < _ALTERNATE * busy[-2]
 
 
-def _shared_cores(s: Scaling, cores: int) -> list[str]:
-    if not s.simulated or s.cores_of_one is None or s.cores_of_one < _FULL * cores:
-        return []
-    whole = "both cores" if cores == 2 else f"the {cores} cores" if cores > 1 else "the one core"
-    return [f"one device already uses {whole} ({text.number(s.cores_of_one, 2)} busy), which all devices share"]
-
-
-def sections(results: Results, groups: Sequence[Group], pictures: Pictures) -> list[Block]:
-    """The ledger of each group that has one and more devices, its timelines, and the sizes; empty without any."""
-    found = scalings(results)
-    if not found:
-        return []
+def sections(results: Results, comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+    """The ledger of each comparison that has one and more devices, its timelines, and the sizes; empty without any."""
+    ledgers = [(comparison, own) for comparison in comparisons if (own := scalings(comparison))]
+    blocks: list[Block] = [paragraph(READING), paragraph(timelines.READING)] if ledgers else []
     cores = results.machine.cores
-    blocks: list[Block] = [Heading(2, "One device against several: the ledger"), paragraph(READING)]
-    blocks.append(paragraph(timelines.READING))
-    for group in groups:
-        own = [s for s in found if any(s.many is c.measurement for c in group.candidates)]
-        if own:
-            blocks += [Heading(3, f"Ledger: {group.label}"), _table(own)]
-            blocks.append(Bullets(tuple((Bold(_name(s)), ": ", verdict(s, cores)) for s in own)))
-            blocks += _timelines(group, own, pictures)
-    return blocks + _sizes(sweeps(found))
+    for comparison, own in ledgers:
+        blocks += [Heading(3, f"Ledger: {comparison.label}"), _table(own)]
+        blocks.append(bullets(*((Bold(s.many.name), ": ", verdict(s, cores)) for s in own)))
+        blocks += _timelines(comparison, own, pictures)
+    return blocks + _sizes(sweeps(s for _, own in ledgers for s in own))
 
 
-def _name(s: Scaling) -> str:
-    return f"{label(s.many)} on {counted(s.devices, 'device')}"
-
-
-def _table(found: Sequence[Scaling]) -> Table:
-    unit = text.time_unit(s.seconds_of_many for s in found)
+def _table(ledger: Sequence[Scaling]) -> Block:
+    unit = text.time_unit(s.seconds_of_many for s in ledger)
     right = [h for h in _HEADERS if h not in ("backend", "verdict", "idle", "devices are")]
-    return table(_HEADERS, [_row(s, unit) for s in found], right=right)
+    return table(_HEADERS, [_row(s, unit) for s in ledger], right=right)
 
 
 def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
-    interval = text.NOTHING
-    if s.interval is not None:
-        interval = f"{text.number(s.interval[0])} to {text.number(s.interval[1])}"
+    interval = text.NOTHING if s.interval is None else " to ".join(map(text.number, s.interval))
     shares = [text.NOTHING] * 3
     if s.shares is not None:
         moving = f"{percent(s.shares.transfers)}, alone {percent(s.shares.exposed)}"
         shares = [moving, _idle(s.shares.idle), percent(s.shares.together)]
     return [
-        label(s.many),
+        s.many.label,
         str(s.devices),
         text.time(s.seconds_of_one, unit),
         text.time(s.seconds_of_many, unit),
@@ -203,67 +173,56 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
 def _idle(idle: dict[str, float]) -> str:
     if len(idle) > 4:
         return f"{percent(min(idle.values()))} to {percent(max(idle.values()))}"
-    return ", ".join(f"{text.plain(device)} {percent(part)}" for device, part in idle.items())
+    return ", ".join(f"{device} {percent(part)}" for device, part in idle.items())
 
 
-def _timelines(group: Group, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:
+def _timelines(comparison: Comparison, own: Sequence[Scaling], pictures: Pictures) -> list[Block]:
     blocks: list[Block] = []
     for devices in sorted({s.devices for s in own}):
-        drawn = timelines.timelines(group, devices)
+        drawn = timelines.timelines(comparison, devices)
         if drawn:
-            title = f"Timelines on {counted(devices, 'device')}: {group.label}"
-            file = pictures.add("timeline", group.workload, timelines.picture(drawn, title))
+            title = f"Timelines on {counted(devices, 'device')}: {comparison.label}"
+            file = pictures.add("timeline", comparison.workload, timelines.picture(drawn, title))
             blocks.append(Image(file, title))
     return blocks
 
 
-def _sizes(found: Sequence[Sweep]) -> list[Block]:
+def _sizes(swept: Sequence[Sweep]) -> list[Block]:
     """From which size several devices pay, for each backend."""
-    if not found:
+    if not swept:
         return []
     blocks: list[Block] = [Heading(3, "The size from which several devices pay")]
-    fitted = [s for s in found if s.fit is not None]
-    if fitted:
+    rows = [_fit_row(sweep, sweep.fit) for sweep in swept if sweep.fit is not None]
+    if rows:
         words = (
             "Fitted to the speed-ups of the sizes measured: log(speed-up) = a + b log(size), by least squares, which "
             "says nothing of caches, of threads that set in at a size, and of sizes outside of those measured. "
             "Residual: the standard deviation of the speed-ups about the line."
         )
-        blocks += [paragraph(words), table(_FIT_HEADERS, [_fit_row(s) for s in fitted], right=("devices", "residual"))]
-    if len(fitted) < len(found):
-        few = list(dict.fromkeys(label(s) for s in found if s.fit is None))
-        blocks.append(
-            paragraph(
-                f"For {text.join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
-                "measure more sizes, --size 256,512,1024."
-            )
-        )
+        blocks += [paragraph(words), table(_FIT_HEADERS, rows, right=("devices", "residual"))]
+    few = list(dict.fromkeys(sweep.label for sweep in swept if sweep.fit is None))
+    if few:
+        words = f"For {join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
+        blocks.append(paragraph(f"{words}measure more sizes, --size 256,512,1024."))
     return blocks
 
 
-def _fit_row(sweep: Sweep) -> list[str]:
-    fit = sweep.fit
-    if fit is None:
-        return []
+def _fit_row(sweep: Sweep, fit: Pays) -> list[str]:
     reaches = "no size: it is level"
     if fit.crossing is not None:
         reaches = text.number(fit.crossing, 2) + ("" if fit.inside else ", outside of the sizes measured")
-    rest = f" ({text.pairs(sweep.rest)})" if sweep.rest else ""
     return [
-        label(sweep) + rest,
+        sweep.label + (f" ({wording.pairs(sweep.rest)})" if sweep.rest else ""),
         str(sweep.devices),
         ", ".join(f"{size:g}: {text.number(speedup)}" for size, speedup in fit.points),
-        pays(sweep),
+        pays(sweep, fit),
         reaches,
         percent(fit.residual),
     ]
 
 
-def pays(sweep: Sweep) -> str:
+def pays(sweep: Sweep, fit: Pays) -> str:
     """From or up to which size several devices are faster than one, in words."""
-    fit = sweep.fit
-    if fit is None:
-        return "measure more sizes: --size 256,512,1024"
     outcomes = [s.faster for s in sweep.scalings]
     measured = f"{fit.points[0][0]:g} to {fit.points[-1][0]:g}"
     if all(outcomes):
@@ -273,5 +232,5 @@ def pays(sweep: Sweep) -> str:
     largest = max(abs(speedup - 1) for _, speedup in fit.points)
     if not fit.inside or fit.crossing is None or fit.residual > largest / 2:
         gains = [f"{size:g}" for (size, _), gain in zip(fit.points, outcomes, strict=True) if gain]
-        return f"at {text.join(gains)}, with no clear limit: the speed-ups do not follow the line"
+        return f"at {join(gains)}, with no clear limit: the speed-ups do not follow the line"
     return f"{'from about' if fit.rising else 'up to about'} {text.number(fit.crossing, 2)}"

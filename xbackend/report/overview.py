@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError, UsageError
 from xbackend.files import write_whole
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, paragraph, table
-from xbackend.report.candidates import label
 from xbackend.results.schema import Results, load
 
 _HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend", "page")
@@ -48,7 +48,7 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _blocks(reports: Path) -> list[Block]:
-    good: list[tuple[str, str, list[Inline]]] = []
+    good: list[tuple[str, list[Inline]]] = []
     damaged: list[list[Inline]] = []
     for stored in sorted(reports.glob("[!.]*/results.json")):
         folder = stored.parent.name
@@ -57,14 +57,13 @@ def _blocks(reports: Path) -> list[Block]:
         except StoreError as error:
             damaged.append([_name(folder, stored.parent), str(error).replace(str(stored), f"{folder}/results.json")])
             continue
-        good.append((results.created, folder, _row(folder, stored.parent, results)))
-    good.sort(key=lambda entry: entry[1])
-    good.sort(key=lambda entry: entry[0], reverse=True)
+        good.append((results.created, _row(folder, stored.parent, results)))
+    good.sort(key=lambda entry: entry[0], reverse=True)  # those of one moment stay in the order of their names
     blocks: list[Block] = [Heading(1, "Reports")]
     if os.path.isfile(reports / "history.md"):
         blocks.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
     if good:
-        blocks.append(table(_HEADERS, [row for _, _, row in good], right=("gave a time",)))
+        blocks.append(table(_HEADERS, [row for _, row in good], right=("gave a time",)))
     if damaged:
         blocks += [Heading(2, "Results that cannot be read"), table(("report", "reason"), damaged)]
     if not good and not damaged:
@@ -74,8 +73,7 @@ def _blocks(reports: Path) -> list[Block]:
 
 def _name(folder: str, path: Path) -> Inline:
     """The report's name, a link where there is a report."""
-    name = text.plain(folder)
-    return _link(name, folder, path, "report.md") or f"{name} (no report.md)"
+    return _link(folder, folder, path, "report.md") or f"{folder} (no report.md)"
 
 
 def _link(words: str, folder: str, path: Path, file: str) -> Hyperlink | None:
@@ -89,11 +87,11 @@ def _row(folder: str, path: Path, results: Results) -> list[Inline]:
     return [
         _name(folder, path),
         text.moment(results.created),
-        ", ".join(dict.fromkeys(text.plain(m.workload) for m in measurements)),
+        ", ".join(dict.fromkeys(m.workload for m in measurements)),
         ", ".join(dict.fromkeys(label(m) for m in measurements)),
         ", ".join(map(str, sorted({m.devices for m in measurements}))),
         f"{gave} of {len(measurements)}" + ("" if results.complete else ", cut off"),
-        text.plain(results.machine.processor),
-        text.plain(results.xbackend),
+        results.machine.processor,
+        results.xbackend,
         _link("HTML", folder, path, "report.html") or text.NOTHING,
     ]

@@ -7,17 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
+from xbackend.analysis.comparison import Comparison, Measured
 from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
 from xbackend.drawing.forms import mermaid
 from xbackend.drawing.graph import Graph
 from xbackend.drawing.layered import svg
 from xbackend.report import text
-from xbackend.report.blocks import Block, Drawing, Image, paragraph, table
-from xbackend.report.candidates import Candidate, Group
+from xbackend.report.blocks import Block, Drawing, Heading, Image, paragraph, tabled
 from xbackend.report.pictures import Pictures
-from xbackend.wording import counted
+from xbackend.results.schema import Evidence
+from xbackend.wording import counted, join
 
 # Mermaid draws at most this much: https://mermaid.js.org/config/schema-docs/config.html#maxtextsize
 LARGEST_DRAWING = 50_000
@@ -35,52 +34,35 @@ _CAUSES = (
 )
 
 
-Drawn = dict[str, str]  # what a drawing shows, sizes aside -> the group where it stands
+Drawn = dict[str, str]  # what a drawing shows, sizes aside -> the comparison where it stands
+Shown = Sequence[tuple[Measured, Evidence]]
 
 
-class Evidence(msgspec.Struct, frozen=True):
-    """The placement of an executable as results hold it.
-
-    ``graph`` is what was executed; ``drawing`` the program in the language of Mermaid, in results of version 1.
-    """
-
-    ops: tuple[OpRecord, ...] = ()
-    transfers: tuple[TransferRecord, ...] = ()
-    backward: tuple[BackwardRecord, ...] = ()
-    graph: Graph | None = None
-    drawing: str = ""
-
-
-def sections(group: Group, pictures: Pictures, drawn: Drawn) -> list[Block]:
-    """The tables of a group and the drawings of what was executed; empty if no candidate has a placement.
-
-    ``drawn`` is what earlier groups have drawn, and is added to.
-    """
-    found: list[tuple[Candidate, Evidence]] = []
+def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+    """The tables of each comparison and the drawings of what was executed; empty if there is no placement."""
     blocks: list[Block] = []
-    for candidate in group.candidates:
-        if not candidate.measurement.placement:
-            continue
-        try:
-            found.append((candidate, msgspec.convert(candidate.measurement.placement, Evidence)))
-        except msgspec.ValidationError as error:
-            blocks.append(paragraph(f"The placement of {candidate.name} cannot be read: {error}."))
-    ops = _shared([(c, row) for c, e in found for row in (*_op_rows(e.ops), *_backward_rows(e.backward))])
-    if ops:
-        blocks.append(table(_OPS, ops, right=("devices", "ops")))
-    transfers = _shared([(c, row) for c, evidence in found for row in _transfer_rows(evidence.transfers)])
-    if transfers:
-        blocks.append(paragraph(_CAUSES))
-        blocks.append(table(_TRANSFERS, transfers, right=("devices", "transfers", "bytes")))
-    return blocks + _executed(group, found, pictures, drawn) + _drawings(found)
+    drawn: Drawn = {}
+    for comparison in comparisons:
+        shown = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
+        part = [*_tables(shown), *_executed(comparison, shown, pictures, drawn), *_drawings(shown)]
+        if part:
+            blocks += [Heading(3, f"Placement: {comparison.label}"), *part]
+    return blocks
 
 
-def _shared(rows: Sequence[tuple[Candidate, list[str]]]) -> list[list[str]]:
+def _tables(shown: Shown) -> list[Block]:
+    ops = _shared([(row, cells) for row, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))])
+    transfers = _shared([(row, cells) for row, e in shown for cells in _transfer_rows(e.transfers)])
+    causes = [paragraph(_CAUSES)] if transfers else []
+    moved = tabled(_TRANSFERS, transfers, right=("devices", "transfers", "bytes"))
+    return [*tabled(_OPS, ops, right=("devices", "ops")), *causes, *moved]
+
+
+def _shared(rows: Sequence[tuple[Measured, list[str]]]) -> list[list[str]]:
     """Each different row once, after the backends and the number of devices that it holds for."""
     backends: dict[tuple[str, ...], list[str]] = {}
-    for candidate, row in rows:
-        key = (str(candidate.measurement.devices), *row)
-        backends.setdefault(key, []).append(candidate.label)
+    for row, cells in rows:
+        backends.setdefault((str(row.devices), *cells), []).append(row.label)
     return [[", ".join(names), *key] for key, names in backends.items()]
 
 
@@ -89,7 +71,7 @@ def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
     for op in ops:
         key = (op.asked or "the default", op.bound, op.executed or "not told", op.status)
         counts.setdefault(key, Counter())[op.op] += 1
-    return [[*map(text.plain, key), str(c.total()), _which(c)] for key, c in counts.items()]
+    return [[*key, str(count.total()), _which(count)] for key, count in counts.items()]
 
 
 def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
@@ -97,36 +79,29 @@ def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
     counts: Counter[tuple[str, ...]] = Counter()
     for r in records:
         counts[r.bound or "no device", r.executed or "not told", r.status] += r.count
-    return [["by its forward op", *map(text.plain, key), str(n), "in backward passes"] for key, n in counts.items()]
+    return [["by its forward op", *key, str(n), "in backward passes"] for key, n in counts.items()]
 
 
 def _which(ops: Counter[str]) -> str:
-    return ", ".join(f"{text.plain(op)} {count}x" if count > 1 else text.plain(op) for op, count in ops.items())
+    return ", ".join(f"{op} {count}x" if count > 1 else op for op, count in ops.items())
 
 
 def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
     routes: dict[tuple[str, ...], list[TransferRecord]] = {}
     for transfer in transfers:
         routes.setdefault((transfer.source, transfer.target, transfer.cause), []).append(transfer)
-    return [
-        [
-            *map(text.plain, route),
-            str(len(made)),
-            text.size(sum(t.bytes for t in made)),
-        ]
-        for route, made in routes.items()
-    ]
+    return [[*route, str(len(made)), text.size(sum(t.bytes for t in made))] for route, made in routes.items()]
 
 
-def _drawings(found: Sequence[tuple[Candidate, Evidence]]) -> list[Block]:
+def _drawings(shown: Shown) -> list[Block]:
     """Each program once, with those who ran it: results of version 1 hold no more."""
     drawn: dict[str, list[str]] = {}
-    for candidate, evidence in found:
+    for row, evidence in shown:
         if evidence.drawing:
-            drawn.setdefault(evidence.drawing, []).append(candidate.name)
+            drawn.setdefault(evidence.drawing, []).append(row.name)
     blocks: list[Block] = []
     for drawing, names in drawn.items():
-        whose = "all" if len(names) == len(found) else text.join(names)
+        whose = "all" if len(names) == len(shown) else join(names)
         if len(drawing) > LARGEST_DRAWING:
             blocks.append(paragraph(f"The program of {whose} is too large to be drawn."))
         else:
@@ -134,18 +109,16 @@ def _drawings(found: Sequence[tuple[Candidate, Evidence]]) -> list[Block]:
     return blocks
 
 
-def _executed(
-    group: Group, found: Sequence[tuple[Candidate, Evidence]], pictures: Pictures, drawn: Drawn
-) -> list[Block]:
-    """What was executed, on the fewest and on the most devices side by side; each different picture once."""
+def _executed(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: Drawn) -> list[Block]:
+    """What was executed, on the fewest and on the most devices side by side; each different picture once.
+
+    ``drawn`` is what earlier comparisons have drawn, and is added to.
+    """
     backends: dict[str, dict[int, Graph]] = {}
-    for candidate, evidence in found:
-        if evidence.graph is not None and evidence.graph.sound:
-            m = candidate.measurement
-            titled = replace(evidence.graph, title=counted(m.devices, "device"))
-            backends.setdefault(candidate.label, {})[m.devices] = titled
-        elif evidence.graph is not None:
-            return [paragraph(f"The drawing of {candidate.name} is damaged.")]
+    for row, evidence in shown:
+        if evidence.graph is not None:
+            graph = replace(evidence.graph, title=counted(row.devices, "device"))
+            backends.setdefault(row.label, {})[row.devices] = graph
     alike: dict[tuple[Graph, ...], list[str]] = {}
     for backend, graphs in backends.items():
         ends = dict.fromkeys([min(graphs), max(graphs)])
@@ -156,13 +129,13 @@ def _executed(
             alike[wider] += alike.pop(key)
     blocks: list[Block] = []
     for key, names in alike.items():
-        shape = group.workload + "".join(map(_shape, key))
-        whose = "all" if len(alike) == 1 else text.join(names)
+        shape = comparison.workload + "".join(map(_shape, key))
+        whose = "all" if len(alike) == 1 else join(names)
         if shape in drawn:
             blocks.append(paragraph(f"What was executed by {whose} looks as drawn for {drawn[shape]}, but for sizes."))
             continue
-        drawn[shape] = group.label
-        blocks += _picture(group, key, whose, pictures)
+        drawn[shape] = comparison.label
+        blocks += _picture(comparison, key, whose, pictures)
     return blocks
 
 
@@ -172,9 +145,9 @@ def _shape(graph: Graph) -> str:
     return f"{graph.title} {[box.device for box in graph.boxes]} {texts} {len(graph.edges)} {len(graph.links)}"
 
 
-def _picture(group: Group, graphs: Sequence[Graph], whose: str, pictures: Pictures) -> list[Block]:
-    title = f"What {whose} executed, {group.label}: {' beside '.join(graph.title for graph in graphs)}"
-    file = pictures.add("placement", group.workload, svg(graphs, title).encode())
+def _picture(comparison: Comparison, graphs: Sequence[Graph], whose: str, pictures: Pictures) -> list[Block]:
+    title = f"What {whose} executed, {comparison.label}: {' beside '.join(graph.title for graph in graphs)}"
+    file = pictures.add("placement", comparison.workload, svg(graphs, title).encode())
     said, image = paragraph(f"What was executed by {whose}, {_LEGEND}"), Image(file, title)
     source = mermaid(graphs)
     if len(source) > LARGEST_DRAWING or sum(len(graph.edges) for graph in graphs) > _MOST_EDGES:

@@ -1,90 +1,59 @@
-"""The plots of times: of one group of candidates, and against the size."""
+"""The plots of times: of one comparison of candidates, and against the size."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from xbackend.analysis.comparison import Comparison, Measured, size_of, titled, without_size
 from xbackend.analysis.statistics import interval
 from xbackend.report import text
-from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import COLOURS, canvas
 
 _MARKERS = "osD^vP<>Xphd"  # not as many as colours: both together repeat after 132 backends only
 _LINES = ("-", "--", ":", "-.")
-# Times outside of this many seconds come from a damaged file and have no place on an axis.
-_SMALLEST, _LARGEST = 1e-12, 1e12
 # A range wider than this is drawn on a logarithmic axis.
 _WIDE = 20
 _LABEL = 48
 _BESIDE = 28  # letters: with a longer label than this the legend stands below and not beside
 
 
-@dataclass(frozen=True)
-class Sweep:
-    """The groups of one workload that differ in their size only, by size."""
-
-    workload: str
-    title: str
-    groups: tuple[tuple[float, Group], ...]
+BySize = list[tuple[float, Comparison]]
 
 
-def over_sizes(groups: Sequence[Group]) -> list[Sweep]:
-    """The workloads that were measured at two sizes or more, all other parameters equal."""
-    found: dict[str, list[tuple[float, Group]]] = {}
-    for group in groups:
-        size = group.parameters.get("size")
-        if isinstance(size, int | float) and not isinstance(size, bool) and drawable(size) and shown(group):
-            found.setdefault(_title(group), []).append((float(size), group))
-    return [
-        Sweep(members[0][1].workload, title, tuple(sorted(members, key=lambda member: member[0])))
-        for title, members in found.items()
-        if len({size for size, _ in members}) > 1
-    ]
+def over_sizes(comparisons: Sequence[Comparison]) -> dict[str, BySize]:
+    """The comparisons with times of workloads that were measured at two sizes or more, all other parameters equal."""
+    series: dict[str, BySize] = {}
+    for comparison in comparisons:
+        size = size_of(comparison.parameters)
+        if size is not None and comparison.ranked:
+            title = titled(comparison.workload, without_size(comparison.parameters))
+            series.setdefault(title, []).append((size, comparison))
+    several = {title: members for title, members in series.items() if len(dict(members)) > 1}
+    return {title: sorted(members, key=lambda member: member[0]) for title, members in several.items()}
 
 
-def _title(group: Group) -> str:
-    rest = text.pairs({name: item for name, item in group.parameters.items() if name != "size"})
-    return text.plain(group.workload) + (f": {rest}" if rest else "")
+def bar(row: Measured) -> tuple[float, float] | None:
+    """Both ends of the interval of a time; `None` where there are too few processes for one."""
+    low, high = interval(row.medians)
+    return None if math.isnan(low) else (low, high)
 
 
-def drawable(value: float | None) -> bool:
-    """Whether a time, or another positive number, has a place on an axis."""
-    return value is not None and _SMALLEST < value < _LARGEST
+def medians(comparison: Comparison, title: str) -> bytes:
+    """A line for each row: a dot for each process, a line for the interval, a bar across at the time, its value.
 
-
-def shown(group: Group) -> list[Candidate]:
-    """The candidates of a group that have a place on an axis of time."""
-    return [c for c in group.candidates if drawable(c.time) and _dots(c)]
-
-
-def _dots(candidate: Candidate) -> list[float]:
-    return [t for t in candidate.medians if drawable(t)]
-
-
-def bar(candidate: Candidate) -> list[float]:
-    """Both ends of the interval of a time; nothing where there is none that has a place on an axis."""
-    ends = list(interval(candidate.medians))
-    return ends if all(map(drawable, ends)) else []
-
-
-def medians(group: Group, title: str) -> bytes:
-    """A row for each candidate: a dot for each process, a line for the interval, a bar across at the time, its value.
-
-    There must be a candidate that is `shown`.
+    There must be a row that has a time.
     """
-    with canvas(7.6, 0.9 + 0.3 * len(group.candidates)) as (figure, finish):
+    with canvas(7.6, 0.9 + 0.3 * len(comparison.rows)) as (figure, finish):
         axes = figure.add_subplot()
-        drawn = shown(group)
-        unit = text.time_unit(c.time for c in drawn)
-        scaled = [t / unit[1] for c in drawn for t in (*_dots(c), *bar(c))]
+        unit = text.time_unit(row.time for row in comparison.ranked)
+        scaled = [t / unit[1] for row in comparison.ranked for t in (*row.medians, *(bar(row) or ()))]
         _time_axis(axes, unit, min(scaled), max(scaled))
-        counts = sorted({c.measurement.devices for c in group.candidates})
-        for row, candidate in enumerate(group.candidates):
-            colour = COLOURS[counts.index(candidate.measurement.devices) % len(COLOURS)]
-            _candidate(axes, row, candidate, unit, colour)
-        labels = [text.shorten(c.name, _LABEL) for c in group.candidates]
+        counts = sorted({row.devices for row in comparison.rows})
+        for place, row in enumerate(comparison.rows):
+            _row(axes, place, row, unit, COLOURS[counts.index(row.devices) % len(COLOURS)])
+        labels = [text.shorten(row.name, _LABEL) for row in comparison.rows]
         axes.set_yticks(range(len(labels)), labels)
         axes.set_ylim(len(labels) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
@@ -106,21 +75,18 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float) -> N
     axes.set_xlabel(f"time of one execution ({unit[0]}{scale})")
 
 
-def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float], colour: str) -> None:
-    middle = candidate.time
-    if middle is None or not drawable(middle) or not _dots(candidate):
-        words = candidate.measurement.status if candidate.measurement.status != "ok" else "no time"
-        where = (0.01, row)
-        transform = axes.get_yaxis_transform()
-        axes.text(*where, text.shorten(text.plain(words), _LABEL), transform=transform, va="center", style="italic")
+def _row(axes: Any, place: int, row: Measured, unit: tuple[str, float], colour: str) -> None:
+    if row.time is None:
+        words = row.measurement.status if row.measurement.status != "ok" else "no time"
+        axes.text(0.01, place, words, transform=axes.get_yaxis_transform(), va="center", style="italic")
         return
-    dots, ends = ([t / unit[1] for t in times] for times in (_dots(candidate), bar(candidate)))
-    axes.plot(ends, [row] * len(ends), color=colour, linewidth=1.6)
-    axes.plot(dots, [row] * len(dots), "o", color=colour, markersize=5, alpha=0.55, markeredgewidth=0)
-    axes.plot([middle / unit[1]], [row], "|", color=colour, markersize=14, markeredgewidth=2.5)
+    dots, ends = ([t / unit[1] for t in times] for times in (row.medians, bar(row) or ()))
+    axes.plot(ends, [place] * len(ends), color=colour, linewidth=1.6)
+    axes.plot(dots, [place] * len(dots), "o", color=colour, markersize=5, alpha=0.55, markeredgewidth=0)
+    axes.plot([row.time / unit[1]], [place], "|", color=colour, markersize=14, markeredgewidth=2.5)
     axes.annotate(
-        text.time(middle, unit),
-        (max(dots + ends), row),
+        text.time(row.time, unit),
+        (max(dots + ends), place),
         xytext=(8, 0),
         textcoords="offset points",
         va="center",
@@ -128,15 +94,16 @@ def _candidate(axes: Any, row: int, candidate: Candidate, unit: tuple[str, float
     )
 
 
-def sizes(series: Sweep, title: str) -> bytes:
+def sizes(series: BySize, title: str) -> bytes:
     """Time against size, both logarithmic, with intervals; below it GFLOP/s, which tells close lines apart."""
-    lines: dict[tuple[str, int], list[tuple[float, Candidate]]] = {}
-    for size, group in series.groups:
-        for c in shown(group):
-            lines.setdefault((c.label, c.measurement.devices), []).append((size, c))
+    lines: dict[tuple[str, int], list[tuple[float, Measured]]] = {}
+    for size, comparison in series:
+        for row in comparison.rows:
+            if row.medians:
+                lines.setdefault((row.label, row.devices), []).append((size, row))
     backends = list(dict.fromkeys(backend for backend, _ in lines))
     counts = sorted({devices for _, devices in lines})
-    rated = any(drawable(c.gflops) for points in lines.values() for _, c in points)
+    rated = any(row.gflops for points in lines.values() for _, row in points)
     with canvas(7.6, max(6.4 if rated else 3.6, 0.9 + 0.24 * len(lines))) as (figure, finish):
         axes, *below = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False)[:, 0]
         handles = []
@@ -145,7 +112,7 @@ def sizes(series: Sweep, title: str) -> bytes:
             handles.append(_times(axes, points, style))
             for rates in below:
                 _rates(rates, points, style)
-        _size_axes([axes, *below], sorted({size for size, _ in series.groups}))
+        _size_axes([axes, *below], sorted(dict(series)))
         labels = [text.shorten(points[0][1].name, _LABEL) for points in lines.values()]
         beside = max(map(len, labels)) <= _BESIDE
         where: dict[str, Any] = {"loc": "outside right upper"} if beside else {"loc": "outside lower left", "ncols": 2}
@@ -163,19 +130,22 @@ def _line_style(backend: int, devices: int) -> dict[str, Any]:
     }
 
 
-def _times(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> Any:
-    middles = [c.time or 0.0 for _, c in points]
-    # Without an interval no bar; no less than 0, as the rounding of logarithms may give.
-    ends = [bar(c) or [m, m] for m, (_, c) in zip(middles, points, strict=True)]
-    below = [max(m - low, 0.0) for m, (low, _) in zip(middles, ends, strict=True)]
-    above = [max(high - m, 0.0) for m, (_, high) in zip(middles, ends, strict=True)]
-    return axes.errorbar(
-        [size for size, _ in points], middles, yerr=[below, above], capsize=2.5, elinewidth=1.0, **style
-    )
+def _times(axes: Any, points: list[tuple[float, Measured]], style: dict[str, Any]) -> Any:
+    rows = [row for _, row in points]
+    looks = {"capsize": 2.5, "elinewidth": 1.0, **style}
+    return axes.errorbar([size for size, _ in points], [row.time for row in rows], yerr=errors(rows), **looks)
 
 
-def _rates(axes: Any, points: list[tuple[float, Candidate]], style: dict[str, Any]) -> None:
-    known = [(size, c.gflops) for size, c in points if drawable(c.gflops)]
+def errors(rows: Sequence[Measured]) -> list[list[float]]:
+    """How far the intervals reach below and above the times: no bar without an interval, and never less than 0, which
+    the rounding of logarithms may give."""
+    ends = [(row.time or 0.0, bar(row) or (row.time or 0.0,) * 2) for row in rows]
+    below = [max(time - low, 0.0) for time, (low, _) in ends]
+    return [below, [max(high - time, 0.0) for time, (_, high) in ends]]
+
+
+def _rates(axes: Any, points: list[tuple[float, Measured]], style: dict[str, Any]) -> None:
+    known = [(size, row.gflops) for size, row in points if row.gflops]
     axes.plot([size for size, _ in known], [rate for _, rate in known], **style)
 
 

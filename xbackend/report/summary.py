@@ -6,17 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from xbackend import wording
+from xbackend.analysis import packages
+from xbackend.analysis.comparison import Comparison, Measured
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, drift
-from xbackend.report import text, versions
-from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, Table, bullets, paragraph, table, terms
-from xbackend.report.candidates import LEVEL, Candidate, Group
-from xbackend.report.contents import anchor
+from xbackend.report import text
+from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, bullets, paragraph, table, terms
+from xbackend.report.headings import anchor
 from xbackend.report.tables import status
 from xbackend.results.schema import Results
-from xbackend.wording import counted
+from xbackend.wording import counted, join
 
-# MEASUREMENT.md, rule 12.
-_WIDE = 0.10
+_WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
 _FEW_NAMES = 4
 NOT_MEASURED = "What was not measured, and why"
 MORE_PROCESSES = f"measure with more of them (--processes 10); below {FEWEST} there is no interval at all"
@@ -58,8 +59,8 @@ def notices(results: Results) -> list[Block]:
         return []
     planned = results.settings.processes
     counts = sorted({len(m.processes) for m in results.measurements if m.status == "ok"})
-    had = f" Candidates have {text.join(map(str, counts))} processes" if counts else " No process finished"
-    of = f"; {text.value(planned)} each were planned." if planned is not None else "."
+    had = f" Candidates have {join(map(str, counts))} processes" if counts else " No process finished"
+    of = f"; {wording.value(planned)} each were planned." if planned is not None else "."
     return [
         Notice(
             (
@@ -71,124 +72,109 @@ def notices(results: Results) -> list[Block]:
     ]
 
 
-def sections(results: Results, groups: Sequence[Group]) -> list[Block]:
+def sections(results: Results, comparisons: Sequence[Comparison]) -> list[Block]:
     """Who wins, by how much, how sure, on what."""
     if not results.measurements:
         return [paragraph("Nothing was compared: the results hold no measurement.")]
     return [
-        paragraph(*headline(groups)),
-        _winners(groups),
-        bullets(*_sure(results, groups), *_on_what(results)),
+        paragraph(*headline(comparisons)),
+        _winners(comparisons),
+        bullets(*_sure(results, comparisons), *_on_what(results)),
     ]
 
 
-def headline(groups: Sequence[Group]) -> list[Inline]:
+def headline(comparisons: Sequence[Comparison]) -> list[Inline]:
     """The result in a sentence or two."""
-    wins = Counter(_short(g.ranked[0], g) for g in groups if winner(g) is not None)
-    total, open_ones = len(groups), [g for g in groups if winner(g) is None]
+    wins = Counter(_short(c.winner, c) for c in comparisons if c.winner is not None)
+    total, undecided = len(comparisons), [c for c in comparisons if c.winner is None]
     parts: list[Inline] = []
     for name, count in wins.most_common():
         where = "" if total == 1 else f" in {count} of {total} comparisons"
         parts += ["; " if parts else "", Bold(name), f" is the fastest{where}"]
     if not wins:
-        return ["No winner is shown", "" if total == 1 else f" in any of {total} comparisons", f": {_why(open_ones)}."]
-    if open_ones:
-        parts.append(f". No winner is shown in {len(open_ones)} of {total}: {_why(open_ones)}")
+        return ["No winner is shown", "" if total == 1 else f" in any of {total} comparisons", f": {_why(undecided)}."]
+    if undecided:
+        parts.append(f". No winner is shown in {len(undecided)} of {total}: {_why(undecided)}")
     return [*parts, "."]
 
 
-def winner(group: Group) -> Candidate | None:
-    """The candidate that is shown to be faster than every other one; `None` if there is none."""
-    return group.ranked[0] if len(group.ranked) > 1 and not group.rivals else None
-
-
-def _why(groups: Sequence[Group]) -> str:
-    """Why no winner is called in these groups."""
-    reasons = Counter(_reason(g) for g in groups)
+def _why(comparisons: Sequence[Comparison]) -> str:
+    """Why no winner is called in these comparisons."""
+    reasons = Counter(_reason(g) for g in comparisons)
     return "; ".join(reason for reason, _ in reasons.most_common())
 
 
-def _reason(group: Group) -> str:
-    if not group.ranked:
+def _reason(comparison: Comparison) -> str:
+    if not comparison.ranked:
         return "no candidate gave a time"
-    if len(group.ranked) == 1:
+    if len(comparison.ranked) == 1:
         return "nothing else gave a time"
-    if any(found is None or found.verdict is Verdict.UNKNOWN for _, found in group.against_first):
-        fewest = min(len(c.medians) for c in group.ranked)
+    if comparison.too_few:
+        fewest = min(len(row.medians) for row in comparison.ranked)
         return f"there are candidates with only {counted(fewest, 'process', 'processes')}: {MORE_PROCESSES}"
     return "the fastest are not told apart"
 
 
-def _short(candidate: Candidate, group: Group) -> str:
+def _short(row: Measured, comparison: Comparison) -> str:
     """The label, with the number of devices where it tells."""
-    same = len({c.measurement.devices for c in group.candidates}) == 1
-    return candidate.label if same else candidate.name
+    same = len({each.devices for each in comparison.rows}) == 1
+    return row.label if same else row.name
 
 
-def _winners(groups: Sequence[Group]) -> Table:
-    headers = ("comparison", "fastest", "time", f"ratio to the next ({LEVEL})", "ratio to the baseline")
-    return table(headers, [_row(group) for group in groups], right=("time",))
+def _winners(comparisons: Sequence[Comparison]) -> Block:
+    headers = ("comparison", "fastest", "time", f"ratio to the next ({text.INTERVAL})", "ratio to the baseline")
+    return table(headers, [_row(comparison) for comparison in comparisons], right=("time",))
 
 
-def _row(group: Group) -> list[Inline]:
-    if not group.ranked:
-        return [group.label, "no candidate gave a time", *[text.NOTHING] * 3]
-    first = group.ranked[0]
-    unit = text.time_unit([first.time])
-    following = text.NOTHING
-    if group.against_first:
-        other, found = group.against_first[0]
-        following = _said(found, _short(other, group))
-    baseline = text.NOTHING
-    if first is group.baseline:
+def _row(comparison: Comparison) -> list[Inline]:
+    if not comparison.ranked:
+        return [comparison.label, "no candidate gave a time", *[text.NOTHING] * 3]
+    first, following, baseline = comparison.ranked[0], text.NOTHING, text.NOTHING
+    if comparison.against_first:
+        other, against = comparison.against_first[0]
+        following = _said(against, _short(other, comparison))
+    if first is comparison.baseline:
         baseline = "it is the baseline"
-    elif group.baseline is not None:
-        baseline = _said(group.against_baseline(first), _short(group.baseline, group))
-    found_one = winner(group) is not None
-    return [
-        group.label,
-        Bold(_short(first, group)) if found_one else _open(group),
-        text.time(first.time, unit),
-        following,
-        baseline,
-    ]
+    elif comparison.baseline is not None and (against_baseline := comparison.against_baseline(first)) is not None:
+        baseline = _said(against_baseline, _short(comparison.baseline, comparison))
+    winner = _undecided(comparison) if comparison.winner is None else Bold(_short(first, comparison))
+    return [comparison.label, winner, text.time(first.time), following, baseline]
 
 
-def _open(group: Group) -> str:
+def _undecided(comparison: Comparison) -> str:
     """What is said where no winner is called."""
-    first, rivals = group.ranked[0], group.rivals
-    if len(group.ranked) == 1:
-        return f"{_short(first, group)}, the only one that gave a time"
-    if any(found is None or found.verdict is Verdict.UNKNOWN for _, found in group.against_first):
-        return f"not shown (smallest time: {_short(first, group)})"
-    named = [_short(c, group) for c in (first, *rivals)]
-    return f"not told apart: {_some(named)}"
+    first = _short(comparison.ranked[0], comparison)
+    if len(comparison.ranked) == 1:
+        return f"{first}, the only one that gave a time"
+    if comparison.too_few:
+        return f"not shown (smallest time: {first})"
+    return f"not told apart: {_some([first, *(_short(rival, comparison) for rival in comparison.rivals)])}"
 
 
 def _some(names: Sequence[str]) -> str:
     """Names as an enumeration, the last of many counted."""
     few = names if len(names) <= _FEW_NAMES else [*names[: _FEW_NAMES - 1], f"{len(names) - _FEW_NAMES + 1} more"]
-    return text.join(few)
+    return join(few)
 
 
-def _said(found: Ratio | None, than: str) -> str:
-    return text.NOTHING if found is None else f"{text.ratio(found)} of {than}: {text.verdict(found)}"
+def _said(against: Ratio, than: str) -> str:
+    return f"{text.ratio(against)} of {than}: {text.verdict(against)}"
 
 
-def _sure(results: Results, groups: Sequence[Group]) -> list[list[Inline]]:
+def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inline]]:
     """How sure that is."""
-    counts = sorted({len(c.medians) for g in groups for c in g.ranked})
+    counts = sorted({len(c.medians) for g in comparisons for c in g.ranked})
     said: list[list[Inline]] = []
     if counts:
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
-        said.append([Bold("How sure"), f": 95 % intervals over {of}; {_floor(groups)}{_smallest(groups)}."])
-    doubts = sum(len(notes(g)) for g in groups)
+        said.append([Bold("How sure"), f": 95 % intervals over {of}; {_floor(comparisons)}{_smallest(comparisons)}."])
+    doubts = sum(len(notes(g)) for g in comparisons)
     if doubts:
         they = "stands below its table" if doubts == 1 else "stand below the tables"
         said.append([Bold("Doubts"), f": {counted(doubts, 'warning')} {they}."])
-    said += [[Bold("Warning"), f": {text.plain(warning)}."] for warning in _warnings(results)]
-    bad = Counter(f"{Candidate(m).name} ({text.plain(m.status)})" for m in results.measurements if m.status != "ok")
+    said += [[Bold("Warning"), f": {warning}."] for warning in _warnings(results)]
+    bad = Counter(f"{Measured(m).name} ({m.status})" for m in results.measurements if m.status != "ok")
     if bad:
         part = f": {bad.total()} of {counted(len(results.measurements), 'candidate')}, {_some(list(bad))}; "
         said.append([Bold("Not measured"), part, Hyperlink("why", f"#{anchor(NOT_MEASURED)}"), "."])
@@ -199,17 +185,16 @@ def _warnings(results: Results) -> list[str]:
     """What makes all of the run doubtful: as it was noted when it was measured, or else computed."""
     if results.settings.warnings is not None:
         return results.settings.warnings
-    found = drift(results)
-    return [found.warning] if found is not None and found.warning else []
+    trend = drift(results)
+    return [trend.warning] if trend is not None and trend.warning else []
 
 
-def _floor(groups: Sequence[Group]) -> str:
+def _floor(comparisons: Sequence[Comparison]) -> str:
     """The noise floors of the comparisons in words, and how well they are known."""
-    known = sorted({g.floor for g in groups if g.floor.processes}, key=lambda floor: floor.factor)
+    known = sorted({c.floor for c in comparisons if c.floor.processes}, key=lambda floor: floor.factor)
     if not known:
         return "the noise floor is not known, as no candidate was measured against itself"
-    few, many = known[0], known[-1]
-    percents = list(dict.fromkeys(text.percent(floor.factor) for floor in (few, many)))
+    percents = list(dict.fromkeys(text.percent(floor.factor) for floor in (known[0], known[-1])))
     ends = " to ".join(text.percent(end) for end in (min(f.low for f in known), max(f.high for f in known)))
     few_processes = min(floor.processes for floor in known)
     return (
@@ -219,10 +204,11 @@ def _floor(groups: Sequence[Group]) -> str:
     )
 
 
-def _smallest(groups: Sequence[Group]) -> str:
+def _smallest(comparisons: Sequence[Comparison]) -> str:
     """The smallest differences that comparisons with the baseline could have shown."""
-    found = [r.smallest for g in groups for c in g.ranked if c is not g.baseline and (r := g.against_baseline(c))]
-    known = sorted(factor for factor in found if math.isfinite(factor))
+    others = [(c, row) for c in comparisons for row in c.ranked if row is not c.baseline]
+    ratios = [against for c, row in others if (against := c.against_baseline(row)) is not None]
+    known = sorted(against.smallest for against in ratios if math.isfinite(against.smallest))
     if not known:
         return ""
     ends = " to ".join(dict.fromkeys(text.percent(factor) for factor in (known[0], known[-1])))
@@ -231,59 +217,54 @@ def _smallest(groups: Sequence[Group]) -> str:
 
 def _on_what(results: Results) -> list[list[Inline]]:
     machine, settings = results.machine, results.settings
-    accelerators = text.join(map(text.plain, machine.accelerators)) or "no accelerator"
+    accelerators = join(machine.accelerators) or "no accelerator"
     threads = settings.threads
-    with_threads = f", {text.threads(threads)} each" if threads is not None else ""
-    packages = versions.by_package(results.measurements)
-    used = ", ".join(f"{package} {text.join(found)}" for package, found in packages.items())
+    with_threads = f", {counted(threads, 'thread')} each" if threads is not None else ""
+    versions = packages.by_package(results.measurements)
+    used = ", ".join(f"{package} {join(each)}" for package, each in versions.items())
     return [
         [
             Bold("On"),
-            f": {text.plain(machine.processor)}, {counted(machine.cores, 'core')}, "
-            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {text.plain(machine.system)}{with_threads}.",
+            f": {machine.processor}, {counted(machine.cores, 'core')}, "
+            f"{text.size(machine.memory_bytes)} of memory, {accelerators}; {machine.system}{with_threads}.",
         ],
-        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {text.plain(results.xbackend)}."],
-        [Bold("When"), f": {text.moment(results.created)}{_run(results)}."],
+        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {results.xbackend}."],
+        [Bold("When"), f": {text.moment(results.created)}{f', run {results.run}' if results.run else ''}."],
     ]
 
 
-def _run(results: Results) -> str:
-    return f", run {text.plain(results.run)}" if results.run else ""
-
-
-def cautions(group: Group) -> list[Block]:
-    """Why candidates of a group gave no time, and what a reader should know before believing the others' numbers."""
-    found: list[list[Inline]] = [
-        [Bold(c.name), f": {status(c.measurement)}"] for c in group.candidates if c.measurement.status != "ok"
+def cautions(comparison: Comparison) -> list[Block]:
+    """Why candidates gave no time, and what a reader should know before believing the others' numbers."""
+    points: list[list[Inline]] = [
+        [Bold(c.name), f": {status(c.measurement)}"] for c in comparison.rows if c.measurement.status != "ok"
     ]
-    found += [[note] for note in notes(group)]
-    return [bullets(*found)] if found else []
+    points += [[note] for note in notes(comparison)]
+    return [bullets(*points)] if points else []
 
 
-def notes(group: Group) -> list[str]:
-    """The warnings of a group, those of the measurements and those that only all of them together give."""
-    found = [f"{c.name}: {text.plain(warning)}" for c in group.candidates for warning in c.measurement.warnings]
-    wide = [c.name for c in group.ranked if _width(c) > _WIDE]
+def notes(comparison: Comparison) -> list[str]:
+    """The warnings of a comparison, those of the measurements and those that only all of them together give."""
+    said = [f"{c.name}: {warning}" for c in comparison.rows for warning in c.measurement.warnings]
+    wide = [c.name for c in comparison.ranked if _width(c) > _WIDE]
     if wide:
-        found.append(
-            f"The processes of {text.join(wide)} differ by more than 10 % of their time: "
+        said.append(
+            f"The processes of {join(wide)} differ by more than 10 % of their time: "
             "measure on a quieter machine or with more processes."
         )
-    counts = {len(c.medians) for c in group.ranked}
+    counts = {len(c.medians) for c in comparison.ranked}
     if len(counts) > 1:
-        few = [f"{c.name} ({len(c.medians)})" for c in group.ranked if len(c.medians) < max(counts)]
-        found.append(f"Fewer processes than {max(counts)} gave a time: {text.join(few)}.")
-    hashes = {c.measurement.parity.inputs for c in group.candidates if c.measurement.parity is not None}
+        few = [f"{c.name} ({len(c.medians)})" for c in comparison.ranked if len(c.medians) < max(counts)]
+        said.append(f"Fewer processes than {max(counts)} gave a time: {join(few)}.")
+    hashes = {c.measurement.parity.inputs for c in comparison.rows if c.measurement.parity is not None}
     if len(hashes) > 1:
-        found.append("The candidates were not given the same inputs (their hashes differ): do not compare them.")
-    without = [c.name for c in group.ranked if c.measurement.parity is None]
+        said.append("The candidates were not given the same inputs (their hashes differ): do not compare them.")
+    without = [c.name for c in comparison.ranked if c.measurement.parity is None]
     if without:
-        found.append(f"No comparison with the oracle was recorded for {text.join(without)}.")
-    return found
+        said.append(f"No comparison with the oracle was recorded for {join(without)}.")
+    return said
 
 
-def _width(candidate: Candidate) -> float:
-    middle, spread = candidate.time, candidate.spread
-    if not middle or spread is None or not all(map(math.isfinite, spread)):
-        return math.inf
-    return (spread[1] - spread[0]) / middle
+def _width(row: Measured) -> float:
+    """How far the processes are apart, as a part of the time."""
+    low, high = row.spread or (0.0, 0.0)
+    return (high - low) / row.time if row.time else 0.0

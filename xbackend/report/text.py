@@ -1,44 +1,18 @@
-"""Numbers and foreign text as a reader sees them: units, significant digits, no control characters."""
+"""Numbers as a reader sees them: units and significant digits."""
 
 from __future__ import annotations
 
-import json
 import math
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from xbackend.analysis.statistics import Ratio
+from xbackend.analysis.statistics import LEVEL, Ratio
+from xbackend.wording import plain
 
+INTERVAL = f"{100 * LEVEL:.0f} % interval"
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 _TIMES = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6), ("ns", 1e-9))
-
-
-def plain(text: object) -> str:
-    """One line of text without what could steer a terminal, a browser or an XML parser.
-
-    Line breaks and runs of blanks become one blank; control characters, surrogates, noncharacters and marks that turn
-    the direction of writing become U+FFFD.
-    """
-    line = " ".join(str(text).split())
-    return "".join(_REPLACEMENT if _unsafe(c) else c for c in line)
-
-
-def visible(text: object) -> str:
-    """Text of several lines without what could steer a terminal: as `plain`, but line breaks, tabs and blanks stay."""
-    return "".join(c if c in "\n\t" or not _unsafe(c) else _REPLACEMENT for c in str(text))
-
-
-def _unsafe(character: str) -> bool:
-    if unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL:
-        return True
-    code = ord(character)
-    return (code & 0xFFFE) == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
 
 
 def shorten(text: str, length: int) -> str:
@@ -46,19 +20,10 @@ def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
-def as_float(value: float) -> float:
-    """A number as float; infinite where a whole number of a damaged file is larger than any float."""
-    try:
-        return float(value)
-    except OverflowError:
-        return math.inf if value > 0 else -math.inf
-
-
 def number(value: float | None, digits: int = 3) -> str:
     """A number with so many significant digits; a dash for `None`, ``nan`` and ``inf`` as they are."""
     if value is None:
         return NOTHING
-    value = as_float(value)
     if not math.isfinite(value):
         return str(value)
     if value == 0:
@@ -75,18 +40,18 @@ def power(value: float | None) -> str:
     return f"{value:.1e}" if value is not None and math.isfinite(value) and value else number(value)
 
 
-def ratio(found: Ratio) -> str:
+def ratio(against: Ratio) -> str:
     """A ratio with its interval, or that there is none."""
-    if not math.isfinite(found.low):
-        return f"{number(found.value)} (no interval)"
-    return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
+    if not math.isfinite(against.low):
+        return f"{number(against.value)} (no interval)"
+    return f"{number(against.value)} ({number(against.low)} to {number(against.high)})"
 
 
-def verdict(found: Ratio) -> str:
+def verdict(against: Ratio) -> str:
     """A verdict; one that shows no difference with the smallest difference that would have been shown."""
-    if found.verdict not in ("no difference shown", "ambiguous") or not math.isfinite(found.smallest):
-        return str(found.verdict)
-    return f"{found.verdict} ({percent(found.smallest)} would be)"
+    if against.verdict not in ("no difference shown", "ambiguous") or not math.isfinite(against.smallest):
+        return str(against.verdict)
+    return f"{against.verdict} ({percent(against.smallest)} would be)"
 
 
 def percent(factor: float) -> str:
@@ -114,36 +79,14 @@ def time(value: float | None, unit: tuple[str, float] | None = None) -> str:
 def size(value: int) -> str:
     """Bytes as text in the largest binary unit that leaves at least 1."""
     units = ("B", "KiB", "MiB", "GiB", "TiB")
-    length = as_float(value)
-    power = next((p for p in range(len(units)) if abs(length) < 1024 ** (p + 1)), len(units) - 1)
-    return f"{number(length / 1024**power)} {units[power]}" if power else f"{value} B"
-
-
-def threads(found: Any) -> str:
-    """A setting of threads with its noun."""
-    return f"{value(found)} {'thread' if found == 1 else 'threads'}"
-
-
-def join(words: Iterable[str]) -> str:
-    """Words as an English enumeration."""
-    items = list(words)
-    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+    power = next((p for p in range(len(units)) if value < 1024 ** (p + 1)), len(units) - 1)
+    return f"{number(value / 1024**power)} {units[power]}" if power else f"{value} B"
 
 
 def moment(stamp: str) -> str:
     """A time stamp as ``2026-01-31 12:00 UTC``; as it is where it is none, or does not say of which zone."""
     try:
-        found = datetime.fromisoformat(stamp)
-        return f"{found.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if found.tzinfo else plain(stamp)
+        parsed = datetime.fromisoformat(stamp)
+        return f"{parsed.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if parsed.tzinfo else plain(stamp)
     except (ValueError, OverflowError):
         return plain(stamp)
-
-
-def value(item: Any) -> str:
-    """A value of unknown type, as data: text as it is, everything else as JSON."""
-    return plain(item if isinstance(item, str) else json.dumps(item, ensure_ascii=False, default=str))
-
-
-def pairs(items: Mapping[str, Any]) -> str:
-    """A mapping as ``key=value, key=value``."""
-    return ", ".join(f"{plain(key)}={value(item)}" for key, item in items.items())

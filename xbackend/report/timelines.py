@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from xbackend.analysis.comparison import Comparison, Measured
 from xbackend.drawing.graph import colours, ordered
 from xbackend.measure.profiles import typical
 from xbackend.report import text
-from xbackend.report.candidates import Candidate, Group
 from xbackend.report.canvas import GREY, canvas
 from xbackend.results.schema import Profile
+from xbackend.wording import join, plain
 
 _ROWS = 16  # devices of a panel: of more a picture shows no more
-_LONGEST = 1e6  # seconds: longer is a damaged file's
 _LABEL = 60
 
 READING = (
@@ -27,66 +26,57 @@ READING = (
 
 @dataclass(frozen=True)
 class Timeline:
-    """The spans of a candidate that can be drawn, by device."""
+    """The spans of a profile that are drawn, by device."""
 
-    candidate: Candidate
-    wall: float
-    rows: tuple[str, ...]
-    spans: tuple[tuple[str, float, float, str, str], ...]
+    row: Measured
+    profile: Profile
+    devices: tuple[str, ...]
     left_out: str
     at_once: str
 
 
-def timelines(group: Group, devices: int) -> list[Timeline]:
-    """Those of the candidates with so many devices that have stored spans."""
-    found = []
-    for candidate in group.candidates:
-        m = candidate.measurement
-        profile = typical([p.profile for p in m.processes if p.profile is not None and p.profile.spans])
-        if m.devices == devices and m.status == "ok" and profile is not None:
-            line = _timeline(candidate, profile)
-            if line is not None:
-                found.append(line)
-    return found
+def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
+    """Those of the rows with so many devices and a time that have stored spans."""
+    rows = [row for row in comparison.rows if row.medians and row.devices == devices]
+    profiles = [(row, typical([p.profile for p in row.processes if p.profile and p.profile.spans])) for row in rows]
+    return [_timeline(row, profile) for row, profile in profiles if profile is not None]
 
 
-def _timeline(candidate: Candidate, profile: Profile) -> Timeline | None:
-    spans = tuple(s for s in profile.spans if 0 <= s[1] <= s[2] < _LONGEST)
-    wall = profile.wall if 1e-9 < profile.wall < _LONGEST else math.nan
-    if not spans or not math.isfinite(wall):
-        return None
-    every = ordered([*candidate.measurement.bindings.values(), *(s[0] for s in spans)])
-    left_out = [f"{len(every) - _ROWS} more devices"] if len(every) > _ROWS else []
+def _timeline(row: Measured, profile: Profile) -> Timeline:
+    devices = ordered([*row.measurement.bindings.values(), *(span[0] for span in profile.spans)])
+    left_out = [f"{len(devices) - _ROWS} more devices"] if len(devices) > _ROWS else []
     if profile.count > len(profile.spans):
         left_out.append(f"the last {profile.count - len(profile.spans)} of {profile.count} spans")
-    at_once = f"{100 * min(1.0, max(0.0, profile.together / wall)):.0f} %"
-    return Timeline(candidate, wall, every[:_ROWS], spans, text.join(left_out), at_once)
+    at_once = f"{100 * min(1.0, max(0.0, profile.together / profile.wall)):.0f} %"
+    return Timeline(row, profile, devices[:_ROWS], join(left_out), at_once)
 
 
-def picture(found: Sequence[Timeline], title: str) -> bytes:
+def picture(drawn: Sequence[Timeline], title: str) -> bytes:
     """A panel for each backend, one above the other, each with its own axis of time."""
-    heights = [0.75 + 0.26 * len(line.rows) for line in found]
+    heights = [0.75 + 0.26 * len(line.devices) for line in drawn]
     with canvas(7.6, 0.3 + sum(heights)) as (figure, finish):
-        panels = figure.subplots(len(found), 1, squeeze=False, height_ratios=heights)[:, 0]
-        palette = colours(device for line in found for device in line.rows)
-        for axes, line in zip(panels, found, strict=True):
+        panels = figure.subplots(len(drawn), 1, squeeze=False, height_ratios=heights)[:, 0]
+        palette = colours(device for line in drawn for device in line.devices)
+        for axes, line in zip(panels, drawn, strict=True):
             _panel(axes, line, {device: outline for device, (outline, _) in palette.items()})
         return finish(title)
 
 
 def _panel(axes: Any, line: Timeline, palette: dict[str, str]) -> None:
-    unit = text.time_unit([line.wall])
-    for row, device in enumerate(line.rows):
+    unit = text.time_unit([line.profile.wall])
+    for row, device in enumerate(line.devices):
         for kind, height, colour in (("compute", 0.74, palette[device]), ("transfer", 0.3, GREY)):
-            bars = [(s[1] / unit[1], (s[2] - s[1]) / unit[1]) for s in line.spans if s[0] == device and s[3] == kind]
+            bars = [
+                (s[1] / unit[1], (s[2] - s[1]) / unit[1]) for s in line.profile.spans if s[0] == device and s[3] == kind
+            ]
             looks = {"facecolors": colour, "edgecolors": "#ffffff", "linewidth": 0.4}
             axes.broken_barh(bars, (row - height / 2, height), **looks)
-    words = f"{line.candidate.name}, {line.at_once} at once" + (f", without {line.left_out}" if line.left_out else "")
+    words = f"{line.row.name}, {line.at_once} at once" + (f", without {line.left_out}" if line.left_out else "")
     axes.set_title(text.shorten(words, _LABEL), loc="left", fontsize=10)
-    axes.set_yticks(range(len(line.rows)), [text.shorten(text.plain(device), 24) for device in line.rows])
-    axes.set_ylim(len(line.rows) - 0.5, -0.5)
+    axes.set_yticks(range(len(line.devices)), [text.shorten(plain(device), 24) for device in line.devices])
+    axes.set_ylim(len(line.devices) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
-    axes.set_xlim(0, line.wall * 1.02 / unit[1])
+    axes.set_xlim(0, line.profile.wall * 1.02 / unit[1])
     axes.set_xlabel(f"time ({unit[0]})")
     axes.set_axisbelow(True)
     axes.grid(axis="x")

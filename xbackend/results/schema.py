@@ -17,8 +17,11 @@ from typing import Annotated, Any
 import msgspec
 
 from xbackend.backends.description import Description
+from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
 from xbackend.backends.threads import Pool
-from xbackend.errors import DamagedStore, StoreError, StoreVersionError
+from xbackend.devices import Device
+from xbackend.drawing.graph import Graph
+from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
 from xbackend.files import read_file, write_whole
 
 # 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
@@ -33,13 +36,14 @@ FORMAT = "xbackend.results"
 
 # What can be: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
-Round = Annotated[float, msgspec.Meta(gt=0, le=1e9)]
+Round = Annotated[float, msgspec.Meta(gt=1e-12, le=1e9)]
 Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # seconds since 1970
 Amount = Annotated[float, msgspec.Meta(ge=0)]
-Count = Annotated[int, msgspec.Meta(ge=0, le=10**18)]
+MOST = 10**18
+Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody could execute may be beyond 64 bits
 MOST_OPERATIONS = 10**300  # a float holds them
-Positive = Annotated[int, msgspec.Meta(ge=1, le=10**18)]
+Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
 
 
@@ -71,14 +75,21 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     kept, of the process only whose share of ``together`` is nearest to the median.
     """
 
-    wall: float
+    wall: Round
     busy: dict[str, float]
     transfers: float
     exposed: float
     together: float
     taken: Count = 1
     count: Count = 0
-    spans: list[tuple[str, float, float, str, str]] = []
+    spans: list[tuple[str, Seconds, Seconds, str, str]] = []
+
+    def __post_init__(self) -> None:
+        parts = [self.transfers, self.exposed, self.together, *self.busy.values()]
+        if not all(-1e-9 <= part <= self.wall * 1.001 for part in parts):
+            raise ValueError("a profile has a part that is longer than the whole of it")
+        if any(start > end for _, start, end, _, _ in self.spans):
+            raise ValueError("a profile has a span that ends before it begins")
 
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,6 +141,25 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
         return self.relative_error <= self.tolerance
 
 
+class Evidence(msgspec.Struct, frozen=True):
+    """The placement of an executable as results hold it.
+
+    ``graph`` is what was executed; ``drawing`` the program in the language of Mermaid, in results of version 1.
+    """
+
+    ops: tuple[OpRecord, ...] = ()
+    transfers: tuple[TransferRecord, ...] = ()
+    backward: tuple[BackwardRecord, ...] = ()
+    graph: Graph | None = None
+    drawing: str = ""
+
+    def __post_init__(self) -> None:
+        if not all(0 <= n <= MOST for n in (*(t.bytes for t in self.transfers), *(b.count for b in self.backward))):
+            raise ValueError("a placement has a number of bytes or ops that cannot be")
+        if self.graph is not None and not self.graph.sound:
+            raise ValueError("the drawing of a placement has a box, an edge or a mark that cannot be")
+
+
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate: a workload with parameters on a backend with devices.
 
@@ -162,11 +192,22 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
             raise ValueError(f"more operations than {MOST_OPERATIONS:.0e}")
+        _ = self.evidence
+        for device in self.bindings.values():
+            try:
+                Device.parse(device)
+            except DeviceSpellingError as error:
+                raise ValueError(str(error)) from error
+
+    @property
+    def evidence(self) -> Evidence:
+        """The placement, as what it says."""
+        return msgspec.convert(self.placement, Evidence)
 
     @property
     def medians(self) -> list[float]:
-        """Seconds: one for each process that finished a round."""
-        return [process.median for process in self.processes if process.rounds]
+        """Seconds: one for each process that finished."""
+        return [process.median for process in self.processes]
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):

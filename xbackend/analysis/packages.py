@@ -1,37 +1,37 @@
-"""Which versions of the frameworks were measured."""
+"""The packages that were measured, and their versions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from xbackend.backends import registry
-from xbackend.report.text import plain
 from xbackend.results.schema import Measurement
+from xbackend.wording import plain
 
 
 def versions(measurement: Measurement) -> dict[str, str]:
     """The packages of a measurement's environment and their versions, as they were read back."""
-    found = measurement.versions or measurement.description.versions
-    return {plain(package): plain(version) for package, version in found.items()}
+    packages = measurement.versions or measurement.description.versions
+    return {plain(package): plain(version) for package, version in packages.items()}
 
 
 def frameworks(measurement: Measurement) -> dict[str, str]:
     """Of these the packages that the backend is made of; all of them for a backend that the registry does not know."""
-    found = versions(measurement)
+    there = versions(measurement)
     entry = registry.REGISTRY.get(registry.base(measurement.backend))
-    wanted = found if entry is None else entry.packages
-    return {package: found[package] for package in wanted if package in found}
+    wanted = there if entry is None else entry.packages
+    return {package: there[package] for package in wanted if package in there}
 
 
-def words(found: dict[str, str]) -> str:
+def words(packages: dict[str, str]) -> str:
     """As in ``pytensor 3.0.7, numba 0.65.1``."""
-    return ", ".join(f"{package} {version}" for package, version in found.items())
+    return ", ".join(f"{package} {version}" for package, version in packages.items())
 
 
 def by_package(measurements: Iterable[Measurement]) -> dict[str, list[str]]:
     """The different versions of each framework's packages, in the order of the measurements."""
-    found: dict[str, dict[str, None]] = {}
+    different: dict[str, dict[str, None]] = {}
     for measurement in measurements:
         for package, version in frameworks(measurement).items():
-            found.setdefault(package, {})[version] = None
-    return {package: list(each) for package, each in found.items()}
+            different.setdefault(package, {})[version] = None
+    return {package: list(each) for package, each in different.items()}

@@ -1,0 +1,217 @@
+"""What was measured, with the figures that follow, compared: by workload and parameters, against a baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from statistics import median
+from typing import Any
+
+from xbackend.analysis.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
+from xbackend.errors import UsageError
+from xbackend.results import naming
+from xbackend.results.schema import Measurement, Pair, Process, Results, key_of
+from xbackend.wording import counted, join, pairs, plain, value
+
+# The baseline where the reader names none: the oracle's backend, if it was measured.
+DEFAULT_BASELINE = "numpy"
+
+_COMPILING = ("trace", "lower", "first_call")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement with the figures that follow from it; all times in seconds."""
+
+    measurement: Measurement
+
+    @property
+    def label(self) -> str:
+        """The backend, and the environment where it is not the locked one: ``pytensor (pytensor==2.38.3)``."""
+        return label(self.measurement)
+
+    @property
+    def devices(self) -> int:
+        """How many it had."""
+        return self.measurement.devices
+
+    @property
+    def name(self) -> str:
+        """The label and how many devices it had."""
+        return f"{self.label} on {counted(self.devices, 'device')}"
+
+    @property
+    def processes(self) -> Sequence[Process]:
+        """Those that finished, also of a measurement that is not ok."""
+        return self.measurement.processes
+
+    @cached_property
+    def medians(self) -> tuple[float, ...]:
+        """The median of each process; none for a measurement that is not ok, which gives no evidence."""
+        return tuple(self.measurement.medians) if self.measurement.status == "ok" else ()
+
+    @cached_property
+    def time(self) -> float | None:
+        """The geometric mean of the processes' medians, which ratios are of; `None` without one."""
+        return time_of(self.medians) if self.medians else None
+
+    @property
+    def gflops(self) -> float | None:
+        """10^9 operations of the program per second; `None` without a time or a count of operations."""
+        return self.measurement.operations / self.time / 1e9 if self.time and self.measurement.operations else None
+
+    @property
+    def spread(self) -> tuple[float, float] | None:
+        """The smallest and the largest median of a process."""
+        return (min(self.medians), max(self.medians)) if self.medians else None
+
+    @property
+    def compile_time(self) -> float | None:
+        """The median over the processes of trace, lower and first call together; phases that did not happen count 0."""
+        phases = [[getattr(process.phases, phase) for phase in _COMPILING] for process in self.processes]
+        return _median(sum(filter(None, parts)) for parts in phases if parts.count(None) < len(parts))
+
+    def phase(self, name: str) -> float | None:
+        """The median of a phase over the processes in which it happened."""
+        seconds = [getattr(process.phases, name) for process in self.processes]
+        return _median(each for each in seconds if each is not None)
+
+
+def _median(values: Iterable[float]) -> float | None:
+    known = list(values)
+    return median(known) if known else None
+
+
+def label(row: Measurement | Pair) -> str:
+    """The backend of a measurement, and its environment where it is not the locked one."""
+    return plain(naming.label(row.backend, row.environment))
+
+
+def compared(
+    measured: Measured, baseline: Measured | None, floor: Floor, earlier: Sequence[float] = ()
+) -> Ratio | None:
+    """The time of a measurement over that of the baseline; `None` where one of them has none.
+
+    ``earlier`` are its times in earlier sessions, where the two are of different ones.
+    """
+    if baseline is None or not (measured.medians and baseline.medians):
+        return None
+    return ratio(measured.medians, baseline.medians, floor=floor.factor, earlier=earlier)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was measured of one workload with the same parameters, in the order of the results.
+
+    ``label`` has the parameters that tell it from the other comparisons, ``floor`` is the noise floor in it.
+    """
+
+    workload: str
+    parameters: dict[str, Any]
+    label: str
+    rows: tuple[Measured, ...]
+    baseline: Measured | None
+    baseline_note: str
+    floor: Floor
+
+    @property
+    def title(self) -> str:
+        """The workload and all its parameters."""
+        return titled(self.workload, self.parameters)
+
+    @cached_property
+    def ranked(self) -> list[Measured]:
+        """Those that have a time, the smallest first."""
+        return sorted((row for row in self.rows if row.medians), key=lambda row: row.time or 0.0)
+
+    def against_baseline(self, row: Measured) -> Ratio | None:
+        """The ratio of a row to the baseline; `None` where there is none."""
+        return compared(row, self.baseline, self.floor)
+
+    @cached_property
+    def against_first(self) -> list[tuple[Measured, Ratio]]:
+        """All other rows with a time, and the ratio of the fastest one's time to theirs."""
+        ratios = [(other, compared(self.ranked[0], other, self.floor)) for other in self.ranked[1:]]
+        return [(other, against) for other, against in ratios if against is not None]
+
+    @property
+    def rivals(self) -> list[Measured]:
+        """Those that the row with the smallest time is not shown to be faster than."""
+        return [other for other, against in self.against_first if against.verdict is not Verdict.FASTER]
+
+    @property
+    def winner(self) -> Measured | None:
+        """The row that is shown to be faster than every other one; `None` if there is none."""
+        return self.ranked[0] if len(self.ranked) > 1 and not self.rivals else None
+
+    @property
+    def too_few(self) -> bool:
+        """Whether a row has too few processes to be told from the one with the smallest time."""
+        return any(against.verdict is Verdict.UNKNOWN for _, against in self.against_first)
+
+
+def comparisons(results: Results, baseline: str | None = None) -> list[Comparison]:
+    """The measurements by workload and parameters, each comparison with its baseline.
+
+    ``baseline`` is a backend, an environment (``pytensor==2.38.3``), or both as in a `label`. Raises `UsageError`,
+    which lists those there are, if it was not measured at all.
+    """
+    measured = list(dict.fromkeys(name for m in results.measurements for name in _names(m)))
+    if baseline is not None and baseline not in measured:
+        there = f"there is {join(map(plain, measured))}" if measured else "nothing was measured"
+        raise UsageError(f"the baseline {plain(baseline)!r} is not in the results {plain(results.name)!r}; {there}")
+    parts: dict[tuple[str, str], list[Measurement]] = {}
+    for measurement in results.measurements:
+        parts.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
+    firsts = [part[0] for part in parts.values()]
+    made = []
+    for first, part in zip(firsts, parts.values(), strict=True):
+        rows = tuple(map(Measured, part))
+        floor = noise_floor(results.pairs, first)
+        made.append(
+            Comparison(first.workload, first.parameters, _label(first, firsts), rows, *_baseline(rows, baseline), floor)
+        )
+    return made
+
+
+def titled(workload: str, parameters: dict[str, Any]) -> str:
+    """A workload and its parameters."""
+    return plain(workload) + (f": {pairs(parameters)}" if parameters else "")
+
+
+def size_of(parameters: dict[str, Any]) -> float | None:
+    """The size, where there is one that is a positive number."""
+    size = parameters.get("size")
+    return float(size) if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12 else None
+
+
+def without_size(parameters: dict[str, Any]) -> dict[str, Any]:
+    """All other parameters."""
+    return {name: item for name, item in parameters.items() if name != "size"}
+
+
+def _names(row: Measurement) -> list[str]:
+    return naming.names(row.backend, row.environment)
+
+
+def _label(one: Measurement, firsts: Iterable[Measurement]) -> str:
+    """The workload with those parameters that tell it from the other comparisons."""
+    rest = [m.parameters for m in firsts if m.workload == one.workload]
+    telling = {k: v for k, v in one.parameters.items() if any(k not in p or value(p[k]) != value(v) for p in rest)}
+    return " ".join([plain(one.workload), *([pairs(telling)] if telling else [])])
+
+
+def _baseline(rows: tuple[Measured, ...], name: str | None) -> tuple[Measured | None, str]:
+    """The baseline among these rows, and why it is that one or none."""
+    timed = [row for row in rows if row.medians]
+    wanted = [row for row in timed if (DEFAULT_BASELINE if name is None else name) in _names(row.measurement)]
+    if wanted:
+        # The locked environment before others, as it is what the backend's name alone means.
+        fewest = min(wanted, key=lambda row: (row.devices, row.measurement.environment != ""))
+        return fewest, "as asked for" if name is not None else "the default"
+    if name is not None:
+        return None, f"{plain(name)}, the baseline asked for, has no time here, so there are no ratios"
+    if timed:
+        return timed[0], f"the first that gave results, as {DEFAULT_BASELINE} gave none"
+    return None, "nothing gave results, so there are no ratios"

@@ -1,0 +1,113 @@
+"""What a store's runs say over time: series by workload, machine and threads, each of lines, each of points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xbackend.analysis import packages
+from xbackend.analysis.between_runs import change, place_of
+from xbackend.analysis.comparison import Measured, titled
+from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.errors import UsageError
+from xbackend.results.schema import Measurement, Results, key_of
+from xbackend.wording import counted, join, plain, value
+
+
+@dataclass(frozen=True)
+class Point:
+    """What was measured in one run.
+
+    ``change`` is against the point before it that has a time, in a complete run; ``news`` says what versions changed,
+    ``new`` those there are since.
+    """
+
+    run: Results
+    measured: Measured
+    change: Ratio | None
+    news: str
+    new: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """A backend on so many devices over the runs, the oldest first."""
+
+    label: str
+    devices: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The lines of one workload with the same parameters on one machine, and its runs."""
+
+    title: str
+    workload: str
+    place: str
+    lines: tuple[Line, ...]
+    runs: tuple[Results, ...]
+
+
+def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]:
+    """What was measured in the runs (the oldest first), by workload, parameters, machine and threads.
+
+    Raises `UsageError`, which lists the workloads there are, where ``workload`` is in none of them.
+    """
+    there = list(dict.fromkeys(m.workload for run in runs for m in run.measurements))
+    if workload is not None and workload not in there:
+        words = f"there is {join(map(plain, there))}" if there else "nothing was measured"
+        raise UsageError(f"there is no workload {plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
+    members: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
+    for run in runs:
+        machine, threads = place_of(run)
+        for m in run.measurements:
+            if workload in (None, m.workload):
+                places = members.setdefault((m.workload, key_of(m.parameters)), {})
+                places.setdefault((machine, value(threads)), []).append((run, m))
+    return [_series(each) for places in members.values() for each in places.values()]
+
+
+def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
+    run, first = members[0]
+    lines: dict[tuple[str, int], list[tuple[Results, Measured]]] = {}
+    for each, measurement in members:
+        measured = Measured(measurement)
+        lines.setdefault((measured.label, measured.devices), []).append((each, measured))
+    threads = run.settings.threads
+    place = f"{plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
+    return Series(
+        title=titled(first.workload, first.parameters),
+        workload=first.workload,
+        place=place + (f", {plain(counted(threads, 'thread'))}" if threads is not None else ""),
+        lines=tuple(Line(label, devices, _points(each)) for (label, devices), each in lines.items()),
+        runs=tuple({id(each): each for each, _ in members}.values()),
+    )
+
+
+def name_of(run: Results) -> str:
+    """What a reader knows a run by."""
+    return plain(run.run or run.name)
+
+
+def _points(members: Sequence[tuple[Results, Measured]]) -> tuple[Point, ...]:
+    points: list[Point] = []
+    before: tuple[Results, Measured] | None = None
+    known: dict[str, str] = {}
+    for run, measured in members:
+        since = None if before is None else change(before, (run, measured), [each for each, _ in members])
+        now = packages.frameworks(measured.measurement)
+        changed = {package: version for package, version in now.items() if known.get(package, version) != version}
+        news = packages.words({package: f"{known[package]} to {version}" for package, version in changed.items()})
+        points.append(Point(run, measured, since, news, packages.words(changed)))
+        known.update(now)
+        if measured.medians and run.complete:
+            before = run, measured
+    return tuple(points)
+
+
+def changes(of: Sequence[Series]) -> list[tuple[Series, Line, Point]]:
+    """What is shown to be faster or slower in the newest run of a line than in the one before."""
+    shown = (Verdict.FASTER, Verdict.SLOWER)
+    newest = [(each, line, line.points[-1]) for each in of for line in each.lines]
+    return [(each, line, p) for each, line, p in newest if p.change is not None and p.change.verdict in shown]
