@@ -50,11 +50,6 @@ def make(path: Path) -> None:
             one.mkdir(mode=0o755, exist_ok=True)
 
 
-def close(path: Path) -> None:
-    """Let nobody else write to a file that was made."""
-    path.chmod(path.stat().st_mode & ~(stat.S_IWGRP | stat.S_IWOTH))
-
-
 def shared() -> bool:
     """Whether the user says that others may write to what xbackend keeps."""
     return os.environ.get(SHARED, "") not in ("", "0")

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +22,7 @@ from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import read_file, sync_folder
+from xbackend.files import read_file, write_whole
 
 KEY = "xbackend"
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -74,17 +72,7 @@ class WholeStorage(FileStorage):  # type: ignore[misc]
 def _write(path: Path, data: bytes) -> bool:
     """Write a file that is not there yet, whole; whether it was not. Raises `StoreError`."""
     try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.link(temporary, path)  # which does not replace, as a rename would
-            sync_folder(path.parent)
-        finally:
-            os.unlink(temporary)
+        write_whole(path, data, replace=False)
     except FileExistsError:
         return False
     except OSError as error:

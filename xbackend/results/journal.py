@@ -14,16 +14,12 @@ import io
 import json
 import os
 import stat
-import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import read_file, write_all
-
-if sys.platform != "win32":
-    import fcntl
+from xbackend.files import lock, read_file, write_all
 
 _BEFORE = b'{"crc":"%08x","record":'
 _LENGTH = len(_BEFORE % 0)
@@ -50,8 +46,8 @@ def append(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     try:
         descriptor = os.open(path, _APPEND, 0o644)
         try:
-            with _alone(descriptor):
-                _append(descriptor, line)
+            lock(descriptor)  # keeps other writers away, where the system has such a lock
+            _append(descriptor, line)
         finally:
             os.close(descriptor)
     except OSError as error:
@@ -84,15 +80,6 @@ def _end(descriptor: int) -> int:
         if found >= 0:
             return start + found + 1
     return 0
-
-
-@contextlib.contextmanager
-def _alone(descriptor: int) -> Iterator[None]:
-    """Keep other writers of a file away, where the system has such a lock; closing the file ends it."""
-    if sys.platform != "win32":
-        with contextlib.suppress(OSError):  # some network file systems
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-    yield
 
 
 def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:

@@ -16,9 +16,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
-import tempfile
 import weakref
 from contextlib import suppress
 from dataclasses import dataclass
@@ -29,8 +27,8 @@ from pathlib import Path
 import msgspec
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import sync_folder, there
-from xbackend.results import FOLDER, holding, journal, recovery, schema
+from xbackend.files import held, hold, new_folder, sync_folder, there
+from xbackend.results import FOLDER, journal, recovery, schema
 from xbackend.results.schema import Measurement, Results
 
 PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
@@ -64,8 +62,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        held = holding.hold(folder)
-        self._release = weakref.finalize(self, os.close, held) if held is not None else None
+        lock = hold(folder)
+        self._release = weakref.finalize(self, os.close, lock) if lock is not None else None
 
     @property
     def name(self) -> str:
@@ -121,7 +119,7 @@ class Store:
     def running(self, name: str) -> bool:
         """Whether somebody measures the run of this name (as for `load`) now. Raises `StoreError`."""
         folder = self._named(name)
-        return folder is not None and holding.held(folder)
+        return folder is not None and held(folder)
 
     def load(self, name: str) -> Results:
         """The results of a run.
@@ -153,19 +151,14 @@ class Store:
         """
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
+            with new_folder(self.folder / "run") as made:
+                (made / JOURNAL).mkdir()
+                folder = self._named_anew(made, recovery.planned(plan))
         except OSError as error:
             raise StoreError(f"no run can be made in {self.folder}: {error.strerror or error}") from error
-        try:
-            (made / JOURNAL).mkdir()
-            made.chmod(0o755)
-            return self._named_anew(made, recovery.planned(plan))
-        except OSError as error:
-            raise StoreError(f"no run can be made in {self.folder}: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(made, ignore_errors=True)  # there only if it did not become the run
+        return Run(folder)
 
-    def _named_anew(self, made: Path, plan: Results) -> Run:
+    def _named_anew(self, made: Path, plan: Results) -> Path:
         """Rename a folder to the first time from now on that is later than every run's and that nobody has."""
         taken = [time for time in map(_time, self.names()) if time is not None]
         at = datetime.now(UTC).replace(microsecond=0)
@@ -182,7 +175,7 @@ class Store:
                 at = _after(at)
                 continue
             sync_folder(self.folder)
-            return Run(folder)
+            return folder
 
     def _named(self, name: str) -> Path | None:
         """The folder of a run in the store; `None` where the name is a path. Raises `StoreError`."""
@@ -253,7 +246,7 @@ class Store:
             title=results.name,
             created=results.created,
             complete=results.complete,
-            running=not results.complete and holding.held(folder),
+            running=not results.complete and held(folder),
             measurements=sum(m.status == "ok" for m in results.measurements),
             of=len(results.measurements),
             rounds=count,
