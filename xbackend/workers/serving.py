@@ -108,15 +108,15 @@ class Host:
             self._backend.close()
 
 
-def serve(channel: protocol.Channel) -> NoReturn:
+def serve(requests: int, answers: int) -> NoReturn:
     """Answer requests, one after the other, until 'close' or until the connection ends.
 
-    An answer carries the number of its request.
+    They come and go by these descriptors; an answer carries the number of its request.
     """
-    host, server = Host(), os.getpid()
+    connection, host, server = protocol.Connection(requests, answers), Host(), os.getpid()
     while True:
         try:
-            request = protocol.receive(channel, host.held.__getitem__)
+            request = protocol.receive(connection, host.held.__getitem__)
         except EOFError:
             _leave(0)
         for number in request["free"]:
@@ -125,10 +125,10 @@ def serve(channel: protocol.Channel) -> NoReturn:
         try:
             answer = {**number, "result": getattr(host, request["operation"])(*request["content"])}
             _only(server)
-            protocol.send(channel, answer, host.number)
+            protocol.send(connection, answer, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
             _only(server)
-            protocol.send(channel, {**number, **_describe(error)}, host.number)
+            protocol.send(connection, {**number, **_describe(error)}, host.number)
         if request["operation"] == "close":
             _leave(0)
         del request
