@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from xbackend.errors import DamagedStore
+from xbackend.errors import DamagedStore, StoreError
 
 if sys.platform != "win32":
     import fcntl
@@ -30,6 +30,15 @@ MADE = ".new-"  # in the name of a folder that is being made, behind that of the
 _FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Tell what the system refuses, an `OSError`, as a `StoreError`: ``what``, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{what}: {error.strerror or error}") from error
 
 
 def there(path: Path) -> bool:
@@ -188,12 +197,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _check(path: str | os.PathLike[str], found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise _no_file(path)
-    if found.st_size > MOST:
+    if status.st_size > MOST:
         raise _too_large(path)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any
 
 from xbackend.analysis.statistics import Ratio, Verdict, noise_floor, ratio, time_of
@@ -89,15 +89,15 @@ class Scaling:
 def scalings(results: Results) -> list[Scaling]:
     """One for each measurement on two devices or more whose like on one device gave a time, in their order."""
     single = {_key(m): m for m in results.measurements if m.devices == 1 and m.status == "ok"}
-    found = []
+    ledger = []
     for many in results.measurements:
         one = single.get(_key(many))
         if one is not None and many.devices > 1 and many.status == "ok":
             pair = _medians(one), _medians(many)
             if all(pair):
                 compared = ratio(pair[1], pair[0], floor=noise_floor(results.pairs, many).factor)
-                found.append(_scaling(one, many, compared))
-    return found
+                ledger.append(_scaling(one, many, compared))
+    return ledger
 
 
 def _key(m: Measurement) -> tuple[str, str, str, str]:
@@ -106,8 +106,8 @@ def _key(m: Measurement) -> tuple[str, str, str, str]:
 
 def _medians(m: Measurement) -> list[float]:
     """The medians of the processes that can be divided by each other."""
-    found = m.medians
-    return found if all(1e-12 < seconds < 1e12 for seconds in found) else []
+    medians = m.medians
+    return medians if all(1e-12 < seconds < 1e12 for seconds in medians) else []
 
 
 def _scaling(one: Measurement, many: Measurement, compared: Ratio) -> Scaling:
@@ -192,11 +192,9 @@ def pays(points: Iterable[tuple[float, float]]) -> Pays:
     """Fit (size, speed-up), both above 0, of at least `ENOUGH_SIZES` different sizes, by least squares."""
     ordered = tuple(sorted(points))
     x, y = [math.log(size) for size, _ in ordered], [math.log(speedup) for _, speedup in ordered]
-    middle_x, middle_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
-    across = math.fsum((a - middle_x) ** 2 for a in x)
-    slope = math.fsum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / across
-    left = math.fsum((b - middle_y - slope * (a - middle_x)) ** 2 for a, b in zip(x, y, strict=True))
-    where = middle_x - middle_y / slope if slope else math.inf
+    slope, at_zero = linear_regression(x, y)
+    left = math.fsum((b - at_zero - slope * a) ** 2 for a, b in zip(x, y, strict=True))
+    where = -at_zero / slope if slope else math.inf
     return Pays(
         points=ordered,
         rising=slope > 0,
@@ -218,10 +216,10 @@ class Sweep:
     fit: Pays | None
 
 
-def sweeps(found: Iterable[Scaling]) -> list[Sweep]:
+def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
     """The scalings by size, those whose workload has one."""
     series: dict[tuple[str, str, str, str, int], dict[float, Scaling]] = {}
-    for s in found:
+    for s in ledger:
         size = s.many.parameters.get("size")
         if isinstance(size, int | float) and not isinstance(size, bool) and 0 < size < 1e12:
             rest = {name: value for name, value in s.many.parameters.items() if name != "size"}

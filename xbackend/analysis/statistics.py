@@ -194,8 +194,8 @@ def noise_floor(pairs: Iterable[Pair], like: Measurement | None = None) -> Floor
         if _logarithms(pair.first) and _logarithms(pair.second):
             by_key.setdefault((pair.workload, key_of(pair.parameters)), []).append(pair)
     own = by_key.get((like.workload, key_of(like.parameters))) if like is not None else None
-    found = [_floor(own)] if own else [_floor(some) for some in by_key.values()]
-    return max(found, key=lambda floor: floor.factor, default=Floor())
+    floors = [_floor(own)] if own else [_floor(some) for some in by_key.values()]
+    return max(floors, key=lambda floor: floor.factor, default=Floor())
 
 
 def _floor(pairs: Sequence[Pair]) -> Floor:
@@ -258,8 +258,7 @@ def _margin_of_sessions(logarithms: Sequence[float], level: float) -> float:
     from scipy import stats
 
     degrees = len(logarithms) - 1
-    spread = math.sqrt(math.fsum(value**2 for value in _centred(logarithms)) / degrees)
-    return float(stats.t.ppf((1 + level) / 2, degrees)) * spread * math.sqrt(2)
+    return float(stats.t.ppf((1 + level) / 2, degrees)) * stdev(logarithms) * math.sqrt(2)
 
 
 def _standard_error(sample: Sequence[float]) -> float:

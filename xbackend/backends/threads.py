@@ -21,7 +21,7 @@ def pools() -> list[dict[str, Any]]:
     """
     from threadpoolctl import threadpool_info
 
-    found = [
+    loaded = [
         {
             "library": pool["internal_api"],
             "version": pool.get("version"),
@@ -32,4 +32,4 @@ def pools() -> list[dict[str, Any]]:
         }
         for pool in threadpool_info()
     ]
-    return sorted(found, key=lambda pool: (pool["api"], pool["file"]))
+    return sorted(loaded, key=lambda pool: (pool["api"], pool["file"]))

@@ -237,8 +237,8 @@ def _configuration() -> list[str]:
     Left alone it also obeys a `uv.toml` or `pyproject.toml` in the working directory and in every one above, which
     others may have put there, and which can have it build or install elsewhere.
     """
-    found = configuration_file()
-    return ["--config-file", str(found)] if found else ["--no-config"]
+    file = configuration_file()
+    return ["--config-file", str(file)] if file else ["--no-config"]
 
 
 def configuration_file() -> Path | None:

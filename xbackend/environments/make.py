@@ -37,24 +37,24 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
     say = on_progress or silent
     wanted = versions.find(name)
     name = wanted.name
-    found = places.inspect(wanted)
-    if found.state == "ready" and not _problems(wanted, found, hashes, say):
-        return found
+    present = places.inspect(wanted)
+    if present.state == "ready" and not _problems(wanted, present, hashes, say):
+        return present
     root = folders.directory()
     with _writing(name, root):
         folders.make(root)
         with _lock(wanted.directory_name(), f"environment {name}", say):
-            found = places.inspect(wanted)  # another process may have made it while we waited
-            damage = _problems(wanted, found, hashes, say) if found.state in ("ready", "broken") else []
-            if found.state == "ready" and not damage:
-                return found
+            present = places.inspect(wanted)  # another process may have made it while we waited
+            damage = _problems(wanted, present, hashes, say) if present.state in ("ready", "broken") else []
+            if present.state == "ready" and not damage:
+                return present
             _sweep(root, wanted.directory_name())
             if damage:
                 say(f"environment {name}: damaged ({damage[0]}), making it again")
-                _discard(found.path)
+                _discard(present.path)
             prepared = wanted.prepare(say)
             if prepared == wanted:
-                _make(wanted, found.path, say)
+                _make(wanted, present.path, say)
                 return places.inspect(wanted)
     return sync(
         name, on_progress, hashes=hashes
@@ -72,16 +72,16 @@ def problems(name: str, on_progress: Progress | None = None) -> list[str]:
     return _problems(wanted, places.inspect(wanted), True, on_progress or silent)
 
 
-def _problems(wanted: Recipe, found: Environment, hashes: bool, say: Progress) -> list[str]:
-    if found.state != "ready":
-        return [found.reason]
+def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress) -> list[str]:
+    if present.state != "ready":
+        return [present.reason]
     try:
-        facts = contents.facts(found.python)
+        facts = contents.facts(present.python)
     except EnvironmentFailed as error:
         return [str(error)]
     lock = wanted.read(wanted.lock)
-    damage = found.damage(hashes, lambda text: say(f"environment {wanted.name}: {text}"))
-    return [*contents.unlocked(found.versions(), lock, facts), *map(str, damage)]
+    damage = present.damage(hashes, lambda text: say(f"environment {wanted.name}: {text}"))
+    return [*contents.unlocked(present.versions(), lock, facts), *map(str, damage)]
 
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:

@@ -103,9 +103,9 @@ def _memory() -> int:
 
 def _accelerators() -> list[str]:
     """NVIDIA GPUs by the name that the driver gives them."""
-    found = []
+    models = []
     for information in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
         for line in information.read_text().splitlines():
             if line.startswith("Model:"):
-                found.append(line.partition(":")[2].strip())
-    return found
+                models.append(line.partition(":")[2].strip())
+    return models

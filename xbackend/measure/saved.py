@@ -22,7 +22,7 @@ from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import read_file, write_whole
+from xbackend.files import read_file, refused, write_whole
 
 KEY = "xbackend"
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -71,12 +71,11 @@ class WholeStorage(FileStorage):  # type: ignore[misc]
 
 def _write(path: Path, data: bytes) -> bool:
     """Write a file that is not there yet, whole; whether it was not. Raises `StoreError`."""
-    try:
-        write_whole(path, data, replace=False)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise StoreError(f"the benchmarks cannot be saved in {path}: {error.strerror or error}") from error
+    with refused(f"the benchmarks cannot be saved in {path}"):
+        try:
+            write_whole(path, data, replace=False)
+        except FileExistsError:
+            return False
     return True
 
 
@@ -100,10 +99,8 @@ def check(path: Path) -> dict[str, Any]:
         DamagedStore: it is not what was saved, or no saved run.
         Incomplete: it was cut off.
     """
-    try:
+    with refused(f"the saved run {path} cannot be read"):
         data = read_file(path)
-    except OSError as error:
-        raise StoreError(f"the saved run {path} cannot be read: {error.strerror or error}") from error
     try:
         content = msgspec.json.decode(data)
         saved = msgspec.convert(content, _Saved)
@@ -134,5 +131,5 @@ def compared(storage: FileStorage, chosen: str | bool) -> list[Path]:
 def fingerprint(machine_info: Mapping[str, Any]) -> str:
     """The fingerprint of `xbackend.measure.machine` in pytest-benchmark's description of a machine; empty without."""
     ours = machine_info.get(KEY)
-    found = ours.get("fingerprint") if isinstance(ours, Mapping) else None
-    return found if isinstance(found, str) else ""
+    known = ours.get("fingerprint") if isinstance(ours, Mapping) else None
+    return known if isinstance(known, str) else ""

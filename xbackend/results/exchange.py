@@ -15,8 +15,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from xbackend.errors import StoreError
-from xbackend.files import MADE, held, hold, new_folder, sync_folder, write_new
+from xbackend.files import MADE, held, hold, new_folder, refused, sync_folder, write_new
 
 _ASIDE = "-old"
 _PATIENCE = 30.0  # seconds that another writer may take
@@ -35,12 +34,10 @@ def write_folder(folder: Path, files: Mapping[str, bytes], ours: Callable[[Path,
     Raises `StoreError` where that is not possible; then nothing has changed.
     """
     target = Path(os.path.realpath(folder))
-    try:
+    with refused(f"{folder} cannot be written"):
         target.parent.mkdir(parents=True, exist_ok=True)
         while not _written(target, files, ours):
             continue
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
 def _written(target: Path, files: Mapping[str, bytes], ours: Callable[[Path, str], bool]) -> bool:
