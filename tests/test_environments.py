@@ -130,9 +130,9 @@ def test_the_real_numpy_environment_works_where_it_was_moved_to(monkeypatch):
     assert {"numpy", "autograd", "threadpoolctl"} <= made.versions().keys()
     assert run_in(made, "import numpy, autograd; print(numpy.__version__)") == made.versions()["numpy"]
     assert run_in(made, "import sys; print(sys.prefix)") == str(made.path)
-    assert "staging" not in run_in(made, "import numpy; print(numpy.__file__, numpy.array.__module__)")
+    assert ".new-" not in run_in(made, "import numpy; print(numpy.__file__, numpy.array.__module__)")
     for script in (made.path / "bin").iterdir():
-        assert b".staging-" not in script.read_bytes(), f"{script} names the directory that it was made in"
+        assert b".new-" not in script.read_bytes(), f"{script} names the directory that it was made in"
     assert leftovers() == [made.path.name]
     assert messages[-1].endswith(f"ready in {made.path}")
 

@@ -218,7 +218,7 @@ IMPORTED = "import xbackend; print(*sorted({m.split('.')[0] for m in sys.modules
 
 
 def heavy(folder: Path) -> set[str]:
-    return set(fresh(IMPORTED, folder).split()) & (FRAMEWORKS | {"numpy", "scipy", "execnet", "matplotlib", "rich"})
+    return set(fresh(IMPORTED, folder).split()) & (FRAMEWORKS | {"numpy", "scipy", "psutil", "matplotlib", "rich"})
 
 
 def test_importing_xbackend_imports_neither_numpy_nor_a_framework() -> None:

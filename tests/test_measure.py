@@ -437,7 +437,7 @@ def test_the_measuring_loop_brings_nothing_along() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", f"{code}; print(*sys.modules)"], check=True, capture_output=True, text=True, cwd=ROOT
     ).stdout
-    assert not {"msgspec", "execnet", "pytest", "rich", "matplotlib", "tensorflow"} & set(loaded.split())
+    assert not {"msgspec", "psutil", "pytest", "rich", "matplotlib", "tensorflow"} & set(loaded.split())
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from store_helpers import process, results, row, snapshot
 
 from xbackend import report
 from xbackend.errors import StoreError
-from xbackend.results import exchange, holding, journal
+from xbackend.files import hold
+from xbackend.results import exchange, journal
 from xbackend.results.exchange import write_folder
 from xbackend.results.runs import Run, Store
 
@@ -275,7 +276,7 @@ def test_a_writer_that_was_stopped_is_not_waited_for_for_ever(tmp_path: Path, mo
     monkeypatch.setattr(exchange, "_PATIENCE", 0.1)
     folder = tmp_path / "report"
     write_folder(folder, OLD, ours)
-    stopped = holding.hold(folder)
+    stopped = hold(folder)
     assert stopped is not None
     with pytest.raises(StoreError, match=r"report cannot be written: another process writes it, for 0\.1 s now"):
         write_folder(folder, NEW, ours)

@@ -1,22 +1,44 @@
-"""Files of a store, opened so that nothing that lies there can hang or fill a process, and written whole.
+"""Files and folders that are written whole or not at all, the one lock on a folder, and files of a store, opened so
+that nothing that lies there can hang or fill a process.
 
-Workers import it: it needs the standard library only.
+The lock is flock's and of the folder itself, so that nothing is left of it, and the system releases it when the process
+ends. Where there is none (Windows, some network file systems) nothing is held. Workers import this: it needs the
+standard library only.
 """
 
 from __future__ import annotations
 
 import errno
+import glob
 import os
 import secrets
+import shutil
 import stat
-from contextlib import suppress
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from xbackend.errors import DamagedStore
+from xbackend.errors import DamagedStore, StoreError
+
+if sys.platform != "win32":
+    import fcntl
 
 MOST = 1 << 27  # bytes; the largest runs have some millions
+MADE = ".new-"  # in the name of a folder that is being made, behind that of the one that it is to be
+_FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+
+
+@contextmanager
+def refused(what: str) -> Iterator[None]:
+    """Tell what the system refuses, an `OSError`, as a `StoreError`: ``what``, and why."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{what}: {error.strerror or error}") from error
 
 
 def there(path: Path) -> bool:
@@ -47,23 +69,106 @@ def read_file(path: str | os.PathLike[str]) -> bytes:
     return data
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, its folder made if need be, and wait until it is on disk. Raises `OSError`."""
+def write_whole(path: Path, data: bytes, replace: bool = True) -> None:
+    """Write a file whole or not at all, its folder made if need be, and wait until it is on disk.
+
+    Raises `OSError`; without ``replace`` `FileExistsError` where there is one of that name.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_new(temporary, data)
-        temporary.replace(path)
-    except BaseException:
+        if replace:
+            temporary.replace(path)
+        else:
+            os.link(temporary, path)  # which a rename does not do: it would take the place of another file
+    finally:
         with suppress(OSError):  # the folder may be a file, or the disk gone
             temporary.unlink(missing_ok=True)
-        raise
     sync_folder(path.parent)
 
 
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A folder to fill and then to rename: beside ``target``, held meanwhile, deleted at the end if it is still there.
+
+    What killed writers of ``target`` left is deleted first. Raises `OSError`.
+    """
+    for left in target.parent.glob(f".{glob.escape(target.name)}{MADE}*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _FORGOTTEN and not held(left):
+                shutil.rmtree(left)
+    made = being_made(target)
+    made.mkdir(mode=0o755)
+    lock = hold(made)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+        if lock is not None:
+            os.close(lock)
+
+
+def being_made(target: Path) -> Path:
+    """A name that nobody has, for a folder that is not ``target`` yet or no more."""
+    return target.with_name(f".{target.name}{MADE}{secrets.token_hex(4)}")
+
+
+def hold(folder: Path, wait: bool = True) -> int | None:
+    """Lock a folder; the file descriptor that releases it when it is closed, `None` where that cannot be.
+
+    Of a folder that this process made it waits for nobody but `held`, which has the lock for a moment. Without `wait`
+    it raises `BlockingIOError` where another has the lock.
+    """
+    return _locked(folder, alone=True, wait=wait)
+
+
+def held(folder: Path) -> bool:
+    """Whether a process, this one or another, holds the folder."""
+    try:
+        descriptor = _locked(folder, alone=False, wait=False)
+    except BlockingIOError:
+        return True
+    if descriptor is not None:
+        os.close(descriptor)
+    return False
+
+
+def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
+    """A descriptor with the lock, alone or with others who only look. Raises `BlockingIOError`."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # a pipe would wait for a writer
+    except OSError:
+        return None
+    locked = False
+    try:
+        locked = lock(descriptor, alone, wait)
+    finally:
+        if not locked:
+            os.close(descriptor)
+    return descriptor if locked else None
+
+
+def lock(descriptor: int, alone: bool = True, wait: bool = True) -> bool:
+    """Lock an open file until it is closed; whether that can be.
+
+    Raises `BlockingIOError` where another has the lock and it is not to be waited for.
+    """
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_EX if alone else fcntl.LOCK_SH) | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        raise
+    except OSError:  # some network file systems
+        return False
+    return True
+
+
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet, and wait until it is on disk. Raises `OSError`."""
-    descriptor = os.open(path, _NEW, 0o666)
+    """Write a file that is not there yet, and wait until it is on disk; nobody else may write to it, whatever the umask
+    is. Raises `OSError`."""
+    descriptor = os.open(path, _NEW, 0o644)
     try:
         write_all(descriptor, data)
         os.fsync(descriptor)
@@ -92,12 +197,12 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _check(path: str | os.PathLike[str], found: os.stat_result) -> None:
-    if stat.S_ISDIR(found.st_mode):
+def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
+    if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise _no_file(path)
-    if found.st_size > MOST:
+    if status.st_size > MOST:
         raise _too_large(path)
 
 

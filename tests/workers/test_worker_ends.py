@@ -209,6 +209,12 @@ def test_something_else_in_the_place_of_an_arrays_bytes_ends_the_worker(worker):
         fault(worker, "garbles_bytes", limit=10)
 
 
+@pytest.mark.parametrize("data", [b"noise", b"a warning of some library, longer than a head", b"\nxb:" + b"\xff" * 30])
+def test_what_is_written_between_the_messages_ends_the_worker(worker, data):
+    with pytest.raises(WorkerDied, match="answered 'call' with something else"):
+        fault(worker, "writes", np.frombuffer(data, np.uint8), limit=10)
+
+
 def test_a_child_that_a_function_forked_answers_nothing(worker):
     """It returns from the function too, and so did the next request get the last one's result."""
     for turn in range(3):
@@ -292,8 +298,7 @@ def test_when_the_connection_ends_everything_does(worker):
     hung = threading.Thread(target=pytest.raises, args=(WorkerDied, fault, worker, "hang_holding_the_gil"))
     hung.start()
     time.sleep(0.3)
-    (gateway,) = worker.worker._group
-    gateway._io.close_write()
+    worker.worker._guard.stdin.close()
     assert gone(*pids, seconds=3)
     hung.join()
 

@@ -152,7 +152,7 @@ def test_it_has_its_own_session_and_settings(open_worker):
 
 
 def test_it_imports_what_its_environment_has_and_xbackend(steady):
-    extra = set(fault(steady, "modules")) & {"execnet", "filelock", "platformdirs", "uv", "msgspec", "rich", "pytest"}
+    extra = set(fault(steady, "modules")) & {"psutil", "filelock", "platformdirs", "uv", "msgspec", "rich", "pytest"}
     assert extra == set()
 
 

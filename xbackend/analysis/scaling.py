@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Measured, compared, size_of, without_size
@@ -165,11 +165,9 @@ def pays(points: Iterable[tuple[float, float]]) -> Pays:
     """Fit (size, speed-up), both above 0, of at least `ENOUGH_SIZES` different sizes, by least squares."""
     ordered = tuple(sorted(points))
     x, y = [math.log(size) for size, _ in ordered], [math.log(speedup) for _, speedup in ordered]
-    middle_x, middle_y = math.fsum(x) / len(x), math.fsum(y) / len(y)
-    across = math.fsum((a - middle_x) ** 2 for a in x)
-    slope = math.fsum((a - middle_x) * (b - middle_y) for a, b in zip(x, y, strict=True)) / across
-    left = math.fsum((b - middle_y - slope * (a - middle_x)) ** 2 for a, b in zip(x, y, strict=True))
-    where = middle_x - middle_y / slope if slope else math.inf
+    slope, at_zero = linear_regression(x, y)
+    left = math.fsum((b - at_zero - slope * a) ** 2 for a, b in zip(x, y, strict=True))
+    where = -at_zero / slope if slope else math.inf
     return Pays(
         points=ordered,
         rising=slope > 0,

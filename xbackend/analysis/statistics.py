@@ -258,8 +258,7 @@ def _margin_of_sessions(logarithms: Sequence[float], level: float) -> float:
     from scipy import stats
 
     degrees = len(logarithms) - 1
-    spread = math.sqrt(math.fsum(value**2 for value in _centred(logarithms)) / degrees)
-    return float(stats.t.ppf((1 + level) / 2, degrees)) * spread * math.sqrt(2)
+    return float(stats.t.ppf((1 + level) / 2, degrees)) * stdev(logarithms) * math.sqrt(2)
 
 
 def _standard_error(sample: Sequence[float]) -> float:

@@ -10,7 +10,6 @@ import base64
 import csv
 import hashlib
 import importlib.metadata
-import json
 import os
 import stat
 import subprocess
@@ -21,23 +20,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from packaging.requirements import Requirement
+import packaging
 from packaging.utils import canonicalize_name
 
+from xbackend.environments import interpreters, recipes
 from xbackend.environments.installer import HEARTBEAT, Progress, silent
 from xbackend.errors import EnvironmentFailed
 
-# As in packaging.markers, of another interpreter.
+# Packaging is pure Python: the interpreter borrows ours, behind its own library.
 _FACTS = (
-    "import json, os, platform, sys\n"
-    "v = sys.implementation.version\n"
-    "print(json.dumps(dict(implementation_name=sys.implementation.name, os_name=os.name, sys_platform=sys.platform,\n"
-    "implementation_version='%d.%d.%d' % tuple(v[:3]), platform_machine=platform.machine(),\n"
-    "platform_release=platform.release(), platform_system=platform.system(), platform_version=platform.version(),\n"
-    "python_full_version=platform.python_version(), python_version='.'.join(platform.python_version_tuple()[:2]),\n"
-    "platform_python_implementation=platform.python_implementation())))\n"
+    f"import json, sys; sys.path.append({str(Path(packaging.__file__).parents[1])!r})\n"
+    "from packaging.markers import default_environment\n"
+    "print(json.dumps(default_environment()))\n"
 )
-_START = 60.0  # seconds that an interpreter may take to start
 
 
 @dataclass(frozen=True)
@@ -69,12 +64,9 @@ def facts(python: Path) -> dict[str, str]:
         EnvironmentFailed: it does not run.
     """
     try:
-        done = subprocess.run(
-            [python, "-I", "-S", "-c", _FACTS], capture_output=True, text=True, timeout=_START, check=False, cwd="/"
-        )
-        if done.returncode == 0:
-            return dict(json.loads(done.stdout))
-        why = f"exit code {done.returncode}: {(done.stderr or done.stdout).strip()[-200:]}"
+        return dict(interpreters.ask(python, _FACTS))
+    except subprocess.CalledProcessError as error:
+        why = f"exit code {error.returncode}: {(error.stderr or error.stdout).decode(errors='replace').strip()[-200:]}"
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         why = str(error)
     raise EnvironmentFailed(f"{python} does not run ({why})")
@@ -82,8 +74,7 @@ def facts(python: Path) -> dict[str, str]:
 
 def packages_in(path: Path) -> dict[str, str]:
     """Names and versions of the packages installed in the environment in `path`; of a damaged one an empty version."""
-    found = ((_name(d), str(d.metadata["Version"] or "")) for d in _distributions(path))
-    return dict(sorted(found))
+    return dict(sorted((_name(d), str(d.metadata["Version"] or "")) for d in _distributions(path)))
 
 
 def records_in(path: Path) -> dict[str, str]:
@@ -93,17 +84,12 @@ def records_in(path: Path) -> dict[str, str]:
 
 def unlocked(installed: Mapping[str, str], lock: str, facts: Mapping[str, str]) -> list[str]:
     """How the packages installed differ from those that a lock has for an interpreter: one line each."""
-    wanted = {}
-    for line in lock.splitlines():
-        if line[:1].isalnum():
-            requirement = Requirement(line.partition(" --hash")[0].rstrip(" \\"))
-            if requirement.marker is None or requirement.marker.evaluate(dict(facts)):
-                wanted[canonicalize_name(requirement.name)] = next(iter(requirement.specifier)).version
-    found = {canonicalize_name(name): version for name, version in installed.items()}
+    wanted = recipes.locked(lock, facts)
+    present: dict[str, str] = {canonicalize_name(name): version for name, version in installed.items()}
     return [
-        f"{name}: {found.get(name, 'nothing')} is installed, {wanted.get(name, 'nothing')} is locked"
-        for name in sorted({*wanted, *found})
-        if found.get(name) != wanted.get(name)
+        f"{name}: {present.get(name, 'nothing')} is installed, {wanted.get(name, 'nothing')} is locked"
+        for name in sorted({*wanted, *present})
+        if present.get(name) != wanted.get(name)
     ]
 
 
@@ -116,29 +102,29 @@ def damage(path: Path, hashes: bool, records: Mapping[str, str], say: Progress =
         records: what `records_in` gave when it was complete, as far as that is known.
         say: called with one line of text every two seconds.
     """
-    found: list[Damage] = []
+    damaged: list[Damage] = []
     listed: list[_File] = []
     for distribution in _distributions(path):
         name, record = _name(distribution), _record(distribution)
         digest = hashlib.sha256(record or b"").hexdigest()
         if record is None or records.get(name, digest) != digest:
-            found.append(Damage(name, "its list of files is missing or damaged"))
+            damaged.append(Damage(name, "its list of files is missing or damaged"))
             continue
         try:
             listed += _listed(name, record, Path(str(distribution.locate_file(""))))
         except (ValueError, csv.Error) as error:
-            found.append(Damage(name, f"its list of files is damaged: {error}"))
+            damaged.append(Damage(name, f"its list of files is damaged: {error}"))
     last = time.monotonic()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         # Reading and hashing let go of Python's lock; a look at the size is over before a thread would have begun.
         problems = (pool.map if hashes else map)(partial(_problem, hashes), listed)
         for number, (file, problem) in enumerate(zip(listed, problems, strict=True)):
             if problem:
-                found.append(Damage(file.package, f"{file.name} {problem}"))
+                damaged.append(Damage(file.package, f"{file.name} {problem}"))
             if time.monotonic() - last >= HEARTBEAT:
                 last = time.monotonic()
                 say(f"compared {number + 1} of {len(listed)} files")
-    return found
+    return damaged
 
 
 def _distributions(path: Path) -> list[importlib.metadata.Distribution]:
@@ -170,11 +156,11 @@ def _listed(package: str, record: bytes, root: Path) -> Iterator[_File]:
 def _problem(hashes: bool, file: _File) -> str:
     """What is wrong with a file; empty where nothing is."""
     try:
-        found = file.path.stat()
-        if not stat.S_ISREG(found.st_mode):
+        status = file.path.stat()
+        if not stat.S_ISREG(status.st_mode):
             return "is no file"
-        if found.st_size != file.size:
-            return f"has {found.st_size} bytes in place of {file.size}"
+        if status.st_size != file.size:
+            return f"has {status.st_size} bytes in place of {file.size}"
         algorithm, _, wanted = file.digest.partition("=")
         if hashes and algorithm in hashlib.algorithms_guaranteed:
             with file.path.open("rb") as stream:

@@ -25,22 +25,17 @@ def home() -> Path:
         EnvironmentFailed: others can write to it, and $XBACKEND_SHARED_HOME does not say that they may.
     """
     path = Path(os.environ.get("XBACKEND_HOME") or platformdirs.user_data_dir("xbackend")).expanduser().absolute()
-    _refuse_shared(path)
-    return path
+    return _own(path)
 
 
 def directory() -> Path:
     """The directory that holds the environments. Raises as `home` does."""
-    path = home() / "environments"
-    _refuse_shared(path)
-    return path
+    return _own(home() / "environments")
 
 
 def requirements() -> Path:
     """The directory that holds what was resolved for versions of frameworks that the user named. Raises as `home`."""
-    path = home() / "requirements"
-    _refuse_shared(path)
-    return path
+    return _own(home() / "requirements")
 
 
 def make(path: Path) -> None:
@@ -48,11 +43,6 @@ def make(path: Path) -> None:
     for one in [*reversed(path.parents), path]:
         if not one.is_dir():
             one.mkdir(mode=0o755, exist_ok=True)
-
-
-def close(path: Path) -> None:
-    """Let nobody else write to a file that was made."""
-    path.chmod(path.stat().st_mode & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
 def shared() -> bool:
@@ -65,24 +55,22 @@ def writers(path: Path) -> str:
     if sys.platform == "win32":
         return ""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:  # it is not there, or will be an error when it is used
         return ""
-    if found.st_uid not in (0, os.geteuid()):
-        return f"it belongs to {_user(found.st_uid)}"
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_uid not in (0, os.geteuid()):
+        return f"it belongs to {_user(status.st_uid)}"
+    if status.st_mode & stat.S_IWOTH:
         return "everybody can write to it"
-    if found.st_mode & stat.S_IWGRP and not _own_group(found.st_gid):
-        return f"the group {_group(found.st_gid)} can write to it"
+    if status.st_mode & stat.S_IWGRP and not _own_group(status.st_gid):
+        return f"the group {_group(status.st_gid)} can write to it"
     return ""
 
 
-def _refuse_shared(path: Path) -> None:
-    """Raise if others can write to a directory, or put another one in its place."""
-    if shared():
-        return
+def _own(path: Path) -> Path:
+    """A directory which others cannot write to, nor put another one in its place. Raises `EnvironmentFailed`."""
     real = Path(os.path.realpath(path))
-    for one in (real, *real.parents):
+    for one in () if shared() else (real, *real.parents):
         who = writers(one)
         if who and (one == real or not _sticky(one)):
             raise EnvironmentFailed(
@@ -90,12 +78,13 @@ def _refuse_shared(path: Path) -> None:
                 f"yours, or set XBACKEND_HOME to a directory of your own; if you trust all who can write there, set "
                 f"{SHARED}=1"
             )
+    return path
 
 
 def _sticky(path: Path) -> bool:
     """Whether others can write to a directory but not rename what is not theirs, as in /tmp."""
-    found = path.stat()
-    return bool(found.st_mode & stat.S_ISVTX) and found.st_uid in (0, os.geteuid())
+    status = path.stat()
+    return bool(status.st_mode & stat.S_ISVTX) and status.st_uid in (0, os.geteuid())
 
 
 def _own_group(number: int) -> bool:

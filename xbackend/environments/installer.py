@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from pathlib import Path
 import uv
 
 from xbackend.errors import EnvironmentFailed
+from xbackend.files import write_whole
 
 Progress = Callable[[str], None]
 
@@ -145,16 +147,25 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
     return list(lines)
 
 
-def resolve(source: Path, output: Path, options: Sequence[str], what: str, on_progress: Progress) -> None:
+def resolve(
+    source: Path, output: Path, options: Sequence[str], what: str, on_progress: Progress, *, like: Path | None = None
+) -> None:
     """Write the versions that meet the requirements in ``source``, with a hash for every file and no index address.
 
-    What ``output`` holds already is kept where it can be.
+    Whole or not at all; ``like`` are resolved requirements whose versions are kept where they can be.
 
     Raises:
         EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
     """
     arguments = ["pip", "compile", "--quiet", "--generate-hashes", "--no-emit-index-url", *options]
-    run_uv([*arguments, source.name, "--output-file", output.name], what, on_progress, source.parent)
+    fresh = output.with_suffix(".new")
+    try:
+        if like is not None:
+            shutil.copyfile(like, fresh)  # uv takes the versions that it finds there where it can
+        run_uv([*arguments, source.name, "--output-file", fresh.name], what, on_progress, output.parent)
+        write_whole(output, fresh.read_bytes())
+    finally:
+        fresh.unlink(missing_ok=True)
 
 
 def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_progress: Progress) -> None:
@@ -226,8 +237,8 @@ def _configuration() -> list[str]:
     Left alone it also obeys a `uv.toml` or `pyproject.toml` in the working directory and in every one above, which
     others may have put there, and which can have it build or install elsewhere.
     """
-    found = configuration_file()
-    return ["--config-file", str(found)] if found else ["--no-config"]
+    file = configuration_file()
+    return ["--config-file", str(file)] if file else ["--no-config"]
 
 
 def configuration_file() -> Path | None:

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from xbackend.errors import EnvironmentFailed
 
@@ -22,6 +23,7 @@ Version = tuple[int, int]
 
 LOWEST: Version = (3, 11)
 VARIABLE = "XBACKEND_PYTHON"
+_START = 60.0  # seconds that an interpreter may take to start
 _WHO = (
     "import json, sys, sysconfig\n"
     "print(json.dumps([sys.version_info[:2], getattr(sys, '_base_executable', sys.executable) or sys.executable, "
@@ -72,9 +74,9 @@ def choices(newest: Version) -> list[Interpreter]:
 def find(version: Version) -> Interpreter | None:
     """A Python of this machine of that version which runs; `None` where there is none."""
     for candidate in dict.fromkeys(_candidates(version)):
-        found = _look(candidate)
-        if found is not None and found.version == version:
-            return found
+        python = _look(candidate)
+        if python is not None and python.version == version:
+            return python
     return None
 
 
@@ -120,10 +122,16 @@ def _look(path: str) -> Interpreter | None:
     if not os.access(path, os.X_OK):
         return None
     try:
-        done = subprocess.run(
-            [path, "-I", "-S", "-c", _WHO], capture_output=True, text=True, timeout=20, check=True, cwd="/"
-        )
-        (major, minor), executable, include = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError):  # a broken one is no choice
+        (major, minor), executable, include = ask(path, _WHO)
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):  # a broken one is no choice
         return None
     return Interpreter((major, minor), executable, include)
+
+
+def ask(path: str | Path, code: str) -> Any:
+    """What code prints as JSON in an interpreter without packages.
+
+    Raises `OSError`, `subprocess.SubprocessError`, `ValueError`.
+    """
+    command = [path, "-I", "-S", "-c", code]
+    return json.loads(subprocess.run(command, capture_output=True, timeout=_START, check=True, cwd="/").stdout)

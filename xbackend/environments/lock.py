@@ -7,7 +7,6 @@ xbackend: it writes into the package.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -25,13 +24,8 @@ def lock(wanted: Recipe) -> None:
     Raises:
         EnvironmentFailed: the requirements cannot be met together, or the index cannot be reached.
     """
-    fresh = wanted.lock.with_suffix(".new")
     options = ["--universal", *wanted.building, "--python-version", f"{LOWEST[0]}.{LOWEST[1]}"]
-    try:
-        resolve(wanted.source, fresh, [*options, "--custom-compile-command", COMMAND], f"lock {wanted.name}", print)
-        os.replace(fresh, wanted.lock)
-    finally:
-        fresh.unlink(missing_ok=True)
+    resolve(wanted.source, wanted.lock, [*options, "--custom-compile-command", COMMAND], f"lock {wanted.name}", print)
 
 
 def main(arguments: Sequence[str]) -> int:

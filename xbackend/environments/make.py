@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Iterator
@@ -18,9 +17,7 @@ from xbackend.environments.installer import HEARTBEAT, Progress, configuration_f
 from xbackend.environments.places import Environment
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
-
-_STAGING = ".staging-"
-_TRASH = ".trash-"
+from xbackend.files import MADE, being_made, new_folder, write_whole
 
 
 def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False) -> Environment:
@@ -40,24 +37,24 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
     say = on_progress or silent
     wanted = versions.find(name)
     name = wanted.name
-    found = places.inspect(wanted)
-    if found.state == "ready" and not _problems(wanted, found, hashes, say):
-        return found
+    present = places.inspect(wanted)
+    if present.state == "ready" and not _problems(wanted, present, hashes, say):
+        return present
     root = folders.directory()
     with _writing(name, root):
         folders.make(root)
         with _lock(wanted.directory_name(), f"environment {name}", say):
-            found = places.inspect(wanted)  # another process may have made it while we waited
-            damage = _problems(wanted, found, hashes, say) if found.state in ("ready", "broken") else []
-            if found.state == "ready" and not damage:
-                return found
+            present = places.inspect(wanted)  # another process may have made it while we waited
+            damage = _problems(wanted, present, hashes, say) if present.state in ("ready", "broken") else []
+            if present.state == "ready" and not damage:
+                return present
             _sweep(root, wanted.directory_name())
             if damage:
                 say(f"environment {name}: damaged ({damage[0]}), making it again")
-                _discard(found.path)
+                _discard(present.path)
             prepared = wanted.prepare(say)
             if prepared == wanted:
-                _make(wanted, found.path, say)
+                _make(wanted, present.path, say)
                 return places.inspect(wanted)
     return sync(
         name, on_progress, hashes=hashes
@@ -75,16 +72,16 @@ def problems(name: str, on_progress: Progress | None = None) -> list[str]:
     return _problems(wanted, places.inspect(wanted), True, on_progress or silent)
 
 
-def _problems(wanted: Recipe, found: Environment, hashes: bool, say: Progress) -> list[str]:
-    if found.state != "ready":
-        return [found.reason]
+def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress) -> list[str]:
+    if present.state != "ready":
+        return [present.reason]
     try:
-        facts = contents.facts(found.python)
+        facts = contents.facts(present.python)
     except EnvironmentFailed as error:
         return [str(error)]
     lock = wanted.read(wanted.lock)
-    damage = found.damage(hashes, lambda text: say(f"environment {wanted.name}: {text}"))
-    return [*contents.unlocked(found.versions(), lock, facts), *map(str, damage)]
+    damage = present.damage(hashes, lambda text: say(f"environment {wanted.name}: {text}"))
+    return [*contents.unlocked(present.versions(), lock, facts), *map(str, damage)]
 
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
@@ -114,17 +111,12 @@ def _make(wanted: Recipe, path: Path, say: Progress) -> None:
     """Build beside `path` and rename when all is there; the lock is held."""
     what = f"environment {wanted.name}"
     root = path.parent
-    staging = root / f"{_STAGING}{path.name}-{secrets.token_hex(4)}"
     where = f" of {wanted.python.path}" if wanted.python.path else ", which uv looks for"
     say(f"{what}: making it with Python {wanted.python_version}{where} in {path}")
-    try:
+    with new_folder(path) as staging:
         # Relocatable: it is moved once it is complete. The working directory keeps a user's project file out of it.
-        run_uv(
-            ["venv", "--quiet", "--no-project", "--relocatable", "--python", wanted.python_request, str(staging)],
-            what,
-            say,
-            root,
-        )
+        venv = ["venv", "--quiet", "--no-project", "--relocatable", "--python", wanted.python_request, str(staging)]
+        run_uv(venv, what, say, root)
         _install(wanted, staging, say)
         marker = {
             "format": places.FORMAT,
@@ -134,12 +126,8 @@ def _make(wanted: Recipe, path: Path, say: Progress) -> None:
             "packages": contents.packages_in(staging),
             "records": contents.records_in(staging),
         }
-        (staging / places.MARKER).write_text(json.dumps(marker, indent=1) + "\n", encoding="utf-8")
-        folders.close(staging / places.MARKER)
+        write_whole(staging / places.MARKER, json.dumps(marker, indent=1).encode() + b"\n")
         os.rename(staging, path)
-    finally:
-        if staging.exists():
-            shutil.rmtree(staging)
     say(f"{what}: ready in {path}")
 
 
@@ -207,8 +195,8 @@ def _lock_file(directory_name: str) -> Path:
 
 def _sweep(root: Path, held: str) -> None:
     """Delete what killed processes left behind. Only the holder of an environment's lock has a live one."""
-    for leftover in [*root.glob(f"{_STAGING}*"), *root.glob(f"{_TRASH}*")]:
-        owner = leftover.name.removeprefix(_STAGING).removeprefix(_TRASH).rsplit("-", 1)[0]
+    for leftover in root.glob(f".*{MADE}*"):
+        owner = leftover.name[1:].rpartition(MADE)[0]
         if owner == held:
             shutil.rmtree(leftover)
             continue
@@ -218,6 +206,6 @@ def _sweep(root: Path, held: str) -> None:
 
 def _discard(path: Path) -> None:
     """Delete an environment; it disappears at once, before the deletion that takes a while."""
-    trash = path.parent / f"{_TRASH}{path.name}-{secrets.token_hex(4)}"
+    trash = being_made(path)
     os.rename(path, trash)
     shutil.rmtree(trash)

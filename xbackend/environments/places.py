@@ -17,6 +17,7 @@ from xbackend.errors import EnvironmentFailed
 
 MARKER = "xbackend-environment.json"  # written last: a directory without it was never complete
 FORMAT = 1
+_OTHER = "it was made for other requirements or another Python"
 
 
 @dataclass(frozen=True)
@@ -75,17 +76,15 @@ def python_in(path: Path) -> Path:
 def inspect(recipe: Recipe) -> Environment:
     """The environment of a recipe as it is now, by a quick look."""
     path = directory() / recipe.directory_name()
-    python = python_in(path)
-    remedy = f"type `{recipe.command}`"
+    problem = ""
     if path.is_dir():
-        problem = _broken(path, python)
-        if problem:
-            return Environment(recipe.name, path, python, "broken", f"{problem}; {remedy}", recipe.framework)
-        return Environment(recipe.name, path, python, "ready", "", recipe.framework)
-    if any(True for _ in others(recipe)):
-        reason = f"it was made for other requirements or another Python than these; {remedy}"
-        return Environment(recipe.name, path, python, "stale", reason, recipe.framework)
-    return Environment(recipe.name, path, python, "absent", f"it was not made yet; {remedy}", recipe.framework)
+        problem = _broken(path, python_in(path))
+        state = "broken" if problem else "ready"
+    elif any(True for _ in others(recipe)):
+        state, problem = "stale", f"{_OTHER} than these"
+    else:
+        state, problem = "absent", "it was not made yet"
+    return _environment(recipe, path, state, problem and f"{problem}; type `{recipe.command}`")
 
 
 def others(recipe: Recipe) -> Iterator[Environment]:
@@ -93,8 +92,11 @@ def others(recipe: Recipe) -> Iterator[Environment]:
     current = recipe.directory_name()
     for path in _directories():
         if path.name != current and _stem(path) == recipe.stem:
-            reason = f"it was made for other requirements or another Python; type `{recipe.command}`"
-            yield Environment(recipe.name, path, python_in(path), "stale", reason, recipe.framework)
+            yield _environment(recipe, path, "stale", f"{_OTHER}; type `{recipe.command}`")
+
+
+def _environment(recipe: Recipe, path: Path, state: str, reason: str) -> Environment:
+    return Environment(recipe.name, path, python_in(path), state, reason, recipe.framework)
 
 
 def everything() -> Iterator[Environment]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from xbackend.backends import registry
 from xbackend.environments import interpreters
@@ -74,14 +75,9 @@ class Recipe:
 
     def locked_version(self, python: Version) -> str:
         """The version of the framework that the lock has for a Python; empty where it has none."""
-        for line in self.read(self.lock).splitlines():
-            if line.startswith(f"{self.framework}=="):
-                requirement = Requirement(line.rstrip(" \\"))
-                number = f"{python[0]}.{python[1]}"
-                facts = {"python_version": number, "python_full_version": f"{number}.0"}
-                if requirement.marker is None or requirement.marker.evaluate(facts):
-                    return next(iter(requirement.specifier)).version
-        return ""
+        number = f"{python[0]}.{python[1]}"
+        facts = {"python_version": number, "python_full_version": f"{number}.0"}
+        return locked(self.read(self.lock), facts).get(self.framework, "")
 
     @property
     def shortfall(self) -> str:
@@ -148,3 +144,13 @@ def recipe(name: str) -> Recipe:
         return RECIPES[name]
     except KeyError:
         raise EnvironmentFailed(f"there is no environment {name!r}; there are {', '.join(RECIPES)}") from None
+
+
+def locked(lock: str, facts: Mapping[str, str]) -> dict[str, str]:
+    """The packages and versions that a lock has for an interpreter; ``facts`` are what the markers ask of it."""
+    lines = [line.partition(" --hash")[0].rstrip(" \\") for line in lock.splitlines() if line[:1].isalnum()]
+    return {
+        canonicalize_name(asked.name): next(iter(asked.specifier)).version
+        for asked in map(Requirement, lines)
+        if asked.marker is None or asked.marker.evaluate(dict(facts))
+    }

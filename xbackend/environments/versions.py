@@ -10,8 +10,6 @@ there is a solution.
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 import sysconfig
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +23,7 @@ from xbackend.environments.installer import Progress, Unresolvable, resolve
 from xbackend.environments.interpreters import Interpreter
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
+from xbackend.files import write_whole
 
 EXAMPLE = "pytensor==2.38.3"
 
@@ -88,18 +87,12 @@ class VersionRecipe(Recipe):
             return
         say(f"environment {self.name}: looking for the versions that go with it on Python {self.python_version}")
         folders.make(self.lock.parent)
-        self.source.write_text(self.text(), encoding="utf-8")
-        fresh = self.lock.with_suffix(".new")
-        shutil.copyfile(self.base.lock, fresh)  # uv takes the versions that it finds there where it can
+        write_whole(self.source, self.text().encode())
+        options = [*self.building, "--python-version", self.python_version]
+        options += ["--custom-compile-command", f"xbackend env sync {self.name}"]
         try:
-            options = [*self.building, "--python-version", self.python_version]
-            options += ["--custom-compile-command", f"xbackend env sync {self.name}"]
-            resolve(self.source, fresh, options, f"environment {self.name}", say)
-            for made in (self.source, fresh):
-                folders.close(made)
-            os.replace(fresh, self.lock)
+            resolve(self.source, self.lock, options, f"environment {self.name}", say, like=self.base.lock)
         finally:
-            fresh.unlink(missing_ok=True)
             if not self.lock.exists():
                 self.source.unlink(missing_ok=True)
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -24,7 +22,7 @@ from pytest_benchmark.storage.file import FileStorage
 from pytest_benchmark.utils import safe_dumps
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import read_file, sync_folder
+from xbackend.files import read_file, refused, write_whole
 
 KEY = "xbackend"
 _Time = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -73,22 +71,11 @@ class WholeStorage(FileStorage):  # type: ignore[misc]
 
 def _write(path: Path, data: bytes) -> bool:
     """Write a file that is not there yet, whole; whether it was not. Raises `StoreError`."""
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    with refused(f"the benchmarks cannot be saved in {path}"):
         try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.link(temporary, path)  # which does not replace, as a rename would
-            sync_folder(path.parent)
-        finally:
-            os.unlink(temporary)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        raise StoreError(f"the benchmarks cannot be saved in {path}: {error.strerror or error}") from error
+            write_whole(path, data, replace=False)
+        except FileExistsError:
+            return False
     return True
 
 
@@ -112,10 +99,8 @@ def check(path: Path) -> dict[str, Any]:
         DamagedStore: it is not what was saved, or no saved run.
         Incomplete: it was cut off.
     """
-    try:
+    with refused(f"the saved run {path} cannot be read"):
         data = read_file(path)
-    except OSError as error:
-        raise StoreError(f"the saved run {path} cannot be read: {error.strerror or error}") from error
     try:
         content = msgspec.json.decode(data)
         saved = msgspec.convert(content, _Saved)

@@ -8,7 +8,6 @@ import ctypes
 import errno
 import glob
 import os
-import secrets
 import shutil
 import sys
 import time
@@ -16,12 +15,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from xbackend.errors import StoreError
-from xbackend.files import sync_folder, write_new
-from xbackend.results import holding
+from xbackend.files import MADE, held, hold, new_folder, refused, sync_folder, write_new
 
-_NEW, _ASIDE = ".new-", "-old"
-_FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
+_ASIDE = "-old"
 _PATIENCE = 30.0  # seconds that another writer may take
 _CANNOT = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)  # an old kernel, or a file system that does not know how
 _HERE, _EXCHANGE = -100, 2  # AT_FDCWD; RENAME_EXCHANGE of Linux, and RENAME_SWAP of macOS
@@ -38,12 +34,10 @@ def write_folder(folder: Path, files: Mapping[str, bytes], ours: Callable[[Path,
     Raises `StoreError` where that is not possible; then nothing has changed.
     """
     target = Path(os.path.realpath(folder))
-    try:
+    with refused(f"{folder} cannot be written"):
         target.parent.mkdir(parents=True, exist_ok=True)
         while not _written(target, files, ours):
             continue
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be written: {error.strerror or error}") from error
 
 
 def _written(target: Path, files: Mapping[str, bytes], ours: Callable[[Path, str], bool]) -> bool:
@@ -51,13 +45,7 @@ def _written(target: Path, files: Mapping[str, bytes], ours: Callable[[Path, str
     went, so that what it holds is not known. Raises `OSError`."""
     with ExitStack() as stack:
         there = _alone(target, stack)
-        _sweep(target)
-        made = target.with_name(f".{target.name}{_NEW}{secrets.token_hex(4)}")
-        made.mkdir()
-        held = holding.hold(made)
-        if held is not None:
-            stack.callback(os.close, held)
-        stack.callback(shutil.rmtree, made, ignore_errors=True)  # what was there before, or what did not become it
+        made = stack.enter_context(new_folder(target))  # in the end what was there before, or what did not become it
         if there:
             _bring(target, made, [name for name in os.listdir(target) if _replaced(target, name, files, ours)])
         for name, data in files.items():
@@ -79,13 +67,13 @@ def _alone(target: Path, stack: ExitStack) -> bool:
                 if not _restored(target):
                     return False
                 continue
-            held = holding.hold(target, wait=False)
-            if held is None:
+            lock = hold(target, wait=False)
+            if lock is None:
                 return target.is_dir()  # this system has no locks: two at once may lose what others put there
-            if _same(held, target):
-                stack.callback(os.close, held)
+            if _same(lock, target):
+                stack.callback(os.close, lock)
                 return True
-            os.close(held)  # another writer replaced it since
+            os.close(lock)  # another writer replaced it since
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise TimeoutError(errno.ETIMEDOUT, f"another process writes it, for {_PATIENCE:g} s now") from None
@@ -101,8 +89,8 @@ def _same(descriptor: int, path: Path) -> bool:
 
 def _restored(target: Path) -> bool:
     """Whether what a killed writer had put aside has its name again. Raises `BlockingIOError` where it still writes."""
-    for aside in target.parent.glob(f".{glob.escape(target.name)}{_NEW}*{_ASIDE}"):
-        if holding.held(aside):
+    for aside in target.parent.glob(f".{glob.escape(target.name)}{MADE}*{_ASIDE}"):
+        if held(aside):
             raise BlockingIOError
         with suppress(FileNotFoundError):
             aside.rename(target)
@@ -179,11 +167,3 @@ def _swap(one: Path, other: Path) -> bool:
     if number in _CANNOT:
         return False
     raise OSError(number, os.strerror(number), str(other))
-
-
-def _sweep(target: Path) -> None:
-    """Delete what killed writers of this folder left."""
-    for left in target.parent.glob(f".{glob.escape(target.name)}{_NEW}*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _FORGOTTEN and not holding.held(left):
-                shutil.rmtree(left)

@@ -14,16 +14,12 @@ import io
 import json
 import os
 import stat
-import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import read_file, write_all
-
-if sys.platform != "win32":
-    import fcntl
+from xbackend.files import lock, read_file, refused, write_all
 
 _BEFORE = b'{"crc":"%08x","record":'
 _LENGTH = len(_BEFORE % 0)
@@ -47,15 +43,13 @@ def append(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
     except (TypeError, ValueError, RecursionError) as error:
         raise StoreError(f"a line of the journal {os.fspath(path)} cannot be made: {error}") from error
     line = _BEFORE % zlib.crc32(text) + text + b"}\n"
-    try:
+    with refused(f"the journal {os.fspath(path)} cannot be written"):
         descriptor = os.open(path, _APPEND, 0o644)
         try:
-            with _alone(descriptor):
-                _append(descriptor, line)
+            lock(descriptor)  # keeps other writers away, where the system has such a lock
+            _append(descriptor, line)
         finally:
             os.close(descriptor)
-    except OSError as error:
-        raise StoreError(f"the journal {os.fspath(path)} cannot be written: {error.strerror or error}") from error
 
 
 def _append(descriptor: int, line: bytes) -> None:
@@ -80,19 +74,10 @@ def _end(descriptor: int) -> int:
     while start:
         start, size = max(0, start - _BLOCK), min(start, _BLOCK)
         os.lseek(descriptor, start, os.SEEK_SET)
-        found = os.read(descriptor, size).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = os.read(descriptor, size).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
     return 0
-
-
-@contextlib.contextmanager
-def _alone(descriptor: int) -> Iterator[None]:
-    """Keep other writers of a file away, where the system has such a lock; closing the file ends it."""
-    if sys.platform != "win32":
-        with contextlib.suppress(OSError):  # some network file systems
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-    yield
 
 
 def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -100,10 +85,8 @@ def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
 
     Raises `DamagedStore`, which names the file and the line, where another line is; `StoreError` if it cannot be read.
     """
-    try:
+    with refused(f"the journal {os.fspath(path)} cannot be read"):
         data = read_file(path)
-    except OSError as error:
-        raise StoreError(f"the journal {os.fspath(path)} cannot be read: {error.strerror or error}") from error
     # What follows the last line's end was being written when the process was cut off.
     lines = io.BytesIO(data[: data.rfind(b"\n") + 1])
     return [_record(path, number, line[:-1]) for number, line in enumerate(lines, 1)]

@@ -48,28 +48,28 @@ def planned(plan: Results) -> Results:
 
 def records(path: Path) -> list[Record]:
     """The records of a session's journal. Raises `DamagedStore`, and `StoreError` where it cannot be read."""
-    found = []
+    kept = []
     for number, line in enumerate(journal.read(path), 1):
         try:
             if isinstance(line, dict) and "measurement" in line:
                 line = {**line, "measurement": upgraded(line["measurement"])}
-            found.append(msgspec.convert(line, Record))
+            kept.append(msgspec.convert(line, Record))
         except msgspec.ValidationError as error:
             raise DamagedStore(f"line {number} of the journal {path} is damaged: {error}") from error
-    return found
+    return kept
 
 
-def recovered(plan: Results, found: Sequence[Record]) -> Results:
+def recovered(plan: Results, records: Sequence[Record]) -> Results:
     """The plan with what the records say, not complete."""
     rows = {key(row): row for row in plan.measurements}
     seen: set[Key] = set()
-    for record in found:
+    for record in records:
         if not record.half:
             new, at = record.measurement, key(record.measurement)
             rows[at] = _merged(rows[at], new) if at in seen else new
             seen.add(at)
     return msgspec.structs.replace(
-        plan, measurements=list(rows.values()), pairs=_pairs(found), order=_order(found), complete=False
+        plan, measurements=list(rows.values()), pairs=_pairs(records), order=_order(records), complete=False
     )
 
 
@@ -80,9 +80,9 @@ def _merged(old: Measurement, new: Measurement) -> Measurement:
     return msgspec.structs.replace(new, processes=processes, status=status, reason=reason)
 
 
-def _pairs(found: Iterable[Record]) -> list[Pair]:
+def _pairs(records: Iterable[Record]) -> list[Pair]:
     pairs: dict[tuple[Key, int], Pair] = {}
-    for record in found:
+    for record in records:
         if record.half and record.measurement.processes:
             row = record.measurement
             pair = pairs.setdefault(
@@ -98,10 +98,10 @@ def _pairs(found: Iterable[Record]) -> list[Pair]:
     return list(pairs.values())
 
 
-def _order(found: Iterable[Record]) -> list[str]:
+def _order(records: Iterable[Record]) -> list[str]:
     """The labels of the finished processes at their places; empty where another one was cut off."""
     labels: dict[int, str] = {}
-    for record in found:
+    for record in records:
         for process in record.measurement.processes:
             labels[process.order] = record.label
     last = max(labels, default=-1)
@@ -120,8 +120,8 @@ def processes(folder: Path) -> list[Path]:
         names = [Path(name) for name in os.listdir(folder)]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    found = [n for n in names if n.suffix == ".jsonl" and n.stem.isdecimal() and int(n.stem) > 0]
-    return [folder / name for name in sorted(found, key=lambda name: int(name.stem))]
+    own = [n for n in names if n.suffix == ".jsonl" and n.stem.isdecimal() and int(n.stem) > 0]
+    return [folder / name for name in sorted(own, key=lambda name: int(name.stem))]
 
 
 def plain(record: Record) -> Any:

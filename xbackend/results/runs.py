@@ -16,21 +16,21 @@ from __future__ import annotations
 import errno
 import os
 import re
-import shutil
 import stat
-import tempfile
 import weakref
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import sync_folder, there
-from xbackend.results import FOLDER, holding, journal, recovery, schema
+from xbackend.files import held, hold, new_folder, refused, sync_folder, there
+from xbackend.results import FOLDER, journal, recovery, schema
 from xbackend.results.schema import Measurement, Results
 
 PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
@@ -64,8 +64,8 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        held = holding.hold(folder)
-        self._release = weakref.finalize(self, os.close, held) if held is not None else None
+        lock = hold(folder)
+        self._release = weakref.finalize(self, os.close, lock) if lock is not None else None
 
     @property
     def name(self) -> str:
@@ -104,15 +104,14 @@ class Store:
 
     def names(self) -> list[str]:
         """The names of the runs, the oldest first; those that somebody renamed come before. Raises `StoreError`."""
-        try:
-            # A file with the name of a run is what is left of one, and not to be passed over.
-            with os.scandir(self.folder) as entries:
-                found = [e.name for e in entries if e.name[0] != "." and (_time(e.name) or os.path.isdir(e.path))]
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise StoreError(f"the store {self.folder} cannot be read: {error.strerror or error}") from error
-        return sorted(found, key=lambda name: (_time(name) is not None, name))
+        with refused(f"the store {self.folder} cannot be read"):
+            try:
+                # A file with the name of a run is what is left of one, and not to be passed over.
+                with os.scandir(self.folder) as entries:
+                    names = [e.name for e in entries if e.name[0] != "." and (_time(e.name) or os.path.isdir(e.path))]
+            except FileNotFoundError:
+                return []
+        return sorted(names, key=lambda name: (_time(name) is not None, name))
 
     def runs(self) -> list[RunInfo]:
         """All runs, the newest last, with those that were cut off or are damaged. Changes nothing."""
@@ -121,7 +120,7 @@ class Store:
     def running(self, name: str) -> bool:
         """Whether somebody measures the run of this name (as for `load`) now. Raises `StoreError`."""
         folder = self._named(name)
-        return folder is not None and holding.held(folder)
+        return folder is not None and held(folder)
 
     def load(self, name: str) -> Results:
         """The results of a run.
@@ -151,21 +150,14 @@ class Store:
         ``plan`` is what is going to be measured; of its rows the processes, status and reason are left out.
         Raises `StoreError`.
         """
-        try:
+        with refused(f"no run can be made in {self.folder}"):
             self.folder.mkdir(parents=True, exist_ok=True)
-            made = Path(tempfile.mkdtemp(prefix=".new-", dir=self.folder))
-        except OSError as error:
-            raise StoreError(f"no run can be made in {self.folder}: {error.strerror or error}") from error
-        try:
-            (made / JOURNAL).mkdir()
-            made.chmod(0o755)
-            return self._named_anew(made, recovery.planned(plan))
-        except OSError as error:
-            raise StoreError(f"no run can be made in {self.folder}: {error.strerror or error}") from error
-        finally:
-            shutil.rmtree(made, ignore_errors=True)  # there only if it did not become the run
+            with new_folder(self.folder / "run") as made:
+                (made / JOURNAL).mkdir()
+                folder = self._named_anew(made, recovery.planned(plan))
+        return Run(folder)
 
-    def _named_anew(self, made: Path, plan: Results) -> Run:
+    def _named_anew(self, made: Path, plan: Results) -> Path:
         """Rename a folder to the first time from now on that is later than every run's and that nobody has."""
         taken = [time for time in map(_time, self.names()) if time is not None]
         at = datetime.now(UTC).replace(microsecond=0)
@@ -182,7 +174,7 @@ class Store:
                 at = _after(at)
                 continue
             sync_folder(self.folder)
-            return Run(folder)
+            return folder
 
     def _named(self, name: str) -> Path | None:
         """The folder of a run in the store; `None` where the name is a path. Raises `StoreError`."""
@@ -206,11 +198,11 @@ class Store:
             # A run of the store by its path is that run, and is treated as one.
             inside = path.name in names and os.path.isdir(path) and path.samefile(self.folder / path.name)
             return self.folder / path.name if inside else None
-        found = [n for n in names if name and n.startswith(name)]
-        if len(found) == 1:
-            return self.folder / found[0]
-        if found:
-            raise StoreError(f"{name!r} is the beginning of {len(found)} runs: {', '.join(found)}; give more of it")
+        meant = [n for n in names if name and n.startswith(name)]
+        if len(meant) == 1:
+            return self.folder / meant[0]
+        if meant:
+            raise StoreError(f"{name!r} is the beginning of {len(meant)} runs: {', '.join(meant)}; give more of it")
         there = f"the newest are {', '.join(names[-3:])}" if names else "it has none"
         raise StoreError(
             f"there is no run {name!r} in {self.folder} ({there}), and no such file; xbackend runs lists them"
@@ -253,7 +245,7 @@ class Store:
             title=results.name,
             created=results.created,
             complete=results.complete,
-            running=not results.complete and holding.held(folder),
+            running=not results.complete and held(folder),
             measurements=sum(m.status == "ok" for m in results.measurements),
             of=len(results.measurements),
             rounds=count,
@@ -292,40 +284,41 @@ def _from_path(path: Path) -> Results:
     """Results from outside of the store, where nothing is renamed."""
     if not os.path.isdir(path):
         return schema.load(path)
-    try:
+    with refused(f"results cannot be read from {path}"):
         of_a_run = there(path / PLAN)
-    except OSError as error:
-        raise StoreError(f"results cannot be read from {path}: {error.strerror or error}") from error
     return _read(path) if of_a_run else schema.load(path / RESULTS)
 
 
 def _read(folder: Path) -> Results:
     """The results of a run, from its journal if it was cut off. Raises as `Store.load` does, and renames nothing."""
-    try:
-        return _read_files(folder)
-    except OSError as error:
-        raise StoreError(f"the run {folder} cannot be read: {error.strerror or error}") from error
-
-
-def _read_files(folder: Path) -> Results:
-    """As `_read`, but for what the system refuses, which is an `OSError`."""
-    aside = [name for name in _names(folder) if ".damaged" in name]
-    if aside:
-        raise DamagedStore(
-            f"{', '.join(aside)} in {folder} was found damaged; put the file as it was in its place, or remove the "
-            "folder and measure again"
-        )
-    if there(folder / RESULTS):
-        return _own(folder, RESULTS)
-    if not there(folder / PLAN):
+    with refused(f"the run {folder} cannot be read"):
+        aside = [name for name in _names(folder) if ".damaged" in name]
+        if aside:
+            raise DamagedStore(
+                f"{', '.join(aside)} in {folder} was found damaged; put the file as it was in its place, or remove the "
+                "folder and measure again"
+            )
+        read = {path.name: reader(path) for path, reader in _parts(folder).items()}
+    if RESULTS in read:
+        results: Results = read[RESULTS]
+        return results
+    if PLAN not in read:
         raise DamagedStore(f"{folder} holds neither {RESULTS} nor {PLAN}; remove it or measure again")
+    return recovery.recovered(read[PLAN], read.get(_SESSION, []))
+
+
+def _parts(folder: Path) -> dict[Path, Callable[[Path], Any]]:
+    """The files that a run is read from, each with its reader. Raises `OSError`."""
+    if there(folder / RESULTS):
+        return {folder / RESULTS: _own}
+    parts: dict[Path, Callable[[Path], Any]] = {folder / PLAN: _own} if there(folder / PLAN) else {}
     if _no_folder(folder / JOURNAL):
-        raise DamagedStore(f"{folder / JOURNAL} is damaged: it is no folder; restore it or measure again")
-    plan = _own(folder, PLAN)
+        return {folder / JOURNAL: _no_journal, **parts}
     session = folder / JOURNAL / _SESSION
-    found = recovery.records(session) if there(session) else []
-    recovery.rounds(folder / JOURNAL)  # a damaged journal is damage, wherever its run was cut off
-    return recovery.recovered(plan, found)
+    if there(session):
+        parts[session] = recovery.records
+    # A damaged journal of a process is damage, wherever its run was cut off.
+    return parts | dict.fromkeys(recovery.processes(folder / JOURNAL), journal.read)
 
 
 def _no_folder(path: Path) -> bool:
@@ -353,12 +346,16 @@ def _names(folder: Path) -> list[str]:
     return sorted([*top, *(f"{JOURNAL}/{name}" for name in below)])
 
 
-def _own(folder: Path, name: str) -> Results:
+def _own(path: Path) -> Results:
     """The results in a file of a run, which are those of that run unless somebody renamed it."""
-    results = schema.load(folder / name)
-    if _time(folder.name) and results.run != folder.name:
-        raise DamagedStore(f"{folder / name} is damaged: it is of the run {results.run!r}; restore it or measure again")
+    results = schema.load(path)
+    if _time(path.parent.name) and results.run != path.parent.name:
+        raise DamagedStore(f"{path} is damaged: it is of the run {results.run!r}; restore it or measure again")
     return results
+
+
+def _no_journal(path: Path) -> None:
+    raise DamagedStore(f"{path} is damaged: it is no folder; restore it or measure again")
 
 
 def _set_aside(folder: Path) -> str:
@@ -375,30 +372,12 @@ def _set_aside(folder: Path) -> str:
     return f"; set aside as {', '.join(moved)}" if moved else ""
 
 
-def _damaged(folder: Path) -> list[Path]:
+def _damaged(folder: Path) -> Iterator[Path]:
     """The files that a run was to be read from and cannot. Raises `OSError`."""
-    results = folder / RESULTS
-    if there(results):
-        return [] if _good(folder, RESULTS) else [results]
-    found = [folder / PLAN] if there(folder / PLAN) and not _good(folder, PLAN) else []
-    if _no_folder(folder / JOURNAL):
-        return [*found, folder / JOURNAL]
-    session = folder / JOURNAL / _SESSION
-    for path in [*([session] if there(session) else []), *recovery.processes(folder / JOURNAL)]:
+    for path, reader in _parts(folder).items():
         try:
-            recovery.records(path) if path == session else journal.read(path)
+            reader(path)
         except DamagedStore:
-            found.append(path)
+            yield path
         except StoreError:
-            pass  # it cannot be read, which says nothing about what it holds
-    return found
-
-
-def _good(folder: Path, name: str) -> bool:
-    try:
-        _own(folder, name)
-    except DamagedStore:
-        return False
-    except StoreError:
-        pass  # newer, or not readable: not damaged
-    return True
+            pass  # newer, or it cannot be read, which says nothing about what it holds

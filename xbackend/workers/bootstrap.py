@@ -1,4 +1,4 @@
-"""The first code that runs in a worker. Its source is sent there (`execnet.Gateway.remote_exec`); it is not imported.
+"""The first code that runs in a worker, as a script that `guard.py` starts; it is not imported.
 
 It makes packages importable by name, xbackend first of all, without putting the directory that they lie in on the
 path: that may be the user's site-packages, whose NumPy must not come before the environment's own.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import importlib.machinery
 import importlib.util
+import json
 import os
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+
+MESSAGES = 3  # the descriptor for what goes to xbackend; what is printed goes to 1 and 2, which the guard reads
+READY = b"here"  # what goes there first
 
 
 class Exposed:
@@ -33,15 +36,18 @@ class Exposed:
         return importlib.util.spec_from_file_location(name, place)
 
 
-def begin(channel: Any) -> None:
-    """Wait for the configuration, then serve until the other side closes."""
-    os.dup2(2, 1)  # what is printed must not be lost, nor come between the messages
-    configuration = channel.receive()
-    sys.meta_path.insert(0, Exposed(configuration["modules"]))
+def main(modules: str) -> None:
+    """Serve until the other side closes. What is started or read here gets nothing of the messages."""
+    requests = os.dup(0)
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
+    os.set_inheritable(MESSAGES, False)
+    os.write(MESSAGES, READY)
+    sys.meta_path.insert(0, Exposed(json.loads(modules)))
     from xbackend.workers.serving import serve
 
-    serve(channel)
+    serve(requests, MESSAGES)
 
 
-if __name__ == "__channelexec__":
-    begin(channel)  # type: ignore[name-defined]  # noqa: F821  # execnet puts it there
+if __name__ == "__main__":
+    main(sys.argv[1])

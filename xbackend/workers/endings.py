@@ -9,7 +9,9 @@ from typing import Any
 
 ENDED_BY_XBACKEND = "xbackend ended it"  # what the guard writes
 LINES = 20  # of what it wrote last
-_EXECNET = 'File "<string>", line'  # its frames in a stack that faulthandler wrote
+DAMAGED = (
+    "If the environment is damaged, `xbackend doctor --verify` names it and `xbackend env sync NAME` makes it again."
+)
 _CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGSYS"}
 
 
@@ -75,14 +77,15 @@ class Ending:
 
     def words(self) -> str:
         """The last lines that it wrote, indented, on lines of their own; empty when there are none."""
-        written = [line for line in self.stderr.splitlines() if line.strip()]
-        lines = [line for line in written if not line.lstrip().startswith(_EXECNET)][-LINES:]
+        lines = [line for line in self.stderr.splitlines() if line.strip()][-LINES:]
         return "".join(["\nThe last lines that it wrote:", *(f"\n    {line}" for line in lines)]) if lines else ""
 
     def advice(self) -> str:
         """What to do."""
         if self.by_xbackend:
             return "Open the backend again."
+        if self.status == 1:  # Python's, where what serves the requests cannot be imported or is broken
+            return DAMAGED
         if self.signal_name in _CRASHES:
             return (
                 "The framework crashed. Open the backend again; if it crashes again, try another mode of it, or report "

@@ -2,19 +2,18 @@
 
 Run as a script with the environment's Python (standard library only), on whatever machine the worker is on:
 
-    python -I -S guard.py CONFIGURATION -u -c ...
+    python -I -S guard.py CONFIGURATION
 
 It starts the worker in a session of its own and gives it its own input and output for the messages, so that it does not
 stand in their way. It keeps the end of what the worker prints, on either output. When the worker has ended, or when
 xbackend is gone, it kills everything that the worker started, also what left its process group, and writes a report.
 
-`CONFIGURATION` is base64 of JSON: `report` (the file to write), `environment` (variables to set; null removes one),
-`memory` (bytes of address space, or null).
+`CONFIGURATION` is JSON: `report` (the file to write), `environment` (variables to set; null removes one), `memory`
+(bytes of address space, or null), `modules` (what the worker shall be able to import, see `bootstrap.py`).
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import ctypes
 import fcntl
@@ -28,7 +27,7 @@ import sys
 import time
 from typing import Any
 
-MESSAGES = 3  # the worker's descriptor for the messages, until the first line of its code has put it in the place of 1
+MESSAGES = 3  # the worker's descriptor for what it answers, as in `bootstrap.py`
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 KEPT = 32_768  # bytes of error output
 PATIENCE = 0.5  # seconds that a worker has to end by itself when its input is closed
@@ -80,11 +79,7 @@ class Guard:
         self.xbackend = os.getppid()
         self.asked = 0
         self.tail = b""
-        with contextlib.suppress(OSError):  # a session leader already
-            os.setsid()
-        # Ctrl-C is for xbackend, which blocked it for the time before this; what is pending is forgotten.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for xbackend
         prctl(PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
         for pipe in (0, 1):
             widen(pipe)
@@ -240,14 +235,12 @@ def write(path: str, content: dict[str, Any]) -> None:
         print(f"guard: {error}", file=sys.stderr)
 
 
-def main(arguments: list[str]) -> None:
-    """`arguments`: the configuration, then what Python is given."""
-    configuration = json.loads(base64.urlsafe_b64decode(arguments[0]))
-    # Until here what an environment prints at its start is no message; from here on execnet's own line goes on.
-    code = f"import os; os.dup2({MESSAGES}, 1); os.close({MESSAGES}); {arguments[-1]}"
+def main(configuration: dict[str, Any]) -> None:
+    first = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap.py")
     # Isolated: no PYTHONPATH, no user packages. faulthandler writes the Python stack when a signal ends the worker.
-    Guard([sys.executable, "-I", "-X", "faulthandler", *arguments[1:-1], code], configuration).run()
+    command = [sys.executable, "-I", "-u", "-X", "faulthandler", first, json.dumps(configuration["modules"])]
+    Guard(command, configuration).run()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(json.loads(sys.argv[1]))

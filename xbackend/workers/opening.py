@@ -14,7 +14,7 @@ from xbackend.errors import ArgumentError, BackendUnavailable
 from xbackend.workers.protocol import LIMIT
 
 # What starting a worker takes beside the standard library and NumPy.
-_FOR_WORKERS = ("execnet", "filelock", "packaging", "platformdirs")
+_FOR_WORKERS = ("filelock", "packaging", "platformdirs")
 # The first exclusive framework that is opened in this interpreter has it for itself.
 _here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
 

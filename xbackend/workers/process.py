@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import atexit
-import base64
 import contextlib
 import json
 import os
-import shlex
 import shutil
 import signal
 import tempfile
@@ -17,23 +14,17 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import execnet
+from subprocess import PIPE, Popen, TimeoutExpired
+from typing import IO, Any, NoReturn
 
 from xbackend import errors
 from xbackend.errors import WorkerDied, WorkerError, WorkerTimeout
 from xbackend.workers import bootstrap, protocol
-from xbackend.workers.endings import Ending
-from xbackend.workers.spawning import Spawning
+from xbackend.workers.endings import DAMAGED, Ending
 
 PACKAGE = Path(errors.__file__).resolve().parent
-SMALL = 32_768  # bytes: what fits into a pipe even if the other side does not read
 OWN_LIMIT = -1.0  # stands for the limit that the worker was started with
 CLOSING = 10.0  # seconds that a backend has to close itself
-_DAMAGED = (
-    "If the environment is damaged, `xbackend doctor --verify` names it and `xbackend env sync NAME` makes it again."
-)
 FORCE = 4.0  # seconds after which a guard that was asked to end its worker is not waited for
 
 
@@ -89,45 +80,33 @@ class WorkerProcess:
         self._owner = os.getpid()
         self._turn = threading.Lock()
         self._failure: WorkerError | None = None
-        self._overdue = False
         self._asked = 0  # requests
         self._directory = Path(tempfile.mkdtemp(prefix="xbackend-worker-"))
-        self._spawning = Spawning()
-        self._group = execnet.Group(execmodel=self._spawning)
-        # Its own hook waits for a hung worker and then kills the guard only; `RemoteBackend` has a better one.
-        atexit.unregister(self._group._cleanup_atexit)
+        self._guard: Popen[bytes] | None = None
         self._ended = False
         try:
-            self._channel = self._connect(launch)
+            self._connection = self._connect(launch)
         except BaseException:
             self.end()
             raise
 
-    def _connect(self, launch: Launch) -> Any:
-        """Start guard and worker, and send the code that waits for requests."""
-        outcome: deque[Any] = deque()
+    def _connect(self, launch: Launch) -> protocol.Connection:
+        """Start guard and worker, and wait until the worker is there."""
+        end = _end(launch.limit)
+        try:
+            # In a session of its own: a terminal's Ctrl-C is for xbackend.
+            self._guard = Popen(self._command(launch), bufsize=0, stdin=PIPE, stdout=PIPE, start_new_session=True)
+            reader, writer = (pipe.fileno() for pipe in self._pipes())
+            os.set_blocking(writer, False)  # a worker that hangs does not read either
+            connection = protocol.Connection(reader, writer)
+            connection.read(len(bootstrap.READY), end)
+            return connection
+        except TimeoutError as error:
+            self._fail(self._timeout("start", launch.limit), error)
+        except (EOFError, OSError) as error:
+            self._fail(self._start_failure(error, launch), error)
 
-        def connect() -> None:
-            # Until the guard has left xbackend's process group it would get a terminal's Ctrl-C too.
-            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                gateway = self._group.makegateway(f"popen//python={self._command(launch)}")
-                channel = gateway.remote_exec(bootstrap)
-                channel.send({"modules": {**launch.modules, "xbackend": str(PACKAGE)}})
-                outcome.append(channel)
-            except BaseException as error:
-                outcome.append(error)
-
-        thread = threading.Thread(target=connect, name="xbackend-worker-start", daemon=True)
-        thread.start()
-        thread.join(launch.limit)
-        if not outcome:
-            self._fail(self._timeout("start", launch.limit))
-        if isinstance(outcome[0], BaseException):
-            self._fail(self._start_failure(outcome[0], launch), outcome[0])
-        return outcome[0]
-
-    def _command(self, launch: Launch) -> str:
+    def _command(self, launch: Launch) -> list[str]:
         configuration = {
             "report": str(self._report),
             "environment": {
@@ -138,10 +117,15 @@ class WorkerProcess:
                 **launch.environment,
             },
             "memory": launch.memory,
+            "modules": {**launch.modules, "xbackend": str(PACKAGE)},
         }
-        text = base64.urlsafe_b64encode(json.dumps(configuration).encode()).decode()
         guard = PACKAGE / "workers" / "guard.py"
-        return shlex.join([str(launch.python), "-I", "-S", str(guard), text])
+        return [str(launch.python), "-I", "-S", str(guard), json.dumps(configuration)]
+
+    def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
+        """What the worker answers by, and what it is asked by."""
+        assert self._guard is not None and self._guard.stdout is not None and self._guard.stdin is not None
+        return self._guard.stdout, self._guard.stdin
 
     # --- requests --------------------------------------------------------------------------------------------------
 
@@ -167,13 +151,11 @@ class WorkerProcess:
             message = {"number": self._asked, "operation": operation, "content": content, "free": freed}
             try:
                 answer = self._exchange(message, seconds)
-            except execnet.RemoteError as error:
-                self._fail(self._refusal(operation, error), error)
             except protocol.Garbled as error:
                 self._fail(self._garbled(operation, error), error)
-            except (self._channel.TimeoutError, EOFError, OSError) as error:
-                if self._overdue or isinstance(error, self._channel.TimeoutError):
-                    self._fail(self._timeout(operation, seconds), error)
+            except TimeoutError as error:
+                self._fail(self._timeout(operation, seconds), error)
+            except (EOFError, OSError) as error:
                 self._fail(self._death(operation), error)
             except TypeError:  # something in it cannot be sent; nothing was
                 self.freed.extend(freed)
@@ -185,25 +167,11 @@ class WorkerProcess:
         return self._result(operation, answer)
 
     def _exchange(self, message: dict[str, Any], seconds: float | None) -> Any:
-        end = None if seconds is None else time.monotonic() + seconds
-        timer = None
-        if seconds is not None and protocol.size(message) > SMALL:
-            # A worker that hangs does not read either: sending would never return.
-            timer = threading.Timer(seconds, self._stop_overdue)
-            timer.daemon = True
-            timer.start()
-        try:
-            protocol.send(self._channel, message, self._number)
-            answer = protocol.receive(
-                self._channel,
-                lambda number: Reference(self, number),
-                lambda: None if end is None else max(0.001, end - time.monotonic()),
-            )
-            protocol.check_answer(answer, message["number"])
-            return answer
-        finally:
-            if timer is not None:
-                timer.cancel()
+        end = _end(seconds)
+        protocol.send(self._connection, message, self._number, end)
+        answer = protocol.receive(self._connection, lambda number: Reference(self, number), end)
+        protocol.check_answer(answer, message["number"])
+        return answer
 
     def _number(self, item: object) -> int | None:
         if not isinstance(item, Reference):
@@ -270,52 +238,40 @@ class WorkerProcess:
         """
         if os.getpid() != self._owner or self._ended:
             return Ending.unknown()
-        report = _read(self._report)
-        if report is None and self.pids:
-            self._signal(number)
-            report = self._await_report(FORCE)
-        if report is None:  # the guard itself does not run any more
-            self._signal(signal.SIGKILL)
-        self._group.terminate(timeout=1.0)
-        self._spawning.end()
+        report, pids = _read(self._report), self.pids
+        if self._guard is not None:
+            if report is None and pids:
+                self._guard.send_signal(number)
+                report = self._await_report(FORCE)
+            if report is None:  # the guard itself does not run any more
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pids["worker"], signal.SIGKILL) if pids else None
+                self._guard.kill()
+            for pipe in self._pipes():
+                pipe.close()
+            try:
+                self._guard.wait(1.0)
+            except TimeoutExpired:
+                self._guard.kill()
+                self._guard.wait()
         self._ended = True
         shutil.rmtree(self._directory, ignore_errors=True)
         if self._failure is None:
             self._failure = WorkerError(f"{self.label} was closed")
         return Ending.read(report)
 
-    def _signal(self, number: signal.Signals) -> None:
-        pids = self.pids
-        if number is signal.SIGKILL and pids:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pids["worker"], number)
-        if pids:  # not reaped before `terminate`: the number cannot belong to another process
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pids["guard"], number)
-
-    def _stop_overdue(self) -> None:
-        self._overdue = True
-        self._signal(signal.SIGQUIT)
-
     def _await_report(self, seconds: float) -> dict[str, Any] | None:
         end = time.monotonic() + seconds
-        while (report := _read(self._report)) is None and time.monotonic() < end and not self._guard_ended():
+        while (report := _read(self._report)) is None and time.monotonic() < end and self._runs():
             time.sleep(0.005)
         return report or _read(self._report)
 
-    def _guard_ended(self) -> bool:
-        """Whether the guard is over, without taking note of it: that is execnet's to do."""
-        guard = self.pids.get("guard")
-        if guard is None or not hasattr(os, "waitid"):  # macOS before Python 3.13: the full time is waited
-            return False
-        try:
-            return os.waitid(os.P_PID, guard, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-        except ChildProcessError:
-            return True
+    def _runs(self) -> bool:
+        return self._guard is not None and self._guard.poll() is None
 
     # --- errors ----------------------------------------------------------------------------------------------------
 
-    def _fail(self, error: WorkerError, cause: BaseException | None = None) -> None:
+    def _fail(self, error: WorkerError, cause: BaseException) -> NoReturn:
         self._failure = error
         raise error from cause
 
@@ -334,15 +290,6 @@ class WorkerProcess:
             f"{ending.advice()}"
         )
 
-    def _refusal(self, operation: str, error: execnet.RemoteError) -> WorkerDied:
-        """It is there, and what serves the requests is not: something that it imports is missing or broken."""
-        self.end()
-        words = str(error.formatted).strip().splitlines()
-        return WorkerDied(
-            f"{self.label}: its worker could not do {operation!r}: {words[-1] if words else error!r}. "
-            f"It was ended.\n{_DAMAGED}"
-        )
-
     def _garbled(self, operation: str, error: protocol.Garbled) -> WorkerDied:
         ending = self.end()
         return WorkerDied(
@@ -352,12 +299,11 @@ class WorkerProcess:
         )
 
     def _start_failure(self, error: BaseException, launch: Launch) -> WorkerError:
-        if not isinstance(error, FileNotFoundError | PermissionError):  # there was a process
-            self._await_report(2.0)
+        self._await_report(2.0)
         ending = self.end()
         how = ending.how() if ending.known else f"did not start: {type(error).__name__}: {error};"
         return WorkerError(
-            f"{self.label}: its worker {how} at its start with {launch.python}.{ending.words()}\n{_DAMAGED}"
+            f"{self.label}: its worker {how} at its start with {launch.python}.{ending.words()}\n{DAMAGED}"
         )
 
 
@@ -367,3 +313,8 @@ def _read(path: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     return content
+
+
+def _end(seconds: float | None) -> float | None:
+    """When so many seconds are over."""
+    return None if seconds is None else time.monotonic() + seconds

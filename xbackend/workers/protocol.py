@@ -1,16 +1,20 @@
 """What goes between xbackend and a worker: JSON, and arrays beside it as dtype, shape and bytes. Nothing is pickled.
 
-A message is one JSON text followed by the bytes of its arrays, in chunks (execnet's length field is a signed 32-bit
-number, and a small chunk stays in the processor's cache while it is copied). Lists and tuples stay what they are;
-NumPy arrays and numbers come back as such, writable; a float is exact, NaN and infinities included. So do devices and
-what is known of an execution.
+A message is a mark and the length of its text, the text as JSON, the bytes of its arrays, and the mark again: what
+something else writes into the pipe between the two is seen, and not taken for an answer. Lists and tuples stay what
+they are; NumPy arrays and numbers come back as such, writable; a float is exact, NaN and infinities included.
+So do devices and what is known of an execution.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import select
+import struct
+import time
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +23,10 @@ from xbackend.backends.placement import Backward, Executed, Execution, Span, Tra
 from xbackend.devices import Device
 
 LIMIT = 600.0  # seconds that a worker may take for one request, where nothing else is said
-CHUNK = 1 << 18  # bytes; 64 KiB to 1 MiB were equally fast, 8 MiB slower
+MARK = b"\nxb:"
+HEAD = struct.Struct("<4sQ")
+_LONGEST = 1 << 32  # bytes of text
+_AT_ONCE = 512  # buffers; systems take 1024
 _KINDS = "biufc"  # numpy's letters for what has plain bytes
 
 
@@ -32,54 +39,83 @@ class Garbled(Exception):
     """What came is no message, or not the one that was expected."""
 
 
-class Channel(Protocol):
-    """What is used of execnet's channel."""
-
-    def send(self, item: object) -> None: ...
-
-    def receive(self, timeout: float | None = None) -> Any: ...
-
-
 Reference = Callable[[object], int | None]
 Resolve = Callable[[int], object]
 
 
-def send(channel: Channel, content: object, reference: Reference) -> None:
+class Connection:
+    """Two pipes, one to read from and one to write to, by their descriptors. ``end`` is when to give up, as
+    `time.monotonic` counts, `None` for never; the pipe to write to does not block where that is to be kept."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader, self._writer = reader, writer
+        self._readable, self._writable = select.poll(), select.poll()
+        self._readable.register(reader, select.POLLIN)
+        self._writable.register(writer, select.POLLOUT)
+
+    def write(self, *parts: bytes | memoryview, end: float | None = None) -> None:
+        """Write all of it. Raises `TimeoutError`, and `OSError` where nobody reads any more."""
+        rest = [memoryview(part) for part in parts]
+        while rest:
+            _wait(self._writable, end)
+            written = os.writev(self._writer, rest[:_AT_ONCE])
+            while rest and written >= len(rest[0]):
+                written -= len(rest.pop(0))
+            if rest:
+                rest[0] = rest[0][written:]
+
+    def read_into(self, buffer: memoryview, end: float | None = None) -> None:
+        """Fill a buffer. Raises `TimeoutError`, and `EOFError` where nobody writes any more."""
+        while buffer:
+            _wait(self._readable, end)
+            count = os.readv(self._reader, [buffer])
+            if not count:
+                raise EOFError("the connection was closed")
+            buffer = buffer[count:]
+
+    def read(self, size: int, end: float | None = None) -> bytearray:
+        """So many bytes. Raises as `read_into` does."""
+        data = bytearray(size)
+        self.read_into(memoryview(data), end)
+        return data
+
+
+def _wait(poll: select.poll, end: float | None) -> None:
+    left = None if end is None else max(0.0, end - time.monotonic()) * 1000
+    if not poll.poll(left):
+        raise TimeoutError("nothing came, or went, in time")
+
+
+def send(connection: Connection, content: object, reference: Reference, end: float | None = None) -> None:
     """Send plain data; `reference` gives the number of an object that stays where it is, `None` for other objects.
 
     Raises:
         TypeError: there is something in it that is neither plain data nor has a number; nothing was sent.
+        TimeoutError, OSError: it did not go; see `Connection`.
     """
     arrays: list[np.ndarray] = []
     plain = _plain(content, arrays, reference)
     message = {"arrays": [[array.dtype.str, list(array.shape)] for array in arrays], "content": plain}
-    channel.send(json.dumps(message).encode("utf-8"))
-    for array in arrays:
-        data = _bytes(array)
-        for start in range(0, len(data), CHUNK):
-            channel.send(bytes(data[start : start + CHUNK]))
+    text = json.dumps(message).encode("utf-8")
+    connection.write(HEAD.pack(MARK, len(text)) + text, *map(_bytes, arrays), MARK, end=end)
 
 
-def receive(channel: Channel, resolve: Resolve, remaining: Callable[[], float | None] = lambda: None) -> Any:
-    """Receive what `send` sent.
-
-    Args:
-        channel: an open channel.
-        resolve: the object that a number stands for.
-        remaining: the seconds that are left to wait, `None` for no limit.
+def receive(connection: Connection, resolve: Resolve, end: float | None = None) -> Any:
+    """Receive what `send` sent; `resolve` gives the object that a number stands for.
 
     Raises:
         Garbled: it is not what `send` sends.
+        TimeoutError, EOFError: it did not come; see `Connection`.
     """
-    content, arrays = _read(channel.receive(remaining()))
+    head = connection.read(HEAD.size, end)
+    mark, length = HEAD.unpack(head)
+    if mark != MARK or length > _LONGEST:
+        raise Garbled(f"{bytes(head)!r}")
+    content, arrays = _read(connection.read(length, end))
     for array in arrays:
-        data, start = _bytes(array), 0
-        while start < len(data):
-            chunk = channel.receive(remaining())
-            if not isinstance(chunk, bytes) or not 0 < len(chunk) <= len(data) - start:
-                raise Garbled(f"{chunk!r:.60} in place of the bytes of an array")
-            data[start : start + len(chunk)] = chunk
-            start += len(chunk)
+        connection.read_into(_bytes(array), end)
+    if connection.read(len(MARK), end) != MARK:
+        raise Garbled("something else in place of the bytes of an array")
     try:
         return _object(content, arrays, resolve)
     except (ValueError, TypeError, LookupError, RecursionError) as error:
@@ -108,17 +144,6 @@ def _read(data: Any) -> tuple[Any, list[np.ndarray]]:
         return message["content"], [np.empty(shape, dtype) for dtype, shape in dtypes]
     except (ValueError, TypeError, LookupError, RecursionError, MemoryError) as error:
         raise Garbled(f"{data!r:.60}") from error
-
-
-def size(content: object) -> int:
-    """Bytes of the arrays in it, to tell a small message from one that fills a pipe."""
-    if isinstance(content, np.ndarray):
-        return content.nbytes
-    if isinstance(content, dict):
-        return sum(map(size, content.values()))
-    if isinstance(content, str):
-        return len(content)
-    return sum(map(size, content)) if isinstance(content, list | tuple) else 8
 
 
 def _bytes(array: np.ndarray) -> memoryview:

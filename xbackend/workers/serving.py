@@ -111,15 +111,15 @@ class Host:
         }
 
 
-def serve(channel: protocol.Channel) -> NoReturn:
+def serve(requests: int, answers: int) -> NoReturn:
     """Answer requests, one after the other, until 'close' or until the connection ends.
 
-    An answer carries the number of its request.
+    They come and go by these descriptors; an answer carries the number of its request.
     """
-    host, server = Host(), os.getpid()
+    connection, host, server = protocol.Connection(requests, answers), Host(), os.getpid()
     while True:
         try:
-            request = protocol.receive(channel, host.held.__getitem__)
+            request = protocol.receive(connection, host.held.__getitem__)
         except EOFError:
             _leave(0)
         for number in request["free"]:
@@ -130,10 +130,10 @@ def serve(channel: protocol.Channel) -> NoReturn:
             asked = host.backend if operation in OF_THE_BACKEND else host
             answer = {**number, "result": getattr(asked, operation)(*request["content"])}
             _only(server)
-            protocol.send(channel, answer, host.number)
+            protocol.send(connection, answer, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
             _only(server)
-            protocol.send(channel, {**number, **host.described(error)}, host.number)
+            protocol.send(connection, {**number, **host.described(error)}, host.number)
         if request["operation"] == "close":
             _leave(0)
         del request
