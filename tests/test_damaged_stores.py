@@ -11,7 +11,6 @@ import io
 import json
 import os
 import zlib
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -28,7 +27,8 @@ from report_helpers import NASTY, check_document
 from store_helpers import cut_off, finished, results, row, snapshot
 
 from xbackend.analysis.gate import Limit, Outcome, judge
-from xbackend.cli import gating, main
+from xbackend.cli import main
+from xbackend.cli.gate import gate
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.report import html, markdown, plots, timelines
 from xbackend.report.document import build
@@ -353,7 +353,6 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
                 content = changed(content, path, new)
         seen["stores"] += 1
         with plant.damaged("finished", {"results.json": sealed(content)}):
-            options = Namespace(store=store.folder, base="latest~1", head="latest", fail=None)
             try:
                 found = store.load("latest")
             except DamagedStore as error:
@@ -364,7 +363,7 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
             with contextlib.suppress(StoreError):  # a measurement that is there twice
                 judge(base, found, [Limit.parse(LIMIT)])
                 with contextlib.redirect_stdout(io.StringIO()) as printed:
-                    gating.gate(options)
+                    gate("latest~1", "latest", store=store.folder)
                 assert not {"\x1b", "\x07", "\u202e", "\x00"} & set(printed.getvalue())
             check_shown(found)
 

@@ -13,8 +13,8 @@ import xbackend as xb
 from xbackend.backends import registry, system
 from xbackend.backends.contract import Settings
 from xbackend.backends.system import SystemPackage
-from xbackend.cli import machines
 from xbackend.errors import BackendUnavailable, PlacementError
+from xbackend.workers.diagnosis import diagnose
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -52,7 +52,7 @@ def test_doctor_says_which_packages_of_the_system_are_missing(monkeypatch: pytes
         registry.REGISTRY, CONTEXTS, registry.Entry(*(getattr(entry, f) for f in entry.__slots__[:-1]), system=ABSENT)
     )
     monkeypatch.setattr(xb, "open", refuse)
-    state, why, remedy = machines._diagnose(CONTEXTS)
+    state, why, remedy = diagnose(CONTEXTS)
     assert state == "missing"
     assert "python3-nothing" in why and "apt-get install python3-nothing" in remedy
 
