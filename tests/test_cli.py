@@ -65,6 +65,18 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     assert f"{command} " in helped(capsys)
 
 
+def imported(*arguments: str) -> set[str]:
+    """The packages that a command line imports."""
+    code = f"import sys; from xbackend.cli import main; main({[*arguments]}); print('\\n', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    return {name.split(".")[0] for name in done.stdout.split("\n")[-2].split()}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert not imported("--help") & {"numpy", "scipy", "matplotlib", "execnet", "msgspec"}
+    assert "numpy" in imported("compare", "--help")  # it would be found
+
+
 def test_every_command_has_a_file_of_its_name() -> None:
     files = {path.stem for path in Path(console.__file__).parent.glob("[!_]*.py")}
     assert files == {*COMMANDS, "completion", "console", "options", "users"}

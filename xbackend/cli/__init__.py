@@ -54,7 +54,10 @@ def application() -> App:
     for place, (name, text) in enumerate(COMMANDS.items()):
         flags = () if name == "bench" else app.version_flags  # pytest has a --version of its own
         app.command(f"xbackend.cli.{name}:{name}", name=name, help=text, sort_key=place, version_flags=flags)
-    for verb, text in (("install", "complete commands, options and names in this shell"), ("show", "print the script for that")):
+    for verb, text in (
+        ("install", "complete commands, options and names in this shell"),
+        ("show", "print the script for that"),
+    ):
         name = f"--{verb}-completion"
         app.command(f"xbackend.cli.completion:{verb}", name=name, help=text)
     return app

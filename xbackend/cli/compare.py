@@ -16,12 +16,11 @@ from xbackend import report, workloads
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, table
 from xbackend.cli.options import option
-from xbackend.errors import StoreError, UsageError
+from xbackend.errors import UsageError
 from xbackend.measure import matrix
 from xbackend.measure.plan import PRESETS, WIDTH
-from xbackend.results import FOLDER, schema
+from xbackend.results import FOLDER
 from xbackend.results.runs import Store
-from xbackend.results.schema import Results
 
 _QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "thorough"))
 _HOW = Group("", validator=mutually_exclusive)
@@ -104,12 +103,20 @@ def compare(
             on_progress=shown,
             **vars(measuring),
         )
-        written = _write(results, reports / results.name, measuring.baseline)
+        written = report.write_times(results, reports / results.name, measuring.baseline)
     headers, rows = report.summary_table(results, measuring.baseline)
     table(headers, rows)
     for warning in results.settings["warnings"]:
         say(f"warning: {warning}")
-    say(f"{results.settings['stopped']}; run {results.run}, {written}")
+    where = (
+        f"report: {written}"
+        if written
+        else (
+            f"which gave no time: the report that was in {reports / results.name} stays; xbackend report --run "
+            f"{results.run} writes one of this run"
+        )
+    )
+    say(f"{results.settings['stopped']}; run {results.run}, {where}")
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = measuring.backends or measuring.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")
@@ -123,25 +130,3 @@ def _combinations(settings: Mapping[str, Any], **asked: Sequence[Any] | None) ->
         if name in settings:
             raise UsageError(f"--{name} and --set {name}={settings[name]} say the same parameter: give one of them")
     return [{**settings, **dict(zip(lists, values, strict=True))} for values in product(*lists.values())]
-
-
-def _write(results: Results, folder: Path, baseline: str | None) -> str:
-    """Write the report; where it is, in words. One that has times stays where all of today's attempts gave none."""
-    if not _has_times(results) and _has_times(_present(folder)):
-        return (
-            f"which gave no time: the report that was in {folder} stays; xbackend report --run {results.run} writes "
-            "one of this run"
-        )
-    return f"report: {report.write(results, folder, baseline)}"
-
-
-def _has_times(results: Results | None) -> bool:
-    return results is not None and any(m.status == "ok" for m in results.measurements)
-
-
-def _present(folder: Path) -> Results | None:
-    """The results of the report that is in a folder, if they can be read."""
-    try:
-        return schema.load(folder / "results.json")
-    except StoreError:
-        return None

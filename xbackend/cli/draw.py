@@ -13,12 +13,12 @@ from xbackend import workloads
 from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, options
 from xbackend.cli.console import progress, say
-from xbackend.cli.users import bound, traced
+from xbackend.cli.users import traced
 from xbackend.devices import DeviceMap
 from xbackend.drawing import forms
 from xbackend.errors import BackendUnavailable, UsageError
 from xbackend.measure import matrix
-from xbackend.program.binding import bind
+from xbackend.program.binding import bind, spread
 from xbackend.program.program import Program
 from xbackend.workers.remote import RemoteBackend
 
@@ -79,7 +79,7 @@ def _program(
 def _executed(program: Program, arrays: list[np.ndarray], name: str, asked: DeviceMap | None, form: str) -> str:
     """The drawing of what a backend executed."""
     selected = matrix.runs([name])
-    bindings, count = bound(program, asked)
+    bindings, count = spread(program, asked)
     with progress() as shown:
         for reason in matrix.ready(selected, shown).values():
             raise BackendUnavailable(reason)

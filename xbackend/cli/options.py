@@ -13,11 +13,10 @@ from xbackend import environments, workloads
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.environments.interpreters import VARIABLE
-from xbackend.errors import DeviceSpellingError
+from xbackend.program.binding import MOST
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store as StoreOfRuns
 
-MOST = 1024  # devices, threads, processes: beyond, a command line is a slip of the keyboard
 Assignments = list[tuple[str, Any]] | None  # of names and values, each name once
 Names = Callable[[Any], Iterable[str]]  # what can be typed, from the other words of the command line
 
@@ -31,8 +30,9 @@ def option(read: Callable[[str], Any], metavar: str | None, text: str, complete:
     def convert(_: Any, tokens: Sequence[Any]) -> Any:
         return read(tokens[0].value)
 
-    once = {"n_tokens": 1, "accepts_keys": False, "allow_repeating": False}
-    return Parameter(converter=convert, metavar=metavar, help=text, completer=complete, **once)  # type: ignore[arg-type]
+    return Parameter(
+        converter=convert, metavar=metavar, help=text, completer=complete, n_tokens=1, allow_repeating=False
+    )
 
 
 def listed(complete: Names) -> Names:
@@ -68,7 +68,7 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
-count = whole(1, MOST)
+count = whole(1, MOST)  # of devices, threads and processes alike
 
 
 def numbers(most: int) -> Callable[[str], list[int]]:
@@ -129,10 +129,7 @@ def _version(text: str) -> str:
 
 
 def _bindings(text: str) -> DeviceMap:
-    try:
-        bindings = DeviceMap.parse(text)
-    except DeviceSpellingError as error:
-        raise ValueError(str(error)) from None
+    bindings = DeviceMap.parse(text)
     if not bindings:
         raise ValueError(f"{text!r} binds nothing; write dev0=cpu:0,dev1=cpu:1")
     return bindings
@@ -171,8 +168,7 @@ def _runs(context: Any) -> Iterable[str]:
 
 def setting(text: str) -> Parameter:
     """``--set``, repeated."""
-    many = {"n_tokens": 1, "accepts_keys": False, "allow_repeating": True}
-    return Parameter("--set", converter=_settings, metavar="NAME=VALUE", help=text, **many)  # type: ignore[arg-type]
+    return Parameter("--set", converter=_settings, metavar="NAME=VALUE", help=text, n_tokens=1)
 
 
 def repeated(name: str, metavar: str, text: str, complete: Names | None = None) -> Parameter:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -14,14 +13,14 @@ from cyclopts import Parameter
 from xbackend import workloads
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
-from xbackend.backends.placement import Placement
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, table
-from xbackend.cli.users import bound, traced
+from xbackend.cli.users import traced
 from xbackend.errors import BackendUnavailable, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import load_warnings
+from xbackend.program.binding import spread
 from xbackend.program.structure import flatten
 from xbackend.workers.remote import RemoteBackend
 
@@ -51,7 +50,7 @@ def run(
     """Run a function on backends; print results' agreement, time and placement."""
     selected = matrix.runs(backends)
     program, arrays = traced(target, inputs, settings, seed)
-    bindings, count = bound(program, devices, virtual_devices)
+    bindings, count = spread(program, devices, virtual_devices)
     passes = workloads.tolerance_of(program) if tolerance is None else tolerance
     rows: list[list[str]] = []
     reference, well, warnings = None, True, load_warnings()
@@ -66,7 +65,7 @@ def run(
                     executable = backend.compile(program, devices=bindings)
                     leaves, _ = flatten(executable(*arrays), np.asarray)
                     timed = backend.call("xbackend.measure.calls:rounds", executable, executable.put(*arrays))
-                    where = placement_text(executable.placement)
+                    where = executable.placement.summary()
                     if drawings is not None:
                         _save(drawings / f"{name}.svg", executable.draw("svg"))
             except XBackendError as error:
@@ -85,20 +84,6 @@ def run(
                 )
     _say(rows, reference, passes, warnings)
     return DONE if well else INCOMPLETE
-
-
-def placement_text(placement: Placement) -> str:
-    """Where ops ran, how many transfers there were and how many ops ran elsewhere than asked, in a line."""
-    ran: Counter[str] = Counter(record.executed or record.status for record in placement.ops)
-    back: Counter[str] = Counter()
-    for record in placement.backward:
-        back[record.executed or record.status] += record.count
-    moved = sum(r.status == "moved" for r in placement.ops)
-    moved += sum(r.count for r in placement.backward if r.status == "moved")
-    parts = [f"{where}: {n} ops" for where, n in sorted(ran.items())]
-    parts += [f"{n} backward ops on {where}" for where, n in sorted(back.items())]
-    parts += [f"{len(placement.transfers)} transfers"] if placement.transfers else []
-    return ", ".join([*parts, f"{moved} MOVED"] if moved else parts)
 
 
 def _times(seconds: Sequence[float]) -> str:
