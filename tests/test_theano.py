@@ -14,7 +14,7 @@ from xbackend.backends import registry, system
 from xbackend.backends.contract import Settings
 from xbackend.backends.system import SystemPackage
 from xbackend.errors import BackendUnavailable, PlacementError
-from xbackend.workers.diagnosis import diagnose
+from xbackend.workers import diagnosis
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -51,8 +51,8 @@ def test_doctor_says_which_packages_of_the_system_are_missing(monkeypatch: pytes
     monkeypatch.setitem(
         registry.REGISTRY, CONTEXTS, registry.Entry(*(getattr(entry, f) for f in entry.__slots__[:-1]), system=ABSENT)
     )
-    monkeypatch.setattr(xb, "open", refuse)
-    state, why, remedy = diagnose(CONTEXTS)
+    monkeypatch.setattr(diagnosis, "open_backend", refuse)
+    state, why, remedy = diagnosis.diagnose(CONTEXTS)
     assert state == "missing"
     assert "python3-nothing" in why and "apt-get install python3-nothing" in remedy
 
