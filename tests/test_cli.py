@@ -13,8 +13,7 @@ import pytest
 from xbackend import environments
 from xbackend.analysis.gate import Outcome
 from xbackend.backends import registry
-from xbackend.cli import INCOMPLETE, main
-from xbackend.cli.parser import parser
+from xbackend.cli import COMMANDS, DONE, INCOMPLETE, console, main
 
 FUNCTIONS = """
 import numpy as np
@@ -53,10 +52,34 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_every_command_has_help() -> None:
-    actions = [a for a in parser()._actions if hasattr(a, "choices") and a.choices and a.dest == "command"]
-    for name, command in actions[0].choices.items():  # type: ignore[union-attr]
-        assert command.format_help().startswith(f"usage: xbackend {name}")
+def helped(capsys: pytest.CaptureFixture[str], *command: str) -> str:
+    """What ``--help`` prints."""
+    assert main([*command, "--help"]) == DONE
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = helped(capsys, command)
+    assert said.startswith(f"Usage: xbackend {command}") and COMMANDS[command].split("\n")[0] in said
+    assert f"{command} " in helped(capsys)
+
+
+def imported(*arguments: str) -> set[str]:
+    """The packages that a command line imports."""
+    code = f"import sys; from xbackend.cli import main; main({[*arguments]}); print('\\n', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    return {name.split(".")[0] for name in done.stdout.split("\n")[-2].split()}
+
+
+def test_help_imports_nothing_heavy() -> None:
+    assert not imported("--help") & {"numpy", "scipy", "matplotlib", "execnet", "msgspec"}
+    assert "numpy" in imported("compare", "--help")  # it would be found
+
+
+def test_every_command_has_a_file_of_its_name() -> None:
+    files = {path.stem for path in Path(console.__file__).parent.glob("[!_]*.py")}
+    assert files == {*COMMANDS, "completion", "console", "options", "users"}
 
 
 def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
@@ -115,22 +138,23 @@ def test_run_compares_a_users_function(folder: Path) -> None:
 
 
 def test_the_tolerance_of_run_grows_with_the_program() -> None:
-    import argparse
-
     import numpy as np
 
     import xbackend as xb
-    from xbackend.cli.functions import _tolerance
+    from xbackend.workloads import tolerance_of
 
     def chain(x: xb.Array, n: int) -> xb.Array:
         for _ in range(n):
             x = x @ x
         return x
 
-    asked = argparse.Namespace(tolerance=None)
-    few, many = (_tolerance(asked, xb.trace(chain, np.zeros((64, 64), np.float32), n=n)) for n in (2, 400))
+    few, many = (tolerance_of(xb.trace(chain, np.zeros((64, 64), np.float32), n=n)) for n in (2, 400))
     assert few == 1e-4 and many > 4 * few
-    assert _tolerance(argparse.Namespace(tolerance=0.5), xb.trace(chain, np.zeros((2, 2)), n=1)) == 0.5
+
+
+def test_run_takes_another_tolerance(folder: Path) -> None:
+    asked = ("run", "mine.py:gram", "--backends", "numpy", "--tolerance", "0.5")
+    assert "differ by a relative 5.0e-01 at most" in xbackend(*asked, cwd=folder).stdout
 
 
 def test_run_says_why_an_environment_cannot_be_made(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

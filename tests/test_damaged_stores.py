@@ -12,7 +12,6 @@ import json
 import os
 import re
 import zlib
-from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -31,7 +30,8 @@ from store_helpers import cut_off, finished, results, row, snapshot
 from xbackend.analysis.gate import Limit, Outcome, judge
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
-from xbackend.cli import gating, main
+from xbackend.cli import main
+from xbackend.cli.gate import gate
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.report import html, markdown, plots, timelines
 from xbackend.report.document import build
@@ -379,7 +379,6 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
                 content = changed(content, path, new)
         seen["stores"] += 1
         with plant.damaged("finished", {"results.json": sealed(content)}):
-            options = Namespace(store=store.folder, base="latest~1", head="latest", fail=None)
             try:
                 found = store.load("latest")
             except DamagedStore as error:
@@ -390,7 +389,7 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
             with contextlib.suppress(StoreError):  # a measurement that is there twice
                 judge(base, found, [Limit.parse(LIMIT)])
                 with contextlib.redirect_stdout(io.StringIO()) as printed:
-                    gating.gate(options)
+                    gate("latest~1", "latest", store=store.folder)
                 assert not {"\x1b", "\x07", "\u202e", "\x00"} & set(printed.getvalue())
             check_shown(found)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 import xbackend as xb
 from xbackend import cli, environments, report
 from xbackend.analysis.gate import Outcome
-from xbackend.cli import comparing, functions, installing, machines, main
-from xbackend.cli.parser import parser
+from xbackend.cli import COMMANDS, bench, doctor, main, run
+from xbackend.environments import system
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
+from xbackend.measure import matrix, session
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results, SessionSettings
 
@@ -37,9 +40,7 @@ class Here:
         self.folder, self.patch, self.store = folder, patch, Store(folder / ".xbackend" / "runs")
         patch.chdir(folder)
         patch.setattr(report, "render", lambda found, baseline=None: {"report.md": b"a report"})
-        patch.setattr(machines, "ready", lambda names, say: {})
-        patch.setattr(comparing, "ready", lambda names, say: {})
-        patch.setattr(functions, "ready", lambda names, say: {})
+        patch.setattr(matrix, "ready", lambda runs, say: {})
         (folder / "mine.py").write_text(
             "import numpy\ndef inputs(): return [numpy.ones(2)]\ndef twice(x): return x + x\n"
         )
@@ -56,7 +57,7 @@ class Here:
                 raise found
             return found
 
-        self.patch.setattr(comparing.session, "compare", compare)
+        self.patch.setattr(session, "compare", compare)
 
     def opens(self, module: Any, name: str) -> None:
         """No backend works."""
@@ -72,7 +73,7 @@ class Here:
             (self.folder / "reports" / "one" / "results.json").write_bytes(data)
 
     def looks(self, state: str) -> None:
-        self.patch.setattr(machines, "_diagnose", lambda name: [state, "", ""])
+        self.patch.setattr(doctor, "diagnose", lambda name: (state, "", ""))
 
 
 def slower(factor: float = 2.0, **fields: Any) -> Results:
@@ -93,7 +94,7 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (2, ["compare", "nothing"], lambda here: None),
     (12, ["compare"], lambda here: here.measures(StoreError("no room"))),
     (0, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: None),
-    (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(functions, "RemoteBackend")),
+    (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(run, "RemoteBackend")),
     (2, ["run", "mine.py:nothing"], lambda here: None),
     (0, ["draw", "matpow"], lambda here: None),
     (2, ["draw", "nothing"], lambda here: None),
@@ -131,25 +132,16 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
     return Here(tmp_path, monkeypatch)
 
 
-def code_of(arguments: Sequence[str]) -> int:
-    try:
-        return main(arguments)
-    except SystemExit as ended:
-        assert isinstance(ended.code, int)
-        return ended.code
-
-
 @pytest.mark.parametrize(
     ("code", "arguments", "plant"), CASES, ids=lambda part: str(part) if type(part) is int else None
 )
 def test_a_command_ends_with(code: int, arguments: Sequence[str], plant: Plant, here: Here) -> None:
     plant(here)
-    assert code_of(arguments) == code
+    assert main(arguments) == code
 
 
 def test_every_code_of_every_command_is_documented_and_tested() -> None:
-    commands = next(a for a in parser()._actions if a.dest == "command").choices
-    tested: dict[str, set[int]] = {name: {OF_ALL} for name in commands or ()}
+    tested: dict[str, set[int]] = {name: {OF_ALL} for name in COMMANDS}
     for code, arguments, _ in CASES:
         tested[arguments[0]].add(code)
     assert documented() == tested
@@ -160,12 +152,14 @@ def test_every_code_of_every_command_is_documented_and_tested() -> None:
 
 @pytest.mark.parametrize("command", documented())
 def test_interrupted_a_command_ends_with_130(command: str, here: Here, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(options: object) -> int:
+    arguments = next(arguments for _, arguments, _ in CASES if arguments[0] == command)
+    module = import_module(f"xbackend.cli.{command}")
+
+    @functools.wraps(getattr(module, command))  # with the options of the command
+    def interrupt(*_: object, **__: object) -> int:
         raise KeyboardInterrupt
 
-    arguments = next(arguments for _, arguments, _ in CASES if arguments[0] == command)
-    module, _, name = parser().parse_known_args(arguments)[0].handler.partition(":")
-    here.patch.setattr(f"xbackend.cli.{module}.{name}", interrupt)
+    here.patch.setattr(module, command, interrupt)
     assert main(arguments) == OF_ALL
     assert capsys.readouterr().err == f"xbackend {command}: interrupted\n"
 
@@ -174,7 +168,7 @@ def test_interrupted_a_command_ends_with_130(command: str, here: Here, capsys: p
 def test_bench_ends_as_pytest_does(code: int, here: Here) -> None:
     (here.folder / "bench").mkdir()
     (here.folder / "bench" / "conftest.py").write_text("")
-    here.patch.setattr(comparing.subprocess, "call", lambda command: code)
+    here.patch.setattr(bench.subprocess, "call", lambda command: code)
     assert main(["bench", "--benchmark-compare"]) == code
 
 
@@ -182,7 +176,7 @@ def test_install_ends_with_what_it_could_do(here: Here) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise EnvironmentFailed("no network")
 
-    here.patch.setattr(installing, "missing_of", lambda name: ())
+    here.patch.setattr(system, "missing", lambda name: ())
     here.patch.setattr(environments, "sync", lambda *_, **__: None)
     assert main(["doctor", "--install", "--backends", "numpy"]) == 0
     here.patch.setattr(environments, "sync", fails)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from xbackend.backends import system
-from xbackend.backends.system import SystemPackage
-from xbackend.cli import DONE, INCOMPLETE, installing
+from xbackend.backends import registry, system
+from xbackend.cli import DONE, INCOMPLETE, doctor
+from xbackend.environments import system as needs
 
 ROOT = Path(__file__).parent.parent
 BROWSER = system.BROWSER.name
@@ -92,19 +92,20 @@ def test_root_is_asked_for_only_where_something_is_missing(
     machine.has("apt-get")
     monkeypatch.setenv("PATH", str(machine.bin))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(installing, "missing_of", lambda name: ("g++",))
-    assert installing.install(["numpy"], for_tests=False) == INCOMPLETE
+    monkeypatch.setattr(needs, "missing", lambda name: ("g++",))
+    assert doctor.installed(["numpy"], for_tests=False) == INCOMPLETE
     assert "that takes root, and there is no sudo here: as root, type `apt-get update" in capsys.readouterr().out
     assert machine.called == []
     machine.has("sudo")
-    assert installing.install(["numpy"], for_tests=False) == DONE
+    assert doctor.installed(["numpy"], for_tests=False) == DONE
     assert [line.split()[:2] for line in machine.called] == [["sudo", "apt-get"]] * 2
-    monkeypatch.setattr(installing, "missing_of", lambda name: ())
-    assert installing.install(["numpy"], for_tests=False) == DONE
+    monkeypatch.setattr(needs, "missing", lambda name: ())
+    assert doctor.installed(["numpy"], for_tests=False) == DONE
     assert len(machine.called) == 2
 
 
 def test_every_package_says_what_it_is_for() -> None:
-    packages: set[SystemPackage] = set(installing._packages())
+    packages = {system.BROWSER, *(package for entry in registry.entries() for package in entry.system)}
     assert all(package.gives for package in packages)
-    assert installing._gives({p.name: p.gives for p in packages}, "python3.12-dev") == system.HEADERS.gives
+    assert {needs.gives(package.name) for package in packages} == {package.gives for package in packages}
+    assert needs.gives("python3.12-dev") == system.HEADERS.gives

@@ -13,7 +13,6 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.backends.executed_graph import executed
 from xbackend.backends.placement import Backward, Execution, merge, with_folded
-from xbackend.cli.functions import _placement_text
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.binding import Placed, bind
@@ -97,7 +96,7 @@ def test_a_run_on_numpy_says_where_its_backward_pass_went() -> None:
         of(np.ones(3))
         assert {r.executed for r in of.placement.backward} == {"cpu:0", "cpu:1"}
         assert "backward on cpu:0 (2) and cpu:1 (1)" in of.draw()
-        assert "2 backward ops on cpu:0, 1 backward ops on cpu:1" in _placement_text(of.placement)
+        assert "2 backward ops on cpu:0, 1 backward ops on cpu:1" in of.placement.summary()
 
 
 def test_stored_placements_from_before_have_no_backward_ops() -> None:

@@ -14,8 +14,8 @@ import xbackend as xb
 from xbackend.backends import registry, system
 from xbackend.backends.contract import Settings
 from xbackend.backends.system import SystemPackage
-from xbackend.cli import machines
 from xbackend.errors import BackendUnavailable, PlacementError
+from xbackend.workers import diagnosis
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -50,8 +50,8 @@ def test_doctor_says_which_packages_of_the_system_are_missing(monkeypatch: pytes
 
     entry = registry.get(CONTEXTS)
     monkeypatch.setitem(registry.REGISTRY, CONTEXTS, replace(entry, system=ABSENT))
-    monkeypatch.setattr(xb, "open", refuse)
-    state, why, remedy = machines._diagnose(CONTEXTS)
+    monkeypatch.setattr(diagnosis, "open_backend", refuse)
+    state, why, remedy = diagnosis.diagnose(CONTEXTS)
     assert state == "missing"
     assert "python3-nothing" in why and "apt-get install python3-nothing" in remedy
 

@@ -25,7 +25,7 @@ from xbackend.wording import counted, unfinished
 
 
 class Outcome(IntEnum):
-    """What a gate found, as the exit code of its command; not those that pytest or argparse use, the worst first."""
+    """What a gate found, as the exit code of its command; not those of pytest or a wrong command, the worst first."""
 
     REGRESSION = 10  # something changed by more than the limit
     INCOMPLETE = 11  # something that the baseline has was not measured, or a run is not complete

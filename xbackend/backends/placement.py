@@ -183,6 +183,19 @@ class Placement:
             "backward": [asdict(r) for r in self.backward],
         }
 
+    def summary(self) -> str:
+        """Where ops ran, how many transfers there were and how many ops ran elsewhere than asked, in a line."""
+        ran: Counter[str] = Counter(record.executed or record.status for record in self.ops)
+        back: Counter[str] = Counter()
+        for record in self.backward:
+            back[record.executed or record.status] += record.count
+        moved = sum(r.status == "moved" for r in self.ops)
+        moved += sum(r.count for r in self.backward if r.status == "moved")
+        parts = [f"{where}: {n} ops" for where, n in sorted(ran.items())]
+        parts += [f"{n} backward ops on {where}" for where, n in sorted(back.items())]
+        parts += [f"{len(self.transfers)} transfers"] if self.transfers else []
+        return ", ".join([*parts, f"{moved} MOVED"] if moved else parts)
+
     def __str__(self) -> str:
         lines = [
             f"{r.op} (node {r.node}): asked {r.asked or 'nothing'} = {r.bound}, executed {r.executed or '?'}, "

@@ -1,12 +1,18 @@
-"""The command ``xbackend``. Each subcommand is one function here and the work of one other room."""
+"""The command ``xbackend``: one file a command, found by its name, which leaves the work to another room.
+
+A command is imported when it is typed or completed, so that ``xbackend --help`` imports neither NumPy nor a report.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
-from importlib import import_module
 
-from xbackend.environments.interpreters import VARIABLE
+from cyclopts import App, CycloptsError, Parameter
+from cyclopts import exceptions as wrong
+
+from xbackend import __version__
 from xbackend.errors import StoreError, XBackendError
 
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
@@ -14,29 +20,90 @@ from xbackend.errors import StoreError, XBackendError
 DONE, INCOMPLETE, WRONG, STORE = 0, 1, 2, 12
 _INTERRUPTED = 130
 
+_ABOUT = """Trace an array program once, run it on TensorFlow and on every generation of the Theano lineage, and say
+with proof where each op ran, whether the numbers agree and which is faster."""
+
+# What `--help` says of each command: the first line in the list of all of them, the rest in its own.
+COMMANDS = {
+    "compare": "run a workload on backends and write a report",
+    "bench": "pytest bench, with the options after it passed on",
+    "report": "write the report of a stored run, or reports again from their data",
+    "history": "write how the runs of the store compare over time",
+    "devices": "the devices of each backend",
+    "doctor": "which backends work here, which do not, why, and what to type",
+    "runs": "list the runs of the store, or show one",
+    "gate": """fail where a run is slower than another one
+
+        Judge the run HEAD by the run BASE: the ratio of the medians over their processes, with its interval and the
+        noise floor of both.
+
+        Exit codes: 0 passed, 10 beyond a limit, 11 incomplete (HEAD lacks a measurement of BASE, or one of them was
+        cut off or is still being measured), 12 a run cannot be read (damaged files are set aside and named), 13 no
+        measurement is in both, 14 no verdict (different machines, threads or inputs, too few processes); 2 wrong
+        command line.""",
+    "env": "list, make or remove the frameworks' environments",
+    "draw": "draw a program by device",
+    "run": "run your own function on backends and compare what it returns",
+}
+
+
+def application() -> App:
+    """The command line; a command's module is imported when it is the one that was typed."""
+    app = App("xbackend", help=_ABOUT, help_format="plaintext", version=__version__)
+    app.default_parameter = Parameter(negative=())
+    for place, (name, text) in enumerate(COMMANDS.items()):
+        flags = () if name == "bench" else app.version_flags  # pytest has a --version of its own
+        app.command(f"xbackend.cli.{name}:{name}", name=name, help=text, sort_key=place, version_flags=flags)
+    for verb, text in (
+        ("install", "complete commands, options and names in this shell"),
+        ("show", "print the script for that"),
+    ):
+        name = f"--{verb}-completion"
+        app.command(f"xbackend.cli.completion:{verb}", name=name, help=text)
+    return app
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong, 12 store error, 130 interrupted."""
-    from xbackend.cli.console import say
-    from xbackend.cli.parser import parser
-
-    reader = parser()
-    # argparse itself cannot hand on options that it does not know, which is what `bench` is for.
-    options, rest = reader.parse_known_args(argv)
-    options.rest = rest
-    if options.rest and not options.passes_on:
-        reader.error(f"{options.command} does not take {' '.join(options.rest)}")
-    if getattr(options, "python", None):
-        os.environ[VARIABLE] = options.python
-    module, _, name = options.handler.partition(":")
+    typed = list(sys.argv[1:] if argv is None else argv)
+    command = " ".join(["xbackend", *(word for word in typed[:1] if word in COMMANDS)])
     try:
-        return int(getattr(import_module(f"xbackend.cli.{module}"), name)(options))
+        if not typed:
+            raise CycloptsError(msg=f"name a command: {', '.join(COMMANDS)}")
+        function, bound, _ = application().parse_args(typed, exit_on_error=False, print_error=False)
+        if bound.arguments.get("python"):
+            from xbackend.environments.interpreters import VARIABLE
+
+            os.environ[VARIABLE] = bound.arguments["python"]
+        return function(*bound.args, **bound.kwargs) or DONE
+    except CycloptsError as error:
+        return _refused(command, _words(error), WRONG)
     except XBackendError as error:
-        say(f"xbackend {options.command}: {error}", error=True)
-        return STORE if isinstance(error, StoreError) else WRONG
+        return _refused(command, error, STORE if isinstance(error, StoreError) else WRONG)
     except MemoryError as error:  # where a limit of this process is below what the machine has
-        say(f"xbackend {options.command}: there is not enough memory: {error}; ask for less", error=True)
-        return WRONG
+        return _refused(command, f"there is not enough memory: {error}; ask for less", WRONG)
     except KeyboardInterrupt:
-        say(f"xbackend {options.command}: interrupted", error=True)
-        return _INTERRUPTED
+        return _refused(command, "interrupted", _INTERRUPTED)
+
+
+def _refused(command: str, why: object, code: int) -> int:
+    from xbackend.cli.console import say
+
+    say(f"{command}: {why}", error=True)
+    return code
+
+
+def _words(error: CycloptsError) -> str:
+    """What is wrong with a command line, beginning with the option."""
+    if isinstance(error, wrong.RepeatArgumentError):
+        return f"{error.token.keyword}: given twice; give it once"
+    if isinstance(error, wrong.UnknownCommandError):
+        return f"{str(error).partition(' Available')[0]} There is {', '.join(COMMANDS)}"
+    if isinstance(error, wrong.MissingArgumentError) and error.argument:
+        name, metavar = error.argument.name, error.argument.parameter.metavar
+        return f"{name}: give it a value, {metavar}" if name.startswith("--") else f"give {metavar or name}"
+    if isinstance(error, wrong.UnusedCliTokensError):
+        return f"it does not take {' '.join(error.unused_tokens or ())}"
+    if isinstance(error, wrong.CoercionError) and error.msg and error.argument:
+        return f"{error.argument.name}: {error.msg}"
+    return str(error)

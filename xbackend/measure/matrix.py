@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from xbackend import environments as rooms
 from xbackend.backends import registry
-from xbackend.errors import ArgumentError, EnvironmentFailed
+from xbackend.errors import ArgumentError, EnvironmentFailed, XBackendError
 from xbackend.results import naming
 
 Run = tuple[str, str]  # a backend and what its environment is called: '' for the locked one, or 'pytensor==2.38.3'
@@ -45,6 +45,17 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
             "name one that does, or leave the environment out"
         )
     return chosen
+
+
+def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[str, str]:
+    """Make the environments of the runs; the reasons of those that could not be made, by environment."""
+    failures = {}
+    for name in dict.fromkeys(environment or registry.get(backend).environment for backend, environment in runs):
+        try:
+            rooms.sync(name, on_progress=on_progress)
+        except XBackendError as error:
+            failures[name] = str(error)
+    return failures
 
 
 def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:

@@ -18,10 +18,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from xbackend.devices import Device, DeviceMap
-from xbackend.errors import SharedVariableError
+from xbackend.devices import Device, DeviceMap, is_device
+from xbackend.errors import SharedVariableError, UsageError
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Node, Program
+
+MOST = 1024  # devices that are made from one CPU: beyond, a number is a slip of the keyboard
+
+
+def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None) -> tuple[dict[str, Device], int]:
+    """What the program's logical names are bound to on a CPU of many devices, and how many that takes.
+
+    Those that were ``asked`` for, else spread over ``virtual`` devices, or over as many as there are names; a name
+    without a binding stays an error of compiling. Raises `UsageError` for more devices than can be made.
+    """
+    names = program.logical_devices
+    bindings = asked or DeviceMap.spread(names, [Device("cpu", i) for i in range(virtual or max(len(names), 1))])
+    fixed = [Device.parse(n.device) for n in program.nodes if n.device and is_device(n.device)]
+    cpus = [d.index for d in [*bindings.values(), *fixed] if d.kind == "cpu"]
+    count = virtual or max([0, *cpus]) + 1
+    if count > MOST:
+        raise UsageError(f"cpu:{count - 1} needs {count} CPU devices; xbackend makes at most {MOST}")
+    return {name: bindings[name] for name in names if name in bindings}, count
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,19 @@ A report is a pure function of the results: the same data gives the same bytes. 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from xbackend.errors import DamagedStore
+from xbackend.errors import DamagedStore, StoreError
 from xbackend.files import read_file
 from xbackend.report.blocks import Block
 from xbackend.report.overview import index, make_folder, write_file
+from xbackend.results import schema
 from xbackend.results.exchange import write_folder
 from xbackend.results.schema import Results, encode
 from xbackend.wording import plain
 
-__all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files"]
+__all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files", "write_times"]
 
 
 def render(results: Results, baseline: str | None = None) -> dict[str, bytes]:
@@ -51,6 +53,20 @@ def write(results: Results, folder: Path, baseline: str | None = None) -> Path:
     files = {**render(results, baseline), "results.json": encode(results, folder / "results.json")}
     write_folder(folder, files, _of_report)
     return folder / "report.md"
+
+
+def write_times(results: Results, folder: Path, baseline: str | None = None) -> Path | None:
+    """As `write`, but a report that has times stays where these results have none: then nothing is written."""
+    if not _has_times(results):
+        with suppress(StoreError):  # one that cannot be read does not stay
+            if _has_times(schema.load(folder / "results.json")):
+                return None
+    return write(results, folder, baseline)
+
+
+def _has_times(results: Results) -> bool:
+    """Whether any attempt gave a time."""
+    return any(m.status == "ok" for m in results.measurements)
 
 
 def _of_report(folder: Path, name: str) -> bool:

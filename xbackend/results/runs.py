@@ -117,6 +117,20 @@ class Store:
         """All runs, the newest last, with those that were cut off or are damaged. Changes nothing."""
         return [self._information(name) for name in self.names()]
 
+    def readable(self) -> tuple[list[Results], list[tuple[str, str]]]:
+        """The runs that can be read, the oldest first, and the names of the others with the reason. Changes nothing."""
+        results: list[Results] = []
+        damaged: list[tuple[str, str]] = []
+        for info in self.runs():
+            if info.damaged:
+                damaged.append((info.name, info.damaged))
+                continue
+            try:
+                results.append(self.load(info.name))
+            except StoreError as error:  # damaged since it was listed
+                damaged.append((info.name, str(error)))
+        return sorted(results, key=lambda run: run.created), damaged
+
     def running(self, name: str) -> bool:
         """Whether somebody measures the run of this name (as for `load`) now. Raises `StoreError`."""
         folder = self._named(name)

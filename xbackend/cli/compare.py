@@ -1,0 +1,132 @@
+"""``compare``: run a workload on backends and write a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Group, Parameter
+from cyclopts.validators import mutually_exclusive
+
+from xbackend import environments as rooms
+from xbackend import report, workloads
+from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli.console import progress, say, table
+from xbackend.cli.options import option
+from xbackend.errors import UsageError
+from xbackend.measure import matrix
+from xbackend.measure.plan import PRESETS, WIDTH
+from xbackend.results import FOLDER
+from xbackend.results.runs import Store
+
+_QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "thorough"))
+_HOW = Group("", validator=mutually_exclusive)
+_LOCKED = "once for each: --env pytensor==2.38.3; --env pytensor is the locked one"
+_LONG = (
+    f"{_THOROUGH.processes} processes and more, until the 95 % interval of every time is within {100 * WIDTH:g} % on "
+    f"either side or {_THOROUGH.minutes:g} minutes (or --minutes) are used up"
+)
+_QUICKLY = options.flag(f"{_QUICK.processes} fresh processes for each candidate, small and short", group=_HOW)
+_ENV = options.repeated(
+    "--env", "FRAMEWORK==VERSION", f"measure in the environment of this version of a framework, {_LOCKED}",
+    lambda _: rooms.names(),
+)  # fmt: skip
+_BACKENDS = options.backends_of("all, or those of the environments named with --env")
+_BASELINE = options.backend(
+    "what the ratios are taken to (default: numpy); it is measured against itself too, for the noise floor"
+)
+_PROCESSES = option(
+    options.count, "N", f"fresh processes for each candidate (default: {_USUAL.processes}); with --thorough the fewest"
+)
+_MINUTES = option(options.duration("minutes"), "N", "begin no more processes when they would end later than that")
+_LIMIT = option(options.duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")
+_DEVICES = option(options.numbers(options.MOST), "N,...", "how many devices to spread over (default: 1)")
+_THREADS = option(options.count, "N", "threads for each backend (default: one for each core)")
+_SIZE = option(options.numbers(10**9), "N,...", "rows of its matrices")
+_SET = options.setting("another parameter of the workload, such as n=10 or method=squaring")
+_DTYPE = option(options.names, "NAME,...", "float32, float64")
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Measuring:
+    """What is measured and how much of it: arguments of `session.compare`."""
+
+    backends: Annotated[list[str] | None, _BACKENDS] = None
+    environments: Annotated[Sequence[str], _ENV] = ()
+    quick: Annotated[bool, _QUICKLY] = False
+    thorough: Annotated[bool, options.flag(_LONG, group=_HOW)] = False
+    processes: Annotated[int | None, _PROCESSES] = None
+    minutes: Annotated[float | None, _MINUTES] = None
+    limit: Annotated[float, _LIMIT] = 600.0
+    devices: Annotated[Sequence[int], _DEVICES] = (1,)
+    threads: Annotated[int | None, _THREADS] = None
+    seed: options.Seed = 0
+    baseline: Annotated[str | None, _BASELINE] = None
+
+
+_USUALLY = Measuring()
+
+
+def compare(
+    workload: options.Workload = "matpow",
+    /,
+    *,
+    measuring: Measuring = _USUALLY,
+    python: options.Python = None,
+    size: Annotated[list[int] | None, _SIZE] = None,
+    dtype: Annotated[list[str] | None, _DTYPE] = None,
+    settings: Annotated[options.Assignments, _SET] = None,
+    name: options.Name = None,
+    reports: options.Reports = Path("reports"),
+    store: options.Store = FOLDER,
+) -> int:
+    """Run a workload on backends, print the table, write the report."""
+    from xbackend.measure import session  # what it imports would keep a shell waiting that completes an option
+
+    chosen = workloads.get(workload)
+    runs = matrix.runs(measuring.backends, measuring.environments)
+    parameters = _combinations(dict(settings or ()), size=size, dtype=dtype)
+    for combination in parameters:
+        chosen.resolve(**combination)  # an unknown parameter is an error before anything is measured
+    matrix.check_baseline(measuring.baseline, runs)  # also before environments are made
+    with progress() as shown:
+        matrix.ready(runs, shown)
+        results = session.compare(
+            chosen.name,
+            parameters=parameters,
+            name=name or chosen.name,
+            store=Store(store),
+            on_progress=shown,
+            **vars(measuring),
+        )
+        written = report.write_times(results, reports / results.name, measuring.baseline)
+    headers, rows = report.summary_table(results, measuring.baseline)
+    table(headers, rows)
+    for warning in results.settings.warnings or ():
+        say(f"warning: {warning}")
+    where = (
+        f"report: {written}"
+        if written
+        else (
+            f"which gave no time: the report that was in {reports / results.name} stays; xbackend report --run "
+            f"{results.run} writes one of this run"
+        )
+    )
+    say(f"{results.settings.stopped}; run {results.run}, {where}")
+    # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
+    named = measuring.backends or measuring.environments
+    bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")
+    return INCOMPLETE if any(m.status in bad for m in results.measurements) else DONE
+
+
+def _combinations(settings: Mapping[str, Any], **asked: Sequence[Any] | None) -> list[dict[str, Any]]:
+    """Every combination of the sizes and dtypes that were asked for, with the other parameters."""
+    lists = {name: values for name, values in asked.items() if values}
+    for name in lists:
+        if name in settings:
+            raise UsageError(f"--{name} and --set {name}={settings[name]} say the same parameter: give one of them")
+    return [{**settings, **dict(zip(lists, values, strict=True))} for values in product(*lists.values())]

@@ -1,0 +1,90 @@
+"""``doctor``: which backends work here, which do not, why, and what to type; or install what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from xbackend import environments
+from xbackend.backends import registry
+from xbackend.backends import system as packages
+from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli.console import progress, say, table
+from xbackend.environments import recipes, system
+from xbackend.errors import UsageError, XBackendError
+from xbackend.measure import matrix
+from xbackend.workers.diagnosis import diagnose, verified
+
+_INSTALL = "install what is missing of the system (with apt-get, as root or by sudo), and make the environments"
+_TESTS = "with --install: what xbackend's own tests need too"
+_VERIFY = "read every file of the environments and compare it with what was installed"
+
+
+def doctor(
+    *,
+    backends: options.Backends = None,
+    python: options.Python = None,
+    install: Annotated[bool, options.flag(_INSTALL)] = False,
+    tests: Annotated[bool, options.flag(_TESTS)] = False,
+    verify: Annotated[bool, options.flag(_VERIFY)] = False,
+) -> int:
+    """For each backend: available, missing or broken, why, and what to type; or install what is missing."""
+    names = [name for name, _ in matrix.runs(backends)]
+    if install:
+        return installed(names, tests)
+    if tests:
+        raise UsageError("--tests says what to --install: type both")
+    with progress() as shown:
+        damage = verified(names, shown) if verify else {}
+        rows = []
+        for name in names:
+            shown(f"looking at {name}")
+            rows.append([name, *(damage.get(registry.get(name).environment) or diagnose(name))])
+    table(["backend", "state", "versions, or why not", "what to type"], rows)
+    return DONE if all(row[1] == "available" for row in rows) else INCOMPLETE
+
+
+def installed(backends: Sequence[str], for_tests: bool) -> int:
+    """Install what the backends, or xbackend's own tests, need of the system, and make the environments.
+
+    What this system has no known packages of is shown and left: the exit code tells of what was tried and failed.
+    """
+    wanted = {name: system.missing(name) for name in backends}
+    if for_tests:
+        wanted["the tests of reports' pages"] = packages.missing([packages.BROWSER])
+    lacking = list(dict.fromkeys(package for missing in wanted.values() for package in missing))
+    failure = ""
+    if lacking:
+        rows = [
+            [package, system.gives(package), ", ".join(who for who, missing in wanted.items() if package in missing)]
+            for package in lacking
+        ]
+        table(["missing of the system", "what it is", "who needs it"], rows)
+        failure = system.install(lacking, say)
+    else:
+        say("nothing is missing of the system")
+    made = _environments(backends)
+    if failure:
+        say(failure)
+    return DONE if made and (not failure or not packages.is_known()) else INCOMPLETE
+
+
+def _environments(backends: Sequence[str]) -> bool:
+    """Make the environments that the backends run in; whether all could be made."""
+    rows, well = [], True
+    with progress() as shown:
+        for name in dict.fromkeys(registry.get(backend).environment for backend in backends):
+            try:
+                environments.sync(name, on_progress=shown, hashes=True)
+                rows.append([name, environments.get(name).state, _python(name)])
+            except XBackendError as error:
+                rows.append([name, "failed", str(error)])
+                well = False
+    table(["environment", "state", "Python, or why not"], rows)
+    return well
+
+
+def _python(name: str) -> str:
+    """The Python of an environment, and the newer one that it could have."""
+    recipe = recipes.recipe(name)
+    return f"{recipe.python_version}; {recipe.shortfall}" if recipe.shortfall else recipe.python_version

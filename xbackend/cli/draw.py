@@ -1,0 +1,90 @@
+"""``draw``: a program by device, or what a backend executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from cyclopts import Parameter
+
+import xbackend as xb
+from xbackend import workloads
+from xbackend.backends.contract import Settings
+from xbackend.cli import DONE, options
+from xbackend.cli.console import progress, say
+from xbackend.cli.users import traced
+from xbackend.devices import DeviceMap
+from xbackend.drawing import forms
+from xbackend.errors import BackendUnavailable, UsageError
+from xbackend.measure import matrix
+from xbackend.program.binding import bind, spread
+from xbackend.program.program import Program
+from xbackend.workers.remote import RemoteBackend
+
+_TARGET = Parameter(
+    help="a function in a file, or a workload, or a program's JSON file",
+    metavar="FILE.py:FUNCTION",
+    completer=lambda _: workloads.names(),
+)
+
+
+def draw(
+    target: Annotated[str, _TARGET],
+    /,
+    *,
+    inputs: options.Inputs = None,
+    settings: options.Settings = None,
+    devices: options.Bindings = None,
+    seed: options.Seed = 0,
+    python: options.Python = None,
+    form: Literal["mermaid", "dot", "svg"] = "mermaid",
+    backend: options.Backend = None,
+) -> int:
+    """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
+    program, arrays = _program(target, inputs, settings, seed)
+    if backend is not None:
+        if len(arrays) != len(program.inputs):
+            raise UsageError(f"{target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
+        drawing = _executed(program, arrays, backend, devices, form)
+    elif devices:
+        there = sorted({*devices.values(), xb.Device("cpu", 0)}, key=str)
+        drawing = forms.draw(bind(program, devices, there, xb.Device("cpu", 0)).program, form)
+    else:
+        drawing = forms.draw(program, form)
+    say(drawing.rstrip("\n"))
+    return DONE
+
+
+def _program(
+    target: str, inputs: list[str] | None, settings: options.Assignments, seed: int
+) -> tuple[Program, list[np.ndarray]]:
+    """What is to be drawn, and its arguments: of a program's JSON file there are none."""
+    is_workload, is_file = target in workloads.names(), target.endswith(".json")
+    for option, given, refused in (("--input", inputs, is_workload or is_file), ("--set", settings, is_file)):
+        if given and refused:
+            raise UsageError(f"{option} is for a FILE.py:FUNCTION; {target} has its own")
+    if is_workload:
+        workload = workloads.get(target)
+        parameters = workload.resolve(**{"size": 8, **dict(settings or ())})
+        arrays = workload.inputs(seed=seed, **parameters)
+        return xb.trace(workload.program(**parameters), *arrays), list(arrays)
+    if is_file:
+        if not Path(target).is_file():
+            raise UsageError(f"there is no file {target}")
+        return xb.Program.from_json(Path(target).read_bytes()), []
+    return traced(target, inputs, settings, seed)
+
+
+def _executed(program: Program, arrays: list[np.ndarray], name: str, asked: DeviceMap | None, form: str) -> str:
+    """The drawing of what a backend executed."""
+    selected = matrix.runs([name])
+    bindings, count = spread(program, asked)
+    with progress() as shown:
+        for reason in matrix.ready(selected, shown).values():
+            raise BackendUnavailable(reason)
+        shown(f"running on {name}")
+        with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
+            executable = backend.compile(program, devices=bindings, placement="soft")
+            executable(*arrays)
+            return executable.draw(form)

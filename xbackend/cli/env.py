@@ -1,0 +1,39 @@
+"""``env``: the frameworks' environments."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from xbackend import environments
+from xbackend.cli import DONE, options
+from xbackend.cli.console import progress, table
+from xbackend.errors import UsageError
+
+
+def env(
+    action: Annotated[Literal["list", "sync", "remove"], Parameter(help="what to do")],
+    /,
+    *names: options.Environment,
+    python: options.Python = None,
+) -> int:
+    """List, make or remove environments."""
+    if action == "remove" and not names:
+        raise UsageError(f"name the environments to remove; there is {', '.join(environments.names())}")
+    # An unknown name is an error before anything is done.
+    asked = list(dict.fromkeys(environments.get(name).name for name in names))
+    if action != "list":
+        with progress() as shown:
+            for name in asked or environments.names():
+                if action == "sync":
+                    environments.sync(name, on_progress=shown, hashes=True)
+                else:
+                    environments.remove(name, on_progress=shown)
+    listed = [e for e in environments.list() if not asked or e.name in asked]
+    listed += [environments.get(name) for name in asked if name not in {e.name for e in listed}]
+    table(
+        ["environment", "state", "path", "why, and what to type"],
+        [[e.name, e.state, str(e.path), e.reason] for e in listed],
+    )
+    return DONE

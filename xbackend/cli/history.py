@@ -1,0 +1,43 @@
+"""``history``: how the runs of the store compare over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from xbackend import report, workloads
+from xbackend.analysis.history import series
+from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli.console import say, table
+from xbackend.errors import UsageError
+from xbackend.report.history import change_table
+from xbackend.results import FOLDER
+from xbackend.results.runs import Store
+from xbackend.wording import plain
+
+_WORKLOAD = options.option(str, "WORKLOAD", "which workload (default: all)", lambda _: workloads.names())
+
+
+def history(
+    workload: Annotated[str | None, _WORKLOAD] = None,
+    /,
+    *,
+    store: options.Store = FOLDER,
+    reports: options.Reports = Path("reports"),
+) -> int:
+    """Write the history of the runs in the store; in part done where one of them cannot be read."""
+    runs, damaged = Store(store).readable()
+    if not runs and not damaged:
+        raise UsageError(f"there is no run in {store}; xbackend compare makes one")
+    files = report.render_history(runs, workload, damaged)
+    headers, rows = change_table(series(runs, workload))
+    if rows:
+        table(headers, rows, title="Shown to be faster or slower than in the run before")
+    else:
+        say("Nothing is shown to be faster or slower than in the run before.")
+    for name, reason in damaged:
+        say(f"left out: run {plain(name)} is damaged: {plain(reason)}", error=True)
+    report.make_folder(reports)
+    say(f"history: {report.write_files(files, reports, 'history.md')}")
+    say(f"index: {report.index(reports)}")
+    return INCOMPLETE if damaged else DONE

@@ -1,0 +1,234 @@
+"""The options that commands share: how each is read, what ``--help`` says of it and what a shell completes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from xbackend import environments, wording, workloads
+from xbackend.backends import registry
+from xbackend.devices import DeviceMap
+from xbackend.environments.interpreters import VARIABLE
+from xbackend.program.binding import MOST
+from xbackend.results import FOLDER
+from xbackend.results.runs import Store as StoreOfRuns
+
+Assignments = list[tuple[str, Any]] | None  # of names and values, each name once
+Names = Callable[[Any], Iterable[str]]  # what can be typed, from the other words of the command line
+
+
+def option(read: Callable[[str], Any], metavar: str | None, text: str, complete: Names | None = None) -> Parameter:
+    """An option with one value that is given once: of two the first would be lost in silence.
+
+    ``read`` turns the word into the value and raises `ValueError` with what would be right.
+    """
+
+    def convert(_: Any, tokens: Sequence[Any]) -> Any:
+        return read(tokens[0].value)
+
+    return Parameter(
+        converter=convert, metavar=metavar, help=text, completer=complete, n_tokens=1, allow_repeating=False
+    )
+
+
+def listed(complete: Names) -> Names:
+    """Completes the last name of a list with commas."""
+
+    def names(context: Any) -> Iterator[str]:
+        before, comma, _ = context.incomplete.rpartition(",")
+        if "\\" in before:  # bash has quoted the comma that it inserted, and would quote it again
+            return iter(())
+        return (f"{before}{comma}{name}" for name in complete(context) if name not in before.split(","))
+
+    return names
+
+
+def names(text: str) -> list[str]:
+    """Names with commas or blanks between them, each once."""
+    each = wording.listed(text)
+    if not each:
+        raise ValueError(f"{text!r} names nothing: give a name, or leave the option out")
+    return each
+
+
+def whole(least: int, most: int) -> Callable[[str], int]:
+    """Reads a whole number within bounds."""
+
+    def read(text: str) -> int:
+        # Twenty digits are more than any bound has; Python refuses to read thousands.
+        number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else -1
+        if not least <= number <= most:
+            raise ValueError(f"{text!r} is not a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+count = whole(1, MOST)  # of devices, threads and processes alike
+
+
+def numbers(most: int) -> Callable[[str], list[int]]:
+    """Reads whole numbers from 1 up with commas between them."""
+    one = whole(1, most)
+
+    def read(text: str) -> list[int]:
+        each = names(text)
+        try:
+            return list(dict.fromkeys(map(one, each)))
+        except ValueError as error:
+            raise ValueError(f"{error}; write a list such as 1,2") from None
+
+    return read
+
+
+def number(right: Callable[[float], bool], what: str) -> Callable[[str], float]:
+    """Reads a number that is right; ``what`` says which are."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = float("nan")
+        if not right(value):
+            raise ValueError(f"{text!r} is not a number {what}")
+        return value
+
+    return read
+
+
+def duration(unit: str) -> Callable[[str], float]:
+    """Reads a time."""
+    return number(lambda value: 0 < value < 1e6, f"of {unit} above 0 and below a million")
+
+
+def folder(text: str) -> Path:
+    """Reads the path of a folder, which need not be there."""
+    if not text.strip():
+        raise ValueError("it is empty: give a name, or leave the option out")
+    return Path(text)
+
+
+def _name(text: str) -> str:
+    """The name of a report, which is that of its folder, and of its run."""
+    if not re.fullmatch(r"[\w+][\w.+ -]{0,98}[\w.+-]|\w", text) or text == "latest":
+        raise ValueError(
+            f"{text!r} is no name for a folder of reports: write letters, digits, '_', '-', '+', '.' and blanks, at "
+            "most 100, a letter or digit first; 'latest' is the newest run"
+        )
+    return text
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"\d\.\d+", text):
+        raise ValueError(f"{text!r} is not a version of Python such as 3.12")
+    return text
+
+
+def _bindings(text: str) -> DeviceMap:
+    bindings = DeviceMap.parse(text)
+    if not bindings:
+        raise ValueError(f"{text!r} binds nothing; write dev0=cpu:0,dev1=cpu:1")
+    return bindings
+
+
+def _settings(_: Any, tokens: Sequence[Any]) -> list[tuple[str, Any]]:
+    """``name=value`` of each ``--set``, the value a number if it reads as one; each name once."""
+    settings: dict[str, Any] = {}
+    for text in (token.value for token in tokens):
+        name, separator, value = text.partition("=")
+        if not separator or not name.isidentifier():
+            raise ValueError(f"{text!r} is not NAME=VALUE")
+        if name in settings:
+            raise ValueError(f"{name} is set twice, to {settings[name]!r} and to {_value(value)!r}")
+        settings[name] = _value(value)
+    return [*settings.items()]
+
+
+def _value(text: str) -> int | float | bool | str:
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"True": True, "False": False}.get(text, text)
+
+
+def _backends(_: Any) -> Iterable[str]:
+    return registry.names()
+
+
+def _runs(context: Any) -> Iterable[str]:
+    store = context["store"].value
+    return "latest", *reversed(StoreOfRuns(store or FOLDER).names())
+
+
+def setting(text: str) -> Parameter:
+    """``--set``, repeated."""
+    return Parameter("--set", converter=_settings, metavar="NAME=VALUE", help=text, n_tokens=1)
+
+
+def repeated(name: str, metavar: str, text: str, complete: Names | None = None) -> Parameter:
+    """An option that may be given several times, with one word each."""
+    return Parameter(name, metavar=metavar, help=text, completer=complete, show_default=False)
+
+
+def flag(text: str, **more: Any) -> Parameter:
+    """An option without a value."""
+    return Parameter(help=text, show_default=False, **more)
+
+
+def backends_of(default: str = "all") -> Parameter:
+    """``--backends``; ``default`` says which those are that are not asked for."""
+    text = (
+        f"which backends (default: {default}); there is {', '.join(registry.names())}; some with options in brackets, "
+        "as in 'pytensor-jax[rewrites=merge]'"
+    )
+    return option(names, "NAME,...", text, listed(_backends))
+
+
+def backend(text: str) -> Parameter:
+    """One backend."""
+    return option(str, "BACKEND", text, _backends)
+
+
+def run_of(text: str = "") -> Parameter:
+    """One run."""
+    return option(str, "RUN", f"{text}{_RUN}", _runs)
+
+
+_RUN = (
+    "a run: its name or the beginning of it, latest, latest~1, what compare --name called it (before~1: the one before "
+    "the newest of that name), or the path of a results.json or of its folder"
+)
+_PYTHON = (
+    "make and use environments with this Python where their packages are for it (default: the newest one here that "
+    f"each is for); ${VARIABLE} says the same"
+)
+_INPUT = (
+    "an argument, once for each: 'float32[3,4]' (seeded random numbers), a number, or FILE.npy; without any, the "
+    "file's own function inputs() is asked"
+)
+_ENVIRONMENT = "which environments (default for list and sync: all)"
+_WORKLOAD = f"one of {', '.join(workloads.names())}"
+
+Backends = Annotated[list[str] | None, backends_of()]
+Backend = Annotated[str | None, backend("run it once there and draw what was executed, where, with its transfers")]
+Baseline = Annotated[str | None, backend("what the ratios are taken to")]
+Bindings = Annotated[
+    DeviceMap | None, option(_bindings, "dev0=cpu:0,...", "what the program's logical devices are bound to")
+]
+Count = Annotated[int, option(count, "N", "CPU devices to make")]
+Environment = Annotated[str, Parameter(metavar="NAME", help=_ENVIRONMENT, completer=lambda _: environments.names())]
+Inputs = Annotated[list[str] | None, repeated("--input", "SPEC", _INPUT)]
+Name = Annotated[str | None, option(_name, "NAME", "name of the report (default: the workload's, or the run's)")]
+Python = Annotated[str | None, option(_version, "X.Y", _PYTHON)]
+Reports = Annotated[Path, option(folder, "DIR", "folder of reports")]
+Run = Annotated[str, option(str, None, _RUN, _runs)]
+Seed = Annotated[int, option(whole(0, 2**63 - 1), "N", "of the inputs and of the order in which they are measured")]
+Settings = Annotated[Assignments, setting("a keyword argument that the function is traced with")]
+Store = Annotated[Path, option(folder, "DIR", "folder of runs")]
+Workload = Annotated[str, option(str, "WORKLOAD", _WORKLOAD, lambda _: workloads.names())]

@@ -1,0 +1,76 @@
+"""``report``: the report of a stored run, or reports again from their data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from xbackend import report as reporting
+from xbackend.cli import DONE, options
+from xbackend.cli.console import say
+from xbackend.errors import UsageError
+from xbackend.results import FOLDER, schema
+from xbackend.results.runs import Store
+from xbackend.wording import unfinished
+
+_DATA = "[!.]*/results.json"
+
+
+def _there(context: Any) -> list[str]:
+    """The names of the reports in the folder of the command line."""
+    return [path.parent.name for path in Path(context["reports"].value or "reports").glob(_DATA)]
+
+
+_NAMES = Parameter(help="which of the reports that are there (default: all)", metavar="NAME", completer=_there)
+
+
+def report(
+    *names: Annotated[str, _NAMES],
+    run: Annotated[str | None, options.run_of("write the report of ")] = None,
+    name: options.Name = None,
+    baseline: options.Baseline = None,
+    store: options.Store = FOLDER,
+    reports: options.Reports = Path("reports"),
+) -> int:
+    """Write reports, of a stored run or again from their own results, and the index over all of them."""
+    if run is not None:
+        if names:
+            raise UsageError(f"--run is a report of its own: leave out it or {' '.join(names)}")
+        _of_run(Store(store), run, name, reports, baseline)
+    else:
+        if name is not None:
+            raise UsageError("--name is what the report of a --run is called")
+        _again(reports, names, baseline)
+    say(f"index: {reporting.index(reports)}")
+    return DONE
+
+
+def _of_run(store: Store, run: str, name: str | None, reports: Path, baseline: str | None) -> None:
+    running = store.running(run)  # before it is read: one that ends meanwhile is complete
+    results = store.load(run)
+    path = reporting.write(results, reports / _folder(name or results.run or results.name), baseline)
+    if not results.complete:
+        say(f"This run {unfinished(running)}: the report is of its finished processes only.", error=True)
+    say(f"report: {path}")
+
+
+def _folder(name: str) -> str:
+    """A name as that of a folder in the folder of reports, whatever a file says that it is."""
+    return re.sub(r"[^\w.+-]+", "-", name).strip(".-")[:100] or "run"
+
+
+def _again(folder: Path, names: Sequence[str], baseline: str | None) -> None:
+    there = {path.parent.name: path for path in sorted(folder.glob(_DATA))}
+    unknown = sorted(set(names) - set(there))
+    if unknown or not there:
+        raise UsageError(
+            f"there is no report {', '.join(unknown) or 'at all'} in {folder}; there is {', '.join(there) or 'none'}; "
+            "xbackend compare makes one"
+        )
+    for name, path in there.items():
+        if not names or name in names:
+            say(f"report: {reporting.write(schema.load(path), path.parent, baseline)}")

@@ -1,0 +1,46 @@
+"""What backends need of the operating system beside their environment: what is missing here, and installing it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+
+from xbackend.backends import registry, system
+from xbackend.environments import recipes
+
+
+def missing(backend: str) -> tuple[str, ...]:
+    """The packages of the system that a backend needs and that are not there."""
+    entry = registry.get(backend)
+    python = recipes.recipe(entry.environment).python
+    return system.missing(entry.system, str(python), python.include)
+
+
+def gives(package: str) -> str:
+    """What a package is for, in a few words."""
+    packages = [system.BROWSER, *(each for entry in registry.entries() for each in entry.system)]
+    return {each.name: each.gives for each in packages}.get(package) or system.HEADERS.gives
+
+
+def install(packages: Sequence[str], say: Callable[[str], None]) -> str:
+    """Install packages with apt-get, as root; why not, where that cannot be done. ``say`` gets each command."""
+    if not system.is_known():
+        return f"this system has no apt-get: install what is called {', '.join(packages)} on Debian by its own means"
+    root = [] if os.geteuid() == 0 else ["sudo"]
+    commands = [
+        [*root, "apt-get", "update", "--quiet"],
+        [*root, "apt-get", "install", "--yes", "--quiet", "--no-install-recommends", *packages],
+    ]
+    typed = " && ".join(map(shlex.join, commands))
+    if root and shutil.which("sudo") is None:
+        return f"that takes root, and there is no sudo here: as root, type `{typed.replace('sudo ', '')}`"
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for command in commands:
+        say(f"$ {shlex.join(command)}")
+        status = subprocess.run(command, env=environment, check=False).returncode
+        if status:
+            return f"`{shlex.join(command)}` ended with exit code {status}; its own words are above"
+    return ""

@@ -1,0 +1,64 @@
+"""Arrays as they are written in a command line: ``float32[3,4]``, ``2.5``, ``FILE.npy``."""
+
+from __future__ import annotations
+
+import math
+import re
+import stat
+from pathlib import Path
+
+import numpy as np
+
+from xbackend.errors import UsageError, XBackendError
+from xbackend.program.dtypes import as_dtype
+from xbackend.program.host import check_fits
+
+_SHAPED = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
+
+
+def spelled(text: str, what: str, generator: np.random.Generator) -> np.ndarray:
+    """An array: random numbers of a dtype and a shape, a number as int64 or float64, or what is in a file.
+
+    ``what`` it is goes into the message. Raises `UsageError`, `ArgumentError` where it does not fit into the memory,
+    `DTypeError`.
+    """
+    if text.endswith(".npy"):
+        return _stored(Path(text), what)
+    shaped = _SHAPED.match(text)
+    if shaped is None:
+        return _number(text, what)
+    dtype = as_dtype(shaped["dtype"], f"{what}: dtype")
+    shape = tuple(int(n[:20]) for n in shaped["shape"].replace(",", " ").split())
+    drawn = 8  # bytes of each random number, before it is one of the dtype
+    check_fits(math.prod(shape) * (drawn + dtype.itemsize), what)
+    try:
+        if dtype.is_floating:
+            return generator.random(shape).astype(dtype.value)
+        return generator.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype.value)
+    except ValueError as error:  # more axes, or a longer one, than NumPy has
+        raise UsageError(f"{what}: {error}") from None
+
+
+def _number(text: str, what: str) -> np.ndarray:
+    try:
+        number = int(text) if re.fullmatch(r"[+-]?\d+", text) else float(text)
+    except ValueError:
+        raise UsageError(f"{what} is no number, no FILE.npy and not like float32[3,4]") from None
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        raise UsageError(f"{what} does not fit into int64; write {text}.0 for a float64")
+    return np.asarray(number)
+
+
+def _stored(path: Path, what: str) -> np.ndarray:
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+            raise UsageError(f"{what} is no file")
+        check_fits(status.st_size, what)
+        with path.open("rb") as file:
+            array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+    except XBackendError:
+        raise
+    except Exception as error:  # a damaged header fails in NumPy's parser, in many ways
+        raise UsageError(f"{what}: {getattr(error, 'strerror', None) or error}") from None
+    return array

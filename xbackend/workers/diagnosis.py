@@ -1,0 +1,60 @@
+"""Whether a backend works here, and what to type where it does not."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from xbackend import environments
+from xbackend.backends import registry, system
+from xbackend.environments import recipes
+from xbackend.environments import system as needs
+from xbackend.errors import XBackendError
+from xbackend.workers.opening import open as open_backend
+
+Diagnosis = tuple[str, str, str]  # the state in a word, the versions or the reason, what to type
+
+
+def diagnose(name: str) -> Diagnosis:
+    """A backend is 'available', 'missing' or 'broken'; it is, when it computes a product of matrices in a worker."""
+    entry = registry.get(name)
+    environment = environments.get(entry.environment)
+    recipe = recipes.recipe(entry.environment)
+    lacking = needs.missing(name)
+    absent = [f"packages of the system: {', '.join(lacking)}"] if lacking else []
+    install = [system.remedy(lacking)] if lacking else []
+    if environment.state != "ready":
+        absent.append(f"environment {environment.name} is {environment.state}: {environment.reason}")
+        return "missing", "; ".join(absent), " && ".join([*install, recipe.command])
+    matrix = np.array([[1, 1], [0, 1]], np.float32)
+    try:
+        with open_backend(name, isolated=True) as backend:
+            versions = backend.describe().versions
+            squared = backend.compile(lambda x: x @ x, matrix)(matrix)
+    except XBackendError as error:
+        if lacking:  # what they are looked for by is Debian's, so only a failure shows that they are missed
+            return "missing", "; ".join([*absent, str(error).split("\n")[0]]), install[0]
+        damage = environment.damage()
+        reason = "; ".join([str(error).split("\n")[0], *map(str, damage[:1])])
+        return "broken", reason, recipe.command if damage else "see why, then xbackend doctor again"
+    if squared.tolist() != (matrix @ matrix).tolist():
+        remedy = f"xbackend env remove {environment.name}; {recipe.command}"
+        return "broken", f"a 2x2 product gave {squared.tolist()}", remedy
+    listed = ", ".join(f"{package} {version}" for package, version in versions.items())
+    newer = f"; {recipe.shortfall}" if recipe.shortfall else ""
+    return "available", f"{listed}{newer}", f"xbackend compare --quick --backends {shlex.quote(name)}"
+
+
+def verified(backends: Iterable[str], on_progress: Callable[[str], None]) -> dict[str, Diagnosis]:
+    """The environments of the backends with files that are not as they were installed, each as 'damaged'."""
+    damaged = {}
+    for name in dict.fromkeys(registry.get(backend).environment for backend in backends):
+        on_progress(f"reading environment {name}")
+        problems = environments.problems(name, on_progress) if environments.get(name).state == "ready" else []
+        if problems:
+            others = f" and {len(problems) - 1} more" if problems[1:] else ""
+            why = f"environment {name} is damaged: {problems[0]}{others}"
+            damaged[name] = ("damaged", why, recipes.recipe(name).command)
+    return damaged
