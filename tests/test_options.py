@@ -18,13 +18,13 @@ from store_helpers import results, row
 import xbackend as xb
 from overhead import calls
 from xbackend.analysis.gate import Limit, Outcome, judge
+from xbackend.analysis.packages import frameworks
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.backends.registry import Option
 from xbackend.cli import DONE, WRONG, main
 from xbackend.errors import ArgumentError, UnknownBackend
 from xbackend.measure import matrix
-from xbackend.report.versions import frameworks
 from xbackend.results.runs import Store
 from xbackend.results.schema import load
 from xbackend.wording import listed
