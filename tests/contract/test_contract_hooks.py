@@ -37,3 +37,8 @@ def test_the_words_of_a_framework_without_memory_are_known(planted: RemoteBacken
     of_xla = bool({"jax", "tensorflow"} & set(registry.get(name).packages))
     assert planted.call("planted_hooks:out_of_memory", said) is of_xla
     assert not planted.call("planted_hooks:out_of_memory", "another")
+
+
+def test_a_row_says_what_is_added_to_its_framework(planted: RemoteBackend) -> None:
+    """A row is the framework as its users get it, and what was changed in it stands in the row."""
+    assert ";" in planted.describe().notes["added"] or "remainder" in planted.describe().notes["added"]

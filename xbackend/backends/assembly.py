@@ -116,7 +116,7 @@ class StagedBackend(Backend):
             threads={**{str(pool.file): pool.threads for pool in threads.pools()}, **self.mode.threads()},
             blas=[self.mode.blas()],
             settings=self.mode.settings(),
-            notes={"stages": self.mode.stages},
+            notes={"stages": self.mode.stages, "added": "; ".join((*self.added, *self.mode.added))},
         )
 
 

@@ -108,6 +108,9 @@ class Backend(abc.ABC):
     A context manager: ``with xb.open("pytensor") as backend``.
     """
 
+    # What xbackend adds to the framework or replaces in it: as `Description.notes`, a row says it with its seconds.
+    added: tuple[str, ...] = ()
+
     name: str
     devices: tuple[Device, ...]
 

@@ -27,6 +27,7 @@ class Mode(abc.ABC):
 
     name: ClassVar[str]
     packages: ClassVar[tuple[str, ...]] = ()
+    added: tuple[str, ...] = ()  # as `Backend.added`
     mutates: ClassVar[bool]  # whether a compiled function may overwrite an input that it is allowed to
     evidence: ClassVar[str]  # how the device of a stage is known
     stages: ClassVar[str]  # what stages on different devices do at the same time

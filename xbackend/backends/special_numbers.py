@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+# In `Backend.added`, where a framework has them otherwise.
+QUOTIENTS = "zeros, infinities and NaN of floor_divide and remainder"
+ROOTS = "powers of 0.5 and -0.5 of -0 and -inf"
+
 
 class Elementwise(NamedTuple):
     """A framework's functions of floats, element by element; ``number`` makes a constant of their dtype."""

@@ -42,6 +42,7 @@ class GpuArrayMode(CMode):
 
     backend: Theano
     name = "gpuarray"
+    added: tuple[str, ...] = (*CMode.added, "ops that Theano has for CUDA only, made of others for OpenCL")
     stages = "one function for all devices, whose ops are queued one after the other"
     packages = ()
     evidence = "context of the op in the optimised graph"

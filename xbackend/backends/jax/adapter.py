@@ -18,6 +18,7 @@ from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.ops import TABLE
 from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import Stage, cut, toposort
+from xbackend.backends.special_numbers import QUOTIENTS
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
@@ -72,6 +73,7 @@ class DevicePut(NamedTuple):
 class JAXBackend(StagedBackend):
     """JAX, without a framework above it."""
 
+    added: tuple[str, ...] = (QUOTIENTS,)
     mode: JAXDevices
 
     def start(self) -> Iterable[Device]:

@@ -23,6 +23,7 @@ from xbackend.backends.lineage.host_modes import LineageMode
 from xbackend.backends.lineage.ops import TABLE, Row, is_filled, shape_of
 from xbackend.backends.modes import Compiled
 from xbackend.backends.placed import Stage, cut, fold_lengths, transfer_op
+from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program
@@ -43,6 +44,12 @@ class LineageBackend(Generation):
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     computes: ClassVar[type[LineageMode]]
     mode: LineageMode
+    added: tuple[str, ...] = (
+        QUOTIENTS,
+        ROOTS,
+        "constants 0.0 and -0.0 told apart",
+        "products of integer constants in integers",
+    )
 
     def start(self) -> Iterable[Device]:
         self.import_framework()
@@ -55,6 +62,7 @@ class LineageBackend(Generation):
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
         mode = rewrites.chosen(self.mode.compile_mode, self.settings.options)
         self.mode.compile_mode = mode.excluding(*self.left_out)
+        self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
         self.folds = self.mode.folds or rewrites.fold_constants(mode)
         if self.settings.threads is not None and self.blas is not None:
             from threadpoolctl import threadpool_limits

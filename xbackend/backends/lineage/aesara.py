@@ -16,6 +16,12 @@ from xbackend.backends.lineage.rewrites import LEFT_OUT
 
 
 class _AesaraNumbaMode(NumbaMode):
+    added: tuple[str, ...] = (
+        *NumbaMode.added,
+        "without fastmath",
+        "products of matrices without copies of their factors",
+    )
+
     def make(self) -> Any:
         mode = super().make()
 
@@ -41,6 +47,11 @@ def _of_one_floating_dtype(node: Any) -> bool:
 
 
 class _AesaraJAXMode(JAXMode):
+    added: tuple[str, ...] = (
+        *JAXMode.added,
+        "argmax, max with argmax, and the gradient of concat, which Aesara lacks in JAX",
+    )
+
     def _prepare_dispatch(self) -> None:
         super()._prepare_dispatch()
         jnp = self.jax.numpy

@@ -142,6 +142,7 @@ class CMode(HostMode):
 
     name = "C"
     linker_name = "cvm"
+    added: tuple[str, ...] = ("powers of integers by squaring", "quotients of the smallest integer")
     stages = "they take turns: compiled C code keeps Python's interpreter lock"
 
     def make(self) -> Any:
@@ -244,6 +245,10 @@ class NumbaMode(HostMode):
 
     name = "NUMBA"
     linker_name = "numba"
+    added: tuple[str, ...] = (
+        "products and powers of integers in integers",
+        "on several devices: compiled without Python's lock",
+    )
     packages = ("numba", "llvmlite", "scipy")
     stages = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
 

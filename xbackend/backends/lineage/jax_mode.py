@@ -17,6 +17,7 @@ class JAXMode(JAXDevices, LineageMode):
     """One function compiled by JAX for a device of JAX."""
 
     linker_name = "jax"
+    added: tuple[str, ...] = ("sums and constants in the dtypes of the graph", "shapes checked while tracing only")
     folds = True  # XLA does
 
     def start(self) -> Iterable[Device]:

@@ -23,6 +23,12 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 class _PyTensorNumbaMode(NumbaMode):
+    added: tuple[str, ...] = (
+        *NumbaMode.added,
+        "functions of single elements with signs of zeros",
+        "1 / x of float32 as a division",
+    )
+
     def make(self) -> Any:
         mode = super().make()
         keep_signs_of_zeros(self.backend.module("link.numba.dispatch.scalar"))

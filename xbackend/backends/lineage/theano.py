@@ -25,6 +25,7 @@ class Theano(LineageBackend):
     """What is Theano's own in both backends: older names, and types that hold no lengths."""
 
     package = "theano"
+    added: tuple[str, ...] = (*LineageBackend.added, "products of matrices without elements")
     flags = "THEANO_FLAGS"
     separator = "."
     left_out = LEFT_OUT

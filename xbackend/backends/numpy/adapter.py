@@ -20,6 +20,7 @@ from xbackend.backends.description import Description, versions
 from xbackend.backends.numpy.gradients import Gradients
 from xbackend.backends.numpy.ops import VIEWS, function
 from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
+from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, PlacementError
 from xbackend.program import analyses
@@ -39,6 +40,8 @@ class DeviceArray(NamedTuple):
 
 class NumPyBackend(Backend):
     """NumPy, op by op in the order of the program: the calls that a user would write."""
+
+    added: tuple[str, ...] = (ROOTS, "results in the memory of operands that nothing else uses")
 
     def start(self) -> Iterable[Device]:
         try:
@@ -83,6 +86,7 @@ class NumPyBackend(Backend):
             devices=[str(d) for d in self.devices],
             threads={pool.library: pool.threads for pool in blas},
             blas=blas,
+            notes={"added": "; ".join(self.added)},
         )
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import Execution, Span
+from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
@@ -116,9 +117,13 @@ class _Once:
         return self._found
 
 
+CARRIED = "int32 of further CPUs as uint32, the same bits, from and to programs"  # in `Backend.added`
+
+
 class TensorFlow(Backend):
     """What the three modes share."""
 
+    added: tuple[str, ...] = (QUOTIENTS, ROOTS, "logical_not as a comparison with false")
     # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
     # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106). It does so
     # with no other dtype, so there they are carried as uint32, the same bits, and are int32 inside.
@@ -366,6 +371,7 @@ class TensorFlow(Backend):
                 "soft_placement": tf.config.get_soft_device_placement(),
                 "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
             },
+            notes={"added": "; ".join(self.added)},
         )
 
 
@@ -381,6 +387,8 @@ def _library_of_products() -> str:
 class TensorFlowGraph(TensorFlow):
     """A graph that TensorFlow optimises, partitions by device and executes."""
 
+    added: tuple[str, ...] = (*TensorFlow.added, CARRIED)
+
     def build(self, program: Program) -> Built:
         lowering = self.lowering(program)
         return self.launch_partitioned(self.graph(lowering), lowering)
@@ -392,6 +400,8 @@ class TensorFlowXLA(TensorFlow):
     XLA compiles for one device and passes over a `tf.device` inside, so a program on several is cut where values change
     their device, and a graph runs the pieces.
     """
+
+    added: tuple[str, ...] = (*TensorFlow.added, "powers of integers by squaring", f"on several devices: {CARRIED}")
 
     def build(self, program: Program) -> Built:
         devices = {n.device for n in program.nodes}

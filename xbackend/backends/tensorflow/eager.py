@@ -256,6 +256,10 @@ def _attributes(op: Any) -> tuple[Any, ...]:
 class TensorFlowEager(TensorFlow):
     """Op by op: the ops of the graph, not optimised, each executed by itself on its device."""
 
+    added: tuple[str, ...] = (
+        *TensorFlow.added,
+        "ops prepared once, in the place of calls of TensorFlow's functions in Python",
+    )
     carried: Mapping[str, str] = {}  # single ops take int32 where it is
 
     def build(self, program: Program) -> Built:
