@@ -294,9 +294,13 @@ def hanging(tmp_path: Path) -> Command:
 
 
 def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
-    """The process that watches a worker is in the terminal's process group for its first moments."""
+    """The process that watches a worker is in a session of its own from its first moment: a terminal's Ctrl-C, which is
+    for a process group, is for xbackend only."""
     python = tmp_path / "python"
-    interrupt = "import os, signal, sys, time; os.kill(0, signal.SIGINT); time.sleep(0.2)"
+    interrupt = (
+        "import os, signal, sys, time; group = os.getpgid(os.getppid()); assert group != os.getpgid(0); "
+        "os.killpg(group, signal.SIGINT); time.sleep(0.2)"
+    )
     python.write_text(f"#!{sys.executable}\n{interrupt}; os.execv({sys.executable!r}, ['python', *sys.argv[1:]])\n")
     python.chmod(0o755)
     command = Command(tmp_path / "run", SMALL)

@@ -49,7 +49,7 @@ COMMANDS = {
 
 def application() -> App:
     """The command line; a command's module is imported when it is the one that was typed."""
-    app = App("xbackend", help=_ABOUT, help_format="plaintext", version=__version__)
+    app = App("xbackend", help=_ABOUT, help_format="plaintext", version=f"xbackend {__version__}")
     app.default_parameter = Parameter(negative=())
     for place, (name, text) in enumerate(COMMANDS.items()):
         flags = () if name == "bench" else app.version_flags  # pytest has a --version of its own
