@@ -72,7 +72,7 @@ def test_what_belongs_to_a_variable_goes_with_the_last_one_who_holds_it(numpy_ba
     run = numpy_backend.compile(lambda w=w: w + 1.0)
     numpy_backend.set_value(w, np.full(1000, 5.0))
     numpy_backend.set_value(other, np.zeros(2))
-    storage = weakref.ref(numpy_backend.storage(w)[0].array)
+    storage = weakref.ref(numpy_backend.storage(w).value.array)
     assert storages(numpy_backend) == 2
     del w, other
     assert storages(numpy_backend) == 1  # the program holds its variables

@@ -75,6 +75,8 @@ def _write(path: Path, data: bytes) -> bool:
         try:
             write_whole(path, data, replace=False)
         except FileExistsError:
+            if not path.exists():  # it is a folder of its path that is a file
+                raise
             return False
     return True
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from types import SimpleNamespace
+from types import ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -80,7 +80,9 @@ def keep_signs_of_zeros(scalar: Any) -> None:
             fastmath = {"arcp", "contract", "afn", "reassoc"}
         return theirs.numba_njit(*args, fastmath=fastmath, **options)
 
-    scalar.numba_basic = SimpleNamespace(**{**vars(theirs), "numba_njit": numba_njit, "signed_zeros": True})
+    # A module, as what is compiled takes functions out of it.
+    scalar.numba_basic = ModuleType(theirs.__name__)
+    vars(scalar.numba_basic).update(vars(theirs), numba_njit=numba_njit, signed_zeros=True)
     if key is not None:  # what was compiled without signs has another key
         scalar.scalar_op_cache_key = lambda op, **fields: key(op, **fields, signed_zeros=True)
 
