@@ -17,7 +17,7 @@ import xbackend as xb
 from xbackend import cli, environments, report
 from xbackend.analysis.gate import Outcome
 from xbackend.cli import COMMANDS, bench, doctor, main, run
-from xbackend.environments import system
+from xbackend.environments import system_packages
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
 from xbackend.measure import matrix, session
 from xbackend.results.runs import Store
@@ -176,7 +176,7 @@ def test_install_ends_with_what_it_could_do(here: Here) -> None:
     def fails(*_: Any, **__: Any) -> None:
         raise EnvironmentFailed("no network")
 
-    here.patch.setattr(system, "missing", lambda name: ())
+    here.patch.setattr(system_packages, "missing", lambda name: ())
     here.patch.setattr(environments, "sync", lambda *_, **__: None)
     assert main(["doctor", "--install", "--backends", "numpy"]) == 0
     here.patch.setattr(environments, "sync", fails)

@@ -11,7 +11,7 @@ import pytest
 
 from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE, doctor
-from xbackend.environments import system as needs
+from xbackend.environments import system_packages
 
 ROOT = Path(__file__).parent.parent
 BROWSER = system.BROWSER.name
@@ -92,14 +92,14 @@ def test_root_is_asked_for_only_where_something_is_missing(
     machine.has("apt-get")
     monkeypatch.setenv("PATH", str(machine.bin))
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(needs, "missing", lambda name: ("g++",))
+    monkeypatch.setattr(system_packages, "missing", lambda name: ("g++",))
     assert doctor.installed(["numpy"], for_tests=False) == INCOMPLETE
     assert "that takes root, and there is no sudo here: as root, type `apt-get update" in capsys.readouterr().out
     assert machine.called == []
     machine.has("sudo")
     assert doctor.installed(["numpy"], for_tests=False) == DONE
     assert [line.split()[:2] for line in machine.called] == [["sudo", "apt-get"]] * 2
-    monkeypatch.setattr(needs, "missing", lambda name: ())
+    monkeypatch.setattr(system_packages, "missing", lambda name: ())
     assert doctor.installed(["numpy"], for_tests=False) == DONE
     assert len(machine.called) == 2
 
@@ -107,5 +107,5 @@ def test_root_is_asked_for_only_where_something_is_missing(
 def test_every_package_says_what_it_is_for() -> None:
     packages = {system.BROWSER, *(package for entry in registry.entries() for package in entry.system)}
     assert all(package.gives for package in packages)
-    assert {needs.gives(package.name) for package in packages} == {package.gives for package in packages}
-    assert needs.gives("python3.12-dev") == system.HEADERS.gives
+    assert {system_packages.gives(package.name) for package in packages} == {package.gives for package in packages}
+    assert system_packages.gives("python3.12-dev") == system.HEADERS.gives

@@ -9,10 +9,10 @@ from xbackend.analysis.statistics import Ratio, noise_floor
 from xbackend.results.recovery import key
 from xbackend.results.schema import Measurement, Results
 
-Row = tuple[Results, Measured]  # of a run
+InRun = tuple[Results, Measured]
 
 
-def change(base: Row, head: Row, runs: Sequence[Results]) -> Ratio | None:
+def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
     """The time in a later run over that in an earlier one; `None` where one of them has none.
 
     The noise floor is the larger one of the two runs'; ``runs`` are those in which it is seen how sessions differ.

@@ -159,7 +159,7 @@ def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
 
 
 def _row(
-    base: between_runs.Row, now: Measured | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
+    base: between_runs.InRun, now: Measured | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
 ) -> Row:
     before = base[1]
     name = label(before.measurement)

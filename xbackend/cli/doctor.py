@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from xbackend import environments
-from xbackend.backends import registry
-from xbackend.backends import system as packages
+from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, table
-from xbackend.environments import recipes, system
+from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.workers.diagnosis import diagnose, verified
@@ -49,24 +48,28 @@ def installed(backends: Sequence[str], for_tests: bool) -> int:
 
     What this system has no known packages of is shown and left: the exit code tells of what was tried and failed.
     """
-    wanted = {name: system.missing(name) for name in backends}
+    wanted = {name: system_packages.missing(name) for name in backends}
     if for_tests:
-        wanted["the tests of reports' pages"] = packages.missing([packages.BROWSER])
+        wanted["the tests of reports' pages"] = system.missing([system.BROWSER])
     lacking = list(dict.fromkeys(package for missing in wanted.values() for package in missing))
     failure = ""
     if lacking:
         rows = [
-            [package, system.gives(package), ", ".join(who for who, missing in wanted.items() if package in missing)]
+            [
+                package,
+                system_packages.gives(package),
+                ", ".join(who for who, missing in wanted.items() if package in missing),
+            ]
             for package in lacking
         ]
         table(["missing of the system", "what it is", "who needs it"], rows)
-        failure = system.install(lacking, say)
+        failure = system_packages.install(lacking, say)
     else:
         say("nothing is missing of the system")
     made = _environments(backends)
     if failure:
         say(failure)
-    return DONE if made and (not failure or not packages.is_known()) else INCOMPLETE
+    return DONE if made and (not failure or not system.is_known()) else INCOMPLETE
 
 
 def _environments(backends: Sequence[str]) -> bool:

@@ -121,14 +121,11 @@ class Store:
         """The runs that can be read, the oldest first, and the names of the others with the reason. Changes nothing."""
         results: list[Results] = []
         damaged: list[tuple[str, str]] = []
-        for info in self.runs():
-            if info.damaged:
-                damaged.append((info.name, info.damaged))
-                continue
+        for name in self.names():
             try:
-                results.append(self.load(info.name))
-            except StoreError as error:  # damaged since it was listed
-                damaged.append((info.name, str(error)))
+                results.append(_read(self.folder / name))
+            except (StoreError, OSError) as error:
+                damaged.append((name, str(error)))
         return sorted(results, key=lambda run: run.created), damaged
 
     def running(self, name: str) -> bool:

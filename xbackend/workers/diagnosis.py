@@ -9,8 +9,7 @@ import numpy as np
 
 from xbackend import environments
 from xbackend.backends import registry, system
-from xbackend.environments import recipes
-from xbackend.environments import system as needs
+from xbackend.environments import recipes, system_packages
 from xbackend.errors import XBackendError
 from xbackend.workers.opening import open as open_backend
 
@@ -22,7 +21,7 @@ def diagnose(name: str) -> Diagnosis:
     entry = registry.get(name)
     environment = environments.get(entry.environment)
     recipe = recipes.recipe(entry.environment)
-    lacking = needs.missing(name)
+    lacking = system_packages.missing(name)
     absent = [f"packages of the system: {', '.join(lacking)}"] if lacking else []
     install = [system.remedy(lacking)] if lacking else []
     if environment.state != "ready":
