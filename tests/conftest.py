@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,15 @@ def pytest_configure(config: pytest.Config) -> None:
         "needs(name, ...): a backend that it runs, or 'browser', where its parameters do not say so",
     ):
         config.addinivalue_line("markers", mark)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_xdist() -> Iterator[None]:
+    """A pytest started by a test is not a process of ``pytest -n``, which pytest-benchmark does not measure in."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [n for n in os.environ if n.startswith("PYTEST_XDIST")]:
+            patch.delenv(name)
+        yield
 
 
 def group(nodeid: str) -> str:

@@ -24,13 +24,6 @@ from xbackend.measure import saved
 pytestmark = pytest.mark.tier("standard")
 
 
-@pytest.fixture(autouse=True)
-def no_xdist(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pytest started by a test is not a process of ``pytest -n``, which pytest-benchmark does not measure in."""
-    for name in [n for n in os.environ if n.startswith("PYTEST_XDIST")]:
-        monkeypatch.delenv(name)
-
-
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -198,11 +191,8 @@ DAMAGE: dict[str, Callable[[str], str]] = {
 def two_saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two saved runs."""
     folder = tmp_path_factory.mktemp("saved")
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [n for n in os.environ if n.startswith("PYTEST_XDIST")]:
-            patch.delenv(name)
-        for name in ("older", "newest"):
-            run_bench(folder, f"--benchmark-save={name}")
+    for name in ("older", "newest"):
+        run_bench(folder, f"--benchmark-save={name}")
     return folder
 
 
