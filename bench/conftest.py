@@ -29,10 +29,10 @@ from xbackend import pytest_plugin
 from xbackend.backends import registry
 from xbackend.measure import session
 from xbackend.measure.candidates import Candidate, task
-from xbackend.measure.loop import FOREIGN
 from xbackend.measure.machine import machine
 from xbackend.measure.plan import PRESETS
 from xbackend.pytest_plugin import Choices, Recorded, numbers, words
+from xbackend.results.schema import FOREIGN
 
 FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()
 

@@ -37,6 +37,7 @@ def main(names):
             run = backend.compile(pinned, A, B)
             print(f"{name}: pinned {run(A, B).tolist()}")
             print(run.placement)
+            print(run.placement.listing())
             print(f"{name}: default {backend.compile(on_default_device, A, B)(A, B).tolist()}")
             try:
                 backend.compile(on_missing_device, A, B)

@@ -30,6 +30,7 @@ def main(names):
             run = backend.compile(two_products, A, B, devices={"dev0": "cpu:0", "dev1": "cpu:1"})
             print(f"{name}: total {run(A, B).tolist()}")
             print(run.placement)
+            print(run.placement.listing())
 
 
 if __name__ == "__main__":

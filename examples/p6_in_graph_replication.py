@@ -29,6 +29,7 @@ def main(names, replicas=3):
             run = backend.compile(replicated, ROWS, WEIGHTS, devices=bindings)
             print(f"{name}: rows {run(ROWS, WEIGHTS).tolist()}")
             print(run.placement)
+            print(run.placement.listing())
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import tiers
 from hypothesis import HealthCheck, settings
 
 from xbackend.backends import registry
+from xbackend.measure.patience import VARIABLE
 from xbackend.wording import listed
 
 # The machine is shared: a slow moment is no fault of the code.
@@ -51,6 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
         precompiled.install(Path(folder.name))
         precompiled.make_room()
         os.environ["PATH"] = os.pathsep.join([folder.name, os.environ.get("PATH", os.defpath)])
+    os.environ.setdefault(VARIABLE, "0")  # the tests of `pytest -n` disturb each other: no session waits for the others
     for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, usual)

@@ -45,7 +45,7 @@ class Page(HTMLParser):
 HTML_TAGS = frozenset(
     [
         *("html", "head", "meta", "title", "style", "body", "main", "h1", "h2", "h3", "p", "strong", "a", "ul", "li"),
-        *("nav", "div", "table", "thead", "tbody", "tr", "th", "td", "figure", "pre"),
+        *("nav", "div", "table", "thead", "tbody", "tr", "th", "td", "figure", "pre", "details", "summary"),
     ]
 )
 SVG_TAGS = frozenset(
@@ -69,7 +69,7 @@ def check_page(source: str) -> None:
                 assert value is not None
                 outside = tag == "a" and value.startswith("https://github.com/")
                 assert outside or (value[0] == "#" and unquote(value[1:]) in ids), value
-            if name not in ("aria-label", "content"):
+            if name not in ("aria-label", "content", "data-header"):
                 assert "url(" not in (value or "").replace("url(#", "")
     assert "@import" not in source.partition("</style>")[0]
     policies = [a["content"] for _, a in page.elements if a.get("http-equiv") == "Content-Security-Policy"]

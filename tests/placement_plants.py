@@ -67,12 +67,12 @@ def misplace_in_numpy(backend: Any, op: str, device: str) -> None:
     """From now on nodes of that op are lowered on that device, whatever they were bound to."""
     from xbackend.backends.numpy import adapter as numpy
 
-    place, wrong = numpy.Lowering.place, Device.parse(device)
+    place, wrong = numpy.Linker.place, Device.parse(device)
 
     def elsewhere(self: Any, i: int) -> Device:
         return wrong if self.program.nodes[i].op == op else place(self, i)
 
-    _replace(numpy.Lowering, "place", elsewhere)
+    _replace(numpy.Linker, "place", elsewhere)
 
 
 def let_merge_across_devices(backend: Any) -> None:

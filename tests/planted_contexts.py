@@ -20,7 +20,7 @@ def memory_of_nan(backend: Any) -> int:
     import pygpu
 
     blocks = range(1, 4000, 7)
-    for context in backend.mode._contexts.values():
+    for context in backend._contexts.values():
         arrays = [pygpu.gpuarray.array(np.full(length, np.nan), context=context) for length in blocks]
         del arrays
     return len(blocks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from itertools import pairwise
 from typing import Any
@@ -17,7 +17,7 @@ from markdown_it.token import Token
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.drawing import graph as g
-from xbackend.report import markdown, plots, timelines
+from xbackend.report import blocks, markdown, plots, ratio_plots, timelines
 from xbackend.report.document import build
 from xbackend.results.schema import (
     MOST_OPERATIONS,
@@ -94,12 +94,35 @@ def of(*measurements: Measurement, **fields: Any) -> Results:
 
 def markdown_of(found: Results, baseline: str | None = None) -> str:
     """The document without its plots, which take longer to draw than all the rest."""
+    return markdown.write(_built(found, baseline))
+
+
+def whole_of(found: Results, baseline: str | None = None) -> str:
+    """As `markdown_of`, with what the document leaves to the page."""
+    return markdown.write(_opened(_built(found, baseline)))
+
+
+def _built(found: Results, baseline: str | None) -> list[blocks.Block]:
     with (
         mock.patch.object(plots, "medians", return_value=b""),
         mock.patch.object(plots, "sizes", return_value=b""),
+        mock.patch.object(ratio_plots, "picture", return_value=b""),
         mock.patch.object(timelines, "picture", return_value=b""),
     ):
-        return markdown.write(build(found, baseline)[0])
+        return build(found, baseline)[0]
+
+
+def _opened(written: Sequence[blocks.Block]) -> list[blocks.Block]:
+    """Blocks with those that only the page has."""
+    opened: list[blocks.Block] = []
+    for block in written:
+        if isinstance(block, blocks.OnPage):
+            opened += _opened(block.blocks)
+        elif isinstance(block, blocks.Folded):
+            opened.append(blocks.Folded(block.title, tuple(_opened(block.blocks))))
+        else:
+            opened.append(block)
+    return opened
 
 
 def flat(tokens: list[Token]) -> Iterator[Token]:
@@ -146,7 +169,12 @@ def check_document(source: str) -> None:
         assert cells == width, line
     assert not fenced
     tokens = list(flat(READER.parse(source)))
-    assert not [t for t in tokens if t.type in ("html_inline", "html_block", "code_inline", "em_open", "hr")]
+    assert not [t for t in tokens if t.type in ("html_inline", "em_open", "hr")]
+    # What is folded is the only HTML, what could be taken for a link the only code.
+    html = [t.content.strip() for t in tokens if t.type == "html_block"]
+    assert all(re.fullmatch(r"<details><summary>[^<>]*</summary>|</details>", tags) for tags in html), html
+    assert [tags == "</details>" for tags in html] == [False, True] * (len(html) // 2)
+    assert all(re.fullmatch(r"[\w@#./:+=?&%~-]+", t.content) for t in tokens if t.type == "code_inline")
     addresses = [str(t.attrs.get("href", t.attrs.get("src", ""))) for t in tokens if t.type in ("link_open", "image")]
     assert all(re.match(r"#|https://github\.com/|[a-z0-9-]+\.svg$", a) for a in addresses), addresses
 

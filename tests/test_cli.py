@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,9 @@ def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]
     said = helped(capsys, command)
     assert said.startswith(f"Usage: xbackend {command}") and COMMANDS[command].split("\n")[0] in said
     assert f"{command} " in helped(capsys)
+    assert not re.search(r"--\w+\.\w|default: (None|\()", said), (
+        "an option is called as in README, and a default as typed"
+    )
 
 
 def imported(*arguments: str) -> set[str]:
@@ -87,7 +91,9 @@ def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
         "compare", "--quick", "--size", 64, "--backends", "numpy", "--devices", "1,2", "--processes", 1, cwd=folder
     )
     assert "report: reports/matpow/report.md" in done.stdout
-    assert "numpy" in done.stdout
+    first, *rest = done.stdout.split("\n")
+    assert first.startswith("Two devices against one (simulated by cores): too few processes on numpy (")
+    assert any(line.startswith("numpy on 2 ") for line in rest)
     results = json.loads((folder / "reports/matpow/results.json").read_text())
     assert [(m["backend"], m["devices"], m["status"]) for m in results["measurements"]] == [
         ("numpy", 1, "ok"),
@@ -131,10 +137,18 @@ def test_run_compares_a_users_function(folder: Path) -> None:
     done = xbackend("run", "mine.py:gram", "--backends", "numpy,tensorflow", cwd=folder)
     assert "reference" in done.stdout
     assert "agrees" in done.stdout
+    assert re.search(r"^placement on numpy.*: all 3 ops as asked", done.stdout, re.MULTILINE), done.stdout
     assert "float32[2, 2]" in done.stdout
     # No winner of one process each, and what agrees is said.
     assert "results agree where they differ by a relative 1.0e-04 at most; another one with --tolerance" in done.stdout
     assert "which is faster, xbackend compare says" in done.stdout and "us (" in done.stdout
+
+
+def test_run_lists_the_placement_where_it_is_asked_for(folder: Path) -> None:
+    asked = ("run", "mine.py:gram", "--backends", "numpy")
+    assert "asked dev1 = cpu:0" not in xbackend(*asked, cwd=folder).stdout
+    told = xbackend(*asked, "--placement", cwd=folder).stdout
+    assert re.search(r"matmul \(node \d, \S*mine.py:10\): asked dev1 = cpu:0, executed cpu:0, as asked", told), told
 
 
 def test_the_tolerance_of_run_grows_with_the_program() -> None:
@@ -186,6 +200,8 @@ def test_draw_prints_svg_and_what_a_backend_executed(folder: Path) -> None:
     assert "cpu:1" in executed and "dev1" not in executed
     one = xbackend("draw", "matpow", "--backend", "numpy", "--devices", "dev0=cpu:0,dev1=cpu:0", cwd=folder).stdout
     assert "crossing" not in one
+    told = xbackend("draw", "matpow", "--backend", "numpy", "--set", "n=2", cwd=folder).stderr
+    assert "placement on numpy: all 3 ops as asked, 1 transfer (256 bytes)" in told
 
 
 def test_run_saves_what_each_backend_executed(folder: Path) -> None:

@@ -178,7 +178,8 @@ def test_nothing_from_outside_steers_the_terminal(
 
 def test_tables_and_progress_show_text_as_text(capsys: pytest.CaptureFixture[str]) -> None:
     console.table([RED], [[f"{RED}\nsecond line"]], title=RED)
-    console.Progress()(RED)
+    with console.progress() as shown:
+        shown(RED)
     found = capsys.readouterr()
     assert found.out.count("red\N{REPLACEMENT CHARACTER}[31m") == 3 and "second line" in found.out
     assert "red\N{REPLACEMENT CHARACTER}[31m" in found.err and "\x1b" not in found.out + found.err

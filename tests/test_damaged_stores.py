@@ -33,7 +33,7 @@ from xbackend.backends.threads import Pool
 from xbackend.cli import main
 from xbackend.cli.gate import gate
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.report import html, markdown, plots, timelines
+from xbackend.report import html, markdown, plots, ratio_plots, timelines
 from xbackend.report.document import build
 from xbackend.results import schema
 from xbackend.results.runs import Store
@@ -357,6 +357,7 @@ def check_shown(found: Results) -> None:
     with (
         mock.patch.object(plots, "medians", return_value=picture),
         mock.patch.object(plots, "sizes", return_value=picture),
+        mock.patch.object(ratio_plots, "picture", return_value=picture),
         mock.patch.object(timelines, "picture", return_value=picture),
     ):
         blocks, pictures = build(found, None)

@@ -207,6 +207,6 @@ def test_colours_are_readable_on_a_light_and_on_a_dark_page(outline: str, fill: 
 
 
 def test_bytes_in_words() -> None:
-    assert [g.bytes_text(n) for n in (24, 1024, 1536, 3 << 20, 1 << 42)] == [
-        *("24 bytes", "1 KiB", "1.5 KiB", "3 MiB", "4096 GiB")
+    assert [g.bytes_text(n) for n in (0, 24, 1023, 1024, 1536, 3 << 20, 1 << 42, 1 << 50)] == [
+        *("0 bytes", "24 bytes", "1023 bytes", "1 KiB", "1.5 KiB", "3 MiB", "4 TiB", "1024 TiB")
     ]

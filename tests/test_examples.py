@@ -28,8 +28,8 @@ def run_example(name: str, *arguments: str) -> str:
 
 
 def records(output: str, op: str) -> list[tuple[str, str]]:
-    """(bound, executed) of every op of that name in a printed placement."""
-    return re.findall(rf"^{op} \(node \d+\): asked .*? = (\S+), executed (\S+),", output, re.MULTILINE)
+    """(bound, executed) of every op of that name in a printed list of a placement."""
+    return re.findall(rf"^{op} \(node \d+, \S+:\d+\): asked .*? = (\S+), executed (\S+),", output, re.MULTILINE)
 
 
 @pytest.fixture(params=registry.names())
@@ -44,6 +44,7 @@ def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
     assert f"{name}: pinned [[22.0, 28.0], [49.0, 64.0]]" in output
     assert f"{name}: default [[22.0, 28.0], [49.0, 64.0]]" in output
     assert records(output, "matmul") == [("cpu:0", "cpu:0")]
+    assert re.search(r"^all 1 op as asked", output, re.MULTILINE), output
     refused = re.search(r"refused: there is no device gpu:7 .*p1_name_devices.py:(\d+)\); there is cpu:0", output)
     assert refused, output
     assert "return a @ b" in (EXAMPLES / "p1_name_devices.py").read_text().splitlines()[int(refused[1]) - 1]
@@ -56,6 +57,7 @@ def test_p2_two_products_on_two_devices(name: str) -> None:
     assert sorted(records(output, "matmul")) == [("cpu:0", "cpu:0"), ("cpu:1", "cpu:1")]
     assert records(output, "add") == [("cpu:0", "cpu:0")]
     assert re.search(r"^transfer cpu:1 -> cpu:0: 16 bytes \(crossing\)$", output, re.MULTILINE), output
+    assert re.search(r"^all 3 ops as asked.*transfers? \(", output, re.MULTILINE), output
 
 
 @pytest.mark.one_each(2, 7)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -16,10 +19,11 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 import xbackend as xb
 from xbackend import cli, environments, report
 from xbackend.analysis.gate import Outcome
-from xbackend.cli import COMMANDS, bench, doctor, main, run
+from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run
 from xbackend.environments import system_packages
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
 from xbackend.measure import matrix, session
+from xbackend.measure.bisect import Beside, Bisection, Found
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results, SessionSettings
 
@@ -59,6 +63,17 @@ class Here:
 
         self.patch.setattr(session, "compare", compare)
 
+    def bisects(self, found: Found | Exception) -> None:
+        """What `bisect` will find."""
+
+        def look(_: Any) -> Found:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+        self.patch.setattr(bisect, "releases", lambda wanted: TWO)
+        self.patch.setattr(Bisection, "run", look)
+
     def opens(self, module: Any, name: str) -> None:
         """No backend works."""
 
@@ -83,6 +98,9 @@ def slower(factor: float = 2.0, **fields: Any) -> Results:
 ELSEWHERE = msgspec.structs.replace(MACHINE, fingerprint="elsewhere")
 SETTINGS = SessionSettings(threads=2, seed=0, warnings=[])
 Plant = Callable[[Here], object]
+BISECT = ["bisect", "pytensor>=2.30", "--what", "numbers"]
+TWO = ["pytensor==2.30.0", "pytensor==2.31.0"]
+SAME = {TWO[1]: Beside(difference=0.0, passes=1e-5)}
 CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["compare"], lambda here: here.measures(results(settings=SETTINGS))),
     (1, ["compare"], lambda here: here.measures(results(row(medians=[], status="failed"), settings=SETTINGS))),
@@ -104,6 +122,14 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["doctor"], lambda here: here.looks("available")),
     (1, ["doctor"], lambda here: here.looks("broken")),
     (2, ["doctor", "--tests"], lambda here: None),
+    (
+        0,
+        [*BISECT, "mine.py:twice"],
+        lambda here: here.bisects(Found(releases=TWO, first=TWO[0], last=TWO[1], beside=SAME)),
+    ),
+    (1, [*BISECT, "mine.py:twice"], lambda here: here.bisects(Found(releases=TWO))),
+    (2, [*BISECT, "nothing"], lambda here: None),
+    (12, [*BISECT, "mine.py:twice"], lambda here: here.bisects(StoreError("no room"))),
     (0, ["env", "list"], lambda here: None),
     (2, ["env", "sync", "nothing"], lambda here: None),
     (0, ["report"], lambda here: here.reported()),
@@ -162,6 +188,15 @@ def test_interrupted_a_command_ends_with_130(command: str, here: Here, capsys: p
     here.patch.setattr(module, command, interrupt)
     assert main(arguments) == OF_ALL
     assert capsys.readouterr().err == f"xbackend {command}: interrupted\n"
+
+
+def test_who_reads_the_output_may_end_before() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as closed:
+        command = [sys.executable, "-m", "xbackend.cli", "draw", "matpow"]
+        ended = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, check=False)
+    assert (ended.returncode, ended.stderr) == (141, b"")
 
 
 @pytest.mark.parametrize("code", [0, 1, 5, 10, 14])

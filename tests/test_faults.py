@@ -81,7 +81,7 @@ def rounds_on_disk(run: Path) -> list[dict[str, list[float]]]:
 
 def check_processes(row: Measurement, run: Path) -> None:
     """Every process that is shown was finished: its rounds are those of one journal, and as many as it was to make."""
-    label = f"size={row.parameters['size']} "
+    label = f"size={row.parameters['size']},"
     on_disk = [rounds for found in rounds_on_disk(run) for task, rounds in found.items() if label in task]
     for process in row.processes:
         assert process.rounds in on_disk
@@ -198,7 +198,7 @@ def test_a_fault_in_a_timed_round_is_a_row_with_its_reason(faulty: tuple[Command
         rounds
         for found in rounds_on_disk(run)
         for task, rounds in found.items()
-        if f"size={size} " in task and "| again" not in task and rounds not in shown
+        if f"size={size}," in task and "| again" not in task and rounds not in shown
     ]
     if status != "ok":
         assert [len(rounds) for rounds in unfinished] == [3], "the rounds before the fault are on disk, and not shown"

@@ -160,7 +160,7 @@ def test_measurements_are_matched_by_everything_that_they_differ_by() -> None:
     head = results(*[r for r in reversed(base.measurements) if r.environment != "b==1"], *slow)
     found = judge(base, head, SLOWER)
     assert [r.outcome for r in found.rows] == [Outcome.PASSED] * 3 + [Outcome.REGRESSION, Outcome.PASSED]
-    assert found.rows[3].label == "matpow size=8 dtype=float32 | b (b==1) | 1 device"
+    assert found.rows[3].label == "matpow size=8, dtype=float32 | b (b==1) | 1 device"
 
 
 def test_the_order_of_parameters_is_no_difference() -> None:
@@ -217,6 +217,10 @@ OTHER = msgspec.structs.replace(MACHINE, fingerprint="fedcba9876543210", process
     [
         (results(machine=OTHER), "different machines: BASE on a processor, .*0123456789abcdef.*HEAD on another, "),
         (results(settings=SessionSettings(threads=1)), "different threads: BASE with 2, HEAD with 1"),
+        (
+            results(settings=SessionSettings(threads=2, cores_per_device=2)),
+            "different cores per device: BASE with None, HEAD with 2; give both the same --cores-per-device",
+        ),
     ],
 )
 def test_runs_that_differ_in_more_than_time_are_not_judged(head: Results, words: str) -> None:
@@ -246,7 +250,7 @@ def test_too_few_processes_are_not_judged(base: int, head: int) -> None:
 
 def test_a_measurement_that_is_there_twice_is_an_error() -> None:
     for base, head in ((results(row(), row()), results(row())), (results(row()), results(row(), row()))):
-        with pytest.raises(StoreError, match=r"has matpow size=8 dtype=float32 \| numpy \| 1 device twice"):
+        with pytest.raises(StoreError, match=r"has matpow size=8, dtype=float32 \| numpy \| 1 device twice"):
             judge(base, head, SLOWER)
 
 
@@ -286,12 +290,20 @@ def store(tmp_path: Path) -> Store:
 @pytest.mark.parametrize(
     ("head", "code", "words"),
     [
-        (results(), 0, "gate slower:5%: passed: 2 of 2 measurements within the limits"),
-        (results(row(), row("other", times(1.2))), 10, "regression: 1 of 2 measurements beyond the limit"),
-        (results(row()), 11, "incomplete: 1 of 2 measurements of BASE not measured in HEAD"),
-        (results(row("third")), 13, "nothing: no measurement of BASE is in HEAD"),
-        (results(machine=OTHER), 14, "no verdict: different machines: BASE on a processor"),
-        (results(row(medians=[1.0]), row("other")), 14, "no verdict: 1 of 2 measurements cannot be judged"),
+        (results(), 0, "Passed: 2 of 2 measurements within the limits: the one furthest from its time in BASE is "),
+        (
+            results(row(), row("other", times(1.2))),
+            10,
+            "Regression: 1 of 2 measurements beyond the limit: other with 1.20 times the time (1.17 to 1.23).",
+        ),
+        (results(row()), 11, "Incomplete: 1 of 2 measurements of BASE not measured in HEAD: other (not in HEAD)."),
+        (results(row("third")), 13, "Nothing: no measurement of BASE is in HEAD"),
+        (results(machine=OTHER), 14, "No verdict: different machines: BASE on a processor"),
+        (
+            results(row(medians=[1.0]), row("other")),
+            14,
+            "No verdict: 1 of 2 measurements cannot be judged: numpy with ",
+        ),
     ],
 )
 def test_the_command_says_by_its_exit_code_what_it_found(
@@ -300,7 +312,38 @@ def test_the_command_says_by_its_exit_code_what_it_found(
     finished(store)
     finished(store, head)
     found, output = gate(tmp_path, "gate", "latest~1", "latest")
-    assert (found, words in output) == (code, True), output
+    assert (found, output.startswith(words)) == (code, True), output
+
+
+def test_the_first_line_has_the_numbers_of_the_rows_that_decide() -> None:
+    """Those furthest away of many, by what tells them from each other."""
+    base, head = (
+        results(*(row(parameters={"size": size}, medians=times(1 + by * size / 100)) for size in (1, 10, 20, 30, 40)))
+        for by in (0, 1)
+    )
+    found = judge(base, head, SLOWER)
+    assert found.sentence.startswith(
+        "Regression: 4 of 5 measurements beyond the limit: numpy, matpow size=40 with 1.40 times the time (1.37 to 1.43"
+    ) and found.sentence.endswith(" and 2 more.")
+    noisy = judged(times(1.0, spread=8), times(1, spread=8))
+    assert "below 20 % nothing could be found" in noisy.sentence, noisy.sentence
+    faster = judged(times(0.8), limits=["faster:10%"])
+    assert "numpy with 0.800 times the time" in faster.sentence
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_the_table_fits_80_columns_unless_it_is_to_be_wide(store: Store, tmp_path: Path, wide: bool) -> None:
+    long = [
+        row("pytensor-jax[rewrites=merge]", environment="pytensor==2.38.3", devices=devices, parameters={"size": size})
+        for devices in (1, 2) for size in (512, 1024)
+    ]  # fmt: skip
+    finished(store, results(*long))
+    finished(store, results(*long))
+    command = [sys.executable, "-m", "xbackend", "gate", "latest~1", "latest", *(["--wide"] if wide else [])]
+    environment = {**{k: v for k, v in os.environ.items() if k != "COLUMNS"}, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    rows = [line for line in done.stdout.split("\n")[1:] if line and not line.startswith("warning")]
+    assert (max(map(len, rows)) > 80) == wide and ("could be found" in done.stdout) == wide, done.stdout
 
 
 @pytest.mark.tier("exhaustive")

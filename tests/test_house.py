@@ -26,7 +26,9 @@ WORKER_SIDE = (
     *(
         "errors",
         "devices",
+        "cores",
         "files",
+        "wording",
         "program",
         "drawing",
         "api",

@@ -87,7 +87,7 @@ def test_the_newest_that_is_covered_is_taken_whatever_runs_xbackend(machine: Pat
     assert newest[0] == "3.14" and "3.12" in newest and "3.98" not in newest
     assert recipes.recipe("numpy").python_version == "3.14"
     assert recipes.recipe("pytensor").python_version == "3.12" if RUNNING < (3, 12) else "3.13"
-    assert recipes.recipe("pytensor").python_request == str(machine / "bin/python3.12") or RUNNING >= (3, 12)
+    assert recipes.recipe("pytensor").python.path == str(machine / "bin/python3.12") or RUNNING >= (3, 12)
 
 
 def test_one_that_is_asked_for_is_taken_where_the_lock_covers_it(
@@ -100,15 +100,12 @@ def test_one_that_is_asked_for_is_taken_where_the_lock_covers_it(
     assert recipes.recipe("pytensor").command == "xbackend env sync pytensor --python 3.12"
     monkeypatch.setenv(VARIABLE, "3.13")
     assert recipes.recipe("pytensor").python == Interpreter((3, 13)), "not here: uv is asked to get it"
-    assert recipes.recipe("pytensor").python_request == "3.13"
 
 
 @pytest.mark.parametrize("text", ["3", "2.7", "3.10", "4.0", "newest", "3.11.7", "3.x"])
 def test_what_is_no_version_is_refused(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(
-        EnvironmentFailed, match=r"XBACKEND_PYTHON \(option --python\) is .*write a version such as 3.11"
-    ):
+    with pytest.raises(EnvironmentFailed, match=r"XBACKEND_PYTHON: .*is no version of Python: write one such as 3.11"):
         recipes.recipe("numpy").directory_name()
 
 

@@ -104,8 +104,8 @@ def test_progress_names_what_begins() -> None:
     begun = [line for line in lines if line.startswith("[")]
     assert [line.partition("]")[0] for line in begun] == [f"[{n}/5" for n in range(1, 6)]
     assert {line.partition("] ")[2].partition(":")[0] for line in begun} == {
-        "numpy with 1 device", "numpy with 2 devices", "numpy with 1 device, again",
-        "numpy with 1 device, again 2", "numpy with 1 device, again 3",
+        "numpy | 1 device", "numpy | 2 devices", "numpy | 1 device | again",
+        "numpy | 1 device | again 2", "numpy | 1 device | again 3",
     }  # fmt: skip
 
 
@@ -450,5 +450,5 @@ def test_the_fingerprint_is_of_stable_fields_only(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("platform.release", lambda: "99")
     monkeypatch.setattr(machine_module, "_memory", lambda: before.memory_bytes + 4096)
     assert machine_module.machine().fingerprint == before.fingerprint
-    monkeypatch.setattr(machine_module, "cores", lambda: before.cores + 1)
+    monkeypatch.setattr(machine_module.cores, "count", lambda: before.cores + 1)
     assert machine_module.machine().fingerprint != before.fingerprint

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_helpers import markdown_of, measured, of, tables_of
+from report_helpers import measured, of, tables_of, whole_of
 
 from xbackend import report
 from xbackend.analysis import history, statistics
@@ -81,8 +81,8 @@ def of_comparison(found: Found, group: str, heads: list[str], rows: list[list[st
     at = {head: i for i, head in enumerate(heads)}
     base = next((row for row in rows if row[at["verdict"]] == "baseline"), None)
     for row in rows:
-        if base is not None and row is not base and row[at["verdict"]] != report.text.NOTHING:
-            cell = row[at["ratio (95 % interval)"]]
+        cell = row[at["ratio (95 % interval)"]]
+        if base is not None and row is not base and cell != report.text.NOTHING:
             check_ratio(cell, row[at["time"]], base[at["time"]])
             add(found, group, (name_of(*row[:2]), name_of(*base[:2])), verdict(row[at["verdict"]]))
 
@@ -95,7 +95,7 @@ def of_devices(found: Found, group: str, one: str, many: tuple[str, str], cells:
 
 def verdicts(results: Results) -> tuple[Found, str]:
     """All verdicts that a report shows, place by place, and its text."""
-    source = markdown_of(results)
+    source = whole_of(results)
     found: Found = {}
     sizes = {m.parameters["size"] for m in results.measurements}
 
@@ -103,31 +103,36 @@ def verdicts(results: Results) -> tuple[Found, str]:
         size = re.search(r"size=(\d+)", text)
         return size[1] if size else str(next(iter(sizes)))
 
-    titles = [line for line in source.replace("\\", "").split("\n") if re.match(r"## matpow: |### Ledger: ", line)]
-    comparisons = iter(t for t in titles if t.startswith("## "))
-    ledgers = iter(t for t in titles if t.startswith("### "))
-    for heads, *rows in tables_of(source):
-        if heads[:3] == ["backend", "devices", "time"]:
-            of_comparison(found, group_of(next(comparisons)), heads, rows)
-        elif heads[:2] == ["comparison", "fastest"]:
-            for row in rows:
-                for cell, than in [(c, re.search(r" of (\S+ on \d devices?): ", c)) for c in row[3:5]]:
-                    first = re.search(r"\w+ on \d devices?", row[1])
-                    if than and first:
-                        add(found, group_of(row[0]), (first[0], than[1]), verdict(cell))
-        elif heads[:4] == ["backend", "devices", "one device", "several"]:
-            group = group_of(next(ledgers))
-            for row in rows:
-                of_devices(found, group, row[0], (row[0], row[1]), [row[2], row[3], row[4], row[6]])
+    counts = {str(m.devices) for m in results.measurements}
+    for part in re.split(r"\n(?=##)", source):  # a heading with what stands below it
+        title = part.split("\n", maxsplit=1)[0].replace("\\", "")
+        for heads, *rows in tables_of(part):
+            if heads[:3] == ["backend", "devices", "time"]:
+                of_comparison(found, group_of(title), heads, rows)
+            elif heads[:2] == ["backend", "time"]:
+                (count,) = counts
+                wider = [[row[0], count, *row[1:]] for row in rows]
+                of_comparison(found, group_of(title), [heads[0], "devices", *heads[1:]], wider)
+            elif heads[:2] == ["backend", "1 device"]:
+                for row in rows:
+                    if row[3] != report.text.NOTHING:
+                        of_devices(found, group_of(title), row[0], (row[0], heads[2].split()[0]), row[1:])
+            elif heads[:2] == ["comparison", "fastest"]:
+                for row in rows:
+                    for cell, than in [(c, re.search(r" of (\S+ on \d devices?): ", c)) for c in row[3:5]]:
+                        first = re.search(r"\w+ on \d devices?", row[1])
+                        if than and first:
+                            add(found, group_of(row[0]), (first[0], than[1]), verdict(cell))
+            elif heads[:4] == ["backend", "devices", "one device", "several"]:
+                for row in rows:
+                    cells = [row[2], row[3], row[4], row[6]]
+                    of_devices(found, group_of(title), row[0], (row[0], row[1]), cells)
     return found, source
 
 
 def check_words(found: Found, source: str) -> None:
     """What the ledger says of each backend is its verdict."""
-    ledger = source.replace("\\", "").split("## One device against several: the ledger")
-    if len(ledger) < 2:
-        return
-    groups = re.split(r"### Ledger: matpow", ledger[1].split("\n## ")[0])[1:]
+    groups = re.split(r"### One device against several: matpow", source.replace("\\", ""))[1:]
     several = {key[0] for key in found}
     for part in groups:
         size = re.match(r" size=(\d+)", part)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -12,7 +13,16 @@ import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.backends.executed_graph import executed
-from xbackend.backends.placement import Backward, Execution, merge, with_folded
+from xbackend.backends.placement import (
+    Backward,
+    BackwardRecord,
+    Execution,
+    OpRecord,
+    Placement,
+    TransferRecord,
+    merge,
+    with_folded,
+)
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.binding import Placed, bind
@@ -62,7 +72,7 @@ def test_a_backward_op_is_bound_to_the_device_of_its_forward_op() -> None:
         ("c", "cpu:0", "cpu:0", "as asked", 2),
         ("d", None, "cpu:1", "as asked", 1),
     ]
-    assert f"backward op for the gradient at node {gradient} (c, 2 times): bound to cpu:0" in str(placement)
+    assert f"backward op for the gradient at node {gradient} (c, 2 times): bound to cpu:0" in placement.listing()
     (box,) = (b for b in executed(of.program, placement).boxes if b.text.startswith("grad"))
     assert box.text.endswith(", backward on cpu:0 (3) and cpu:1 (2)")
     assert ["by its forward op", "cpu:0", "cpu:0", "as asked", "3", "in backward passes"] in _backward_rows(
@@ -74,7 +84,9 @@ def test_a_backward_op_elsewhere_is_an_error_and_shown() -> None:
     of = placed()
     tanh = node(of, "tanh")
     placement = merge(of, Execution({}, (), (Backward(node(of, "grad"), tanh, None, CPU1, "theirs"),)))
-    with pytest.raises(PlacementError, match=rf"backward op of node {tanh} .* \(theirs\) bound to cpu:0, ran on cpu:1"):
+    with pytest.raises(
+        PlacementError, match=rf"backward op of node {tanh} .* \(theirs, .*:\d+\) bound to cpu:0, ran on cpu:1"
+    ):
         placement.check()
     (box,) = (b for b in executed(of.program, placement).boxes if b.text.startswith("grad"))
     assert box.text.endswith(", backward on cpu:1 MOVED from cpu:0 (1)")
@@ -96,7 +108,56 @@ def test_a_run_on_numpy_says_where_its_backward_pass_went() -> None:
         of(np.ones(3))
         assert {r.executed for r in of.placement.backward} == {"cpu:0", "cpu:1"}
         assert "backward on cpu:0 (2) and cpu:1 (1)" in of.draw()
-        assert "2 backward ops on cpu:0, 1 backward ops on cpu:1" in of.placement.summary()
+        said = str(of.placement)
+        assert re.fullmatch(r"all \d+ ops as asked( \(.*\))?, backward ops included, \d transfers? \(\d+ bytes\)", said)
+
+
+def records(*statuses: str, **fields: Any) -> tuple[OpRecord, ...]:
+    """A record of each status, of ops on lines of their own."""
+    ran = {"as asked": "cpu:1", "moved": "cpu:0"}
+    return tuple(
+        OpRecord(i, "matmul", "dev1", "cpu:1", ran.get(status), "", "", status, **{"source": f"model.py:{i}", **fields})
+        for i, status in enumerate(statuses)
+    )
+
+
+def test_a_placement_answers_yes_with_what_was_fused_and_transferred() -> None:
+    moved = TransferRecord(3, "cpu:0", "cpu:1", 6 << 20, "crossing", "", "")
+    back = BackwardRecord(1, 0, "cpu:1", "cpu:1", "Dot", "", "as asked", 20)
+    placement = Placement(records(*["as asked"] * 3, *["fused"] * 2, "folded"), (moved, moved), (back,))
+    assert str(placement) == (
+        "all 26 ops as asked (2 of them fused into others, 1 of them folded away while compiling), backward ops "
+        "included, 2 transfers (12 MiB)"
+    )
+    assert str(Placement(records("as asked"), ())) == "all 1 op as asked"
+
+
+def test_a_placement_answers_no_with_the_users_lines() -> None:
+    back = BackwardRecord(1, 0, "cpu:1", "cpu:0", "Dot", "", "moved", 2, "model.py:9")
+    own = TransferRecord(None, "cpu:0", "cpu:1", 8, "framework", "", "")
+    placement = Placement(records("as asked", "moved", "not read"), (own,), (back,))
+    assert str(placement).split("\n") == [
+        "1 of 5 ops as asked, 3 MOVED, 1 transfer (8 bytes)",
+        "matmul (node 1, model.py:1) asked for dev1 = cpu:1, ran on cpu:0",
+        "backward op of node 0 for the gradient at node 1 (Dot, model.py:9) bound to cpu:1, ran on cpu:0",
+        "not read back: matmul (node 2, model.py:2)",
+        "of the framework's own: 1 transfer (8 bytes) cpu:0 -> cpu:1",
+    ]
+    many = Placement(records(*["moved"] * 9), ())
+    assert str(many).endswith("\nand 4 more that ran elsewhere")
+    with pytest.raises(PlacementError, match=r"matmul \(node 0, model.py:0\) .*, and 4 more; compile with"):
+        many.check()
+
+
+def test_before_a_call_nothing_is_known_and_nothing_is_claimed() -> None:
+    said = str(Placement(records("not read", "not read", "folded"), ()))
+    assert said == "of 3 ops none is read back: nothing was executed yet, or the framework does not tell"
+
+
+def test_the_users_lines_are_stored_of_what_differs_only() -> None:
+    stored = Placement(records("as asked", "fused", "moved", "not read"), ()).to_dict()["ops"]
+    assert [record.get("source") for record in stored] == [None, None, "model.py:2", "model.py:3"]
+    assert msgspec.convert({"ops": stored, "transfers": []}, Evidence).ops[2].source == "model.py:2"
 
 
 def test_stored_placements_from_before_have_no_backward_ops() -> None:

@@ -366,7 +366,7 @@ def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) ->
         file.write("    xbackend_benchmark(energy, np.random.default_rng().random(3), scale=0.5)\n")
     options = ("--quick", "--processes=1", "--backends=numpy", "--devices=1,2", "-k", "wrong or other")
     status, output = run_pytest(project, "bench", *options)
-    assert status == 1 and "energy inputs=float64[3] scale=0.5 | numpy | 1 device: wrong: relative error" in output
+    assert status == 1 and "energy inputs=float64[3], scale=0.5 | numpy | 1 device: wrong: relative error" in output
     assert "the function, or its arrays, are not those" in output and "3 failed, 1 passed" in output, output
 
 

@@ -24,6 +24,7 @@ from report_helpers import (
     of,
     rows_of,
     shown,
+    whole_of,
 )
 
 from xbackend import report
@@ -47,7 +48,7 @@ def test_text_is_shown_as_it_is(foreign: str) -> None:
     # An empty paragraph leaves nothing.
     assert inline[0] == expected and (not expected or inline[1] == expected)
     kinds = {t.type for t in flat(tokens)}
-    assert not kinds & {"html_inline", "html_block", "link_open", "code_inline", "em_open", "strong_open", "s_open"}
+    assert not kinds & {"html_inline", "html_block", "link_open", "em_open", "strong_open", "s_open"}
     assert not kinds & {"fence", "code_block", "hr", "bullet_list_open", "ordered_list_open", "blockquote_open"}
     assert sum(t.type == "image" for t in flat(tokens)) == 1
 
@@ -57,6 +58,7 @@ def test_text_is_shown_as_it_is(foreign: str) -> None:
 @settings(max_examples=150)
 def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results) -> None:
     check_document(markdown_of(found))
+    check_document(whole_of(found))
     headers, rows = report.summary_table(found)
     assert all(len(row) == len(headers) for row in rows) and len(rows) == len(found.measurements)
     assert not any(ord(c) < 32 for row in rows for cell in row for c in cell)
@@ -150,15 +152,15 @@ def test_labels_are_not_mathematics() -> None:
     small = [measured("_$x", [0.1, 0.2]), measured("$\\frac$", [0.1]), measured("日本", [1.0])]
     found = of(*small, measured("_$x", [0.3], parameters={"size": 16}))
     files = report.render(found)
-    assert "_$x on 1 device" in files["medians-01-matpow.svg"].decode()
-    assert "_$x on 1 device" in files["sizes-01-matpow.svg"].decode()
+    assert ">_$x<" in files["medians-01-matpow.svg"].decode()
+    assert ">_$x<" in files["sizes-01-matpow.svg"].decode()
 
 
 def test_the_shortest_and_the_longest_times_that_can_be_stored_are_drawn() -> None:
     odd = [measured("around", [1e-11, 1e9, 1.0]), measured("usual", [0.25, 1.0]), measured("none", [])]
     files = report.render(of(*odd, measured("usual", [1.0], parameters={"size": 16})))
     words = files["medians-01-matpow.svg"].decode()
-    assert "500.0 ms" in words and words.count("no time") == 1
+    assert ">500.0<" in words and words.count("no time") == 1
     check_svg(files["sizes-01-matpow.svg"])
 
 
@@ -183,16 +185,9 @@ def test_numbers(value: float | None, expected: str) -> None:
     assert text.number(value) == expected
 
 
-def test_units_of_time_and_size() -> None:
+def test_units_of_time() -> None:
     assert [text.time(t) for t in (2.0, 2e-3, 2e-6, 2e-9)] == ["2.000 s", "2.000 ms", "2.000 µs", "2.000 ns"]
     assert text.time_unit([None, math.nan, 1e-5, 2e-3, 3.0]) == ("ms", 1e-3)
-    assert [text.size(n) for n in (0, 1023, 1024, 3 << 20, 1 << 60)] == [
-        "0 B",
-        "1023 B",
-        "1.00 KiB",
-        "3.00 MiB",
-        "1050000 TiB",
-    ]
 
 
 def test_names_in_a_picture_do_not_depend_on_the_last_bit_of_a_place() -> None:

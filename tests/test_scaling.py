@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_helpers import check_svg, markdown_of, measured, of, rows_of
+from report_helpers import check_svg, markdown_of, measured, of, rows_of, whole_of
 
 from xbackend.analysis import scaling
 from xbackend.analysis.comparison import comparisons
@@ -19,7 +19,7 @@ from xbackend.backends.placement import Span
 from xbackend.devices import Device
 from xbackend.measure import profiles
 from xbackend.report import ledger, render, timelines
-from xbackend.results.schema import Measurement, Pair, Process, Profile, Results
+from xbackend.results.schema import Measurement, Pair, Process, Profile, Results, SessionSettings
 
 change: Callable[..., Any] = msgspec.structs.replace
 CPUS = [Device("cpu", i) for i in range(4)]
@@ -161,7 +161,7 @@ def test_the_ledger_of_two_devices() -> None:
     assert s.speedup == pytest.approx(means[0] / means[1]) and s.efficiency == pytest.approx(s.speedup / 2)
     assert (s.seconds_of_one, s.seconds_of_many) == pytest.approx(means)
     assert s.interval is not None and 1.5 < s.interval[0] < s.speedup < s.interval[1] < 2.4
-    assert s.simulated and s.cores_of_one == 1.0 and s.shares is not None
+    assert s.kind == scaling.SHARING and s.cores_of_one == 1.0 and s.shares is not None
     assert s.shares.idle == pytest.approx({"cpu:0": 0.2, "cpu:1": 0.3})
     assert s.shares.transfers == pytest.approx(0.1) and s.shares.together == pytest.approx(0.6)
 
@@ -184,14 +184,24 @@ def test_environments_of_a_backend_have_a_ledger_each() -> None:
 @pytest.mark.parametrize(
     ("bindings", "expected"),
     [
-        (["cpu:0", "cpu:1"], True),
-        (["cpu:0", "cpu:0"], False),
-        (["gpu:0", "gpu:1", "cpu:0"], False),
-        (["/job:w/task:0/cpu:0", "/job:w/task:1/cpu:0"], False),
+        (["cpu:0", "cpu:1"], "sharing cores"),
+        (["cpu:0", "cpu:0"], "real"),
+        (["gpu:0", "gpu:1", "cpu:0"], "real, not equal"),
+        (["/job:w/task:0/cpu:0", "/job:w/task:1/cpu:0"], "real"),
     ],
 )
-def test_cpu_devices_of_one_process_share_its_cores(bindings: list[str], expected: bool) -> None:
-    assert scaling.simulated(bindings) is expected
+def test_what_several_devices_are(bindings: list[str], expected: str) -> None:
+    assert scaling.kind_of(bindings, None) == expected
+    assert scaling.kind_of(bindings, 1) == expected.replace("sharing cores", "simulated by cores")
+
+
+def test_devices_with_cores_of_their_own_are_said_to_be_simulated_by_them() -> None:
+    settings = SessionSettings(threads=1, cores_per_device=1)
+    measurements = of(*pair([2.0], [1.05], AT_ONCE, 2.0))
+    source = whole_of(change(measurements, settings=settings))
+    (row,) = (r for r in rows_of(source) if len(r) == 13 and r[0] == "b")
+    assert row[-1] == "simulated by cores"
+    assert "1 thread a device, each device simulated by as many cores" in source
 
 
 def test_without_both_sides_there_is_no_ledger() -> None:
@@ -200,7 +210,7 @@ def test_without_both_sides_there_is_no_ledger() -> None:
     failed = measured("b", [1.0], 2, status="failed")
     for found in (of(one), of(two), of(one, other), of(one, failed), of(one, measured("b", [], 2))):
         assert scalings(found) == []
-        assert "the ledger" not in markdown_of(found)
+        assert "One device against several" not in whole_of(found)
 
 
 # --- what is said of it -----------------------------------------------------------------------------------------------
@@ -288,7 +298,7 @@ def test_many_devices_are_said_as_a_range() -> None:
     stored = Profile(**{**profiles.summary(found), "spans": []})
     many = change(many, processes=[change(p, profile=stored) for p in many.processes])
     (s,) = scalings(of(measured("b", [3.0] * 3), many))
-    assert not s.simulated
+    assert s.kind == scaling.REAL
     assert ledger.verdict(s, 8).startswith(
         "6 devices are 3.00 times as fast as one: they are busy 50 % to 100 % of the time, at least two at once 90 %."
     )
@@ -351,7 +361,7 @@ def test_two_sizes_are_too_few_and_the_report_says_what_to_type() -> None:
 
 def test_the_section_has_the_numbers_and_the_verdict() -> None:
     found = of(*pair([2.0], [1.05], profile(1.05, (0, 1.0), (0, 1.0)), 1.0))
-    source = markdown_of(found)
+    source = whole_of(found)
     (row,) = (r for r in rows_of(source) if len(r) == 13 and r[0] == "b")
     assert row[4:] == [
         "1.90",
@@ -362,7 +372,7 @@ def test_the_section_has_the_numbers_and_the_verdict() -> None:
         "cpu:0 5 %, cpu:1 5 %",
         "95 %",
         "1.0",
-        "simulated",
+        "sharing cores",
     ]
     assert "**b on 2 devices**: Two devices are 1.90 times as fast as one" in source
 
@@ -372,7 +382,7 @@ def test_a_timeline_shows_when_each_device_worked() -> None:
     data = render(found)["timeline-01-matpow.svg"]
     check_svg(data)
     words = data.decode()
-    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b on 2 devices, 95 % at once", "time (s)"))
+    assert all(f">{shown}<" in words for shown in ("cpu:0", "cpu:1", "b, 95 % at once", "time (s)"))
     assert render(found)["timeline-01-matpow.svg"] == data
 
 
@@ -384,7 +394,7 @@ def test_the_timeline_drawn_is_the_typical_one_and_says_its_own_share() -> None:
     (comparison,) = comparisons(of(one, many), None)
     (line,) = timelines.timelines(comparison, 2)
     (s,) = scalings(of(one, many))
-    assert line.at_once == ledger.percent(s.shares.together if s.shares else 1.0) == "0 %"
+    assert ledger.percent(line.profile.at_once) == ledger.percent(s.shares.together if s.shares else 1.0) == "0 %"
 
 
 def test_a_timeline_says_what_it_leaves_out() -> None:

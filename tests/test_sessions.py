@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from xbackend import workloads
+from xbackend import cores, workloads
 from xbackend.analysis import statistics
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
@@ -70,7 +70,7 @@ def answer(seconds: float = 0.01, **changed: Any) -> dict[str, Any]:
     own = {field.name: changed.pop(field.name) for field in fields(Measured) if field.name in changed}
     timed = Timed(
         iterations=1, rounds=[seconds] * 3, host_to_device=0.1, device_to_host=0.1, own_cores=1.0, unprofiled="no",
-        **{"affinity": machine.affinity(), **changed},
+        **{"affinity": cores.affinity(), **changed},
     )  # fmt: skip
     given = {"relative_error": 1e-7, "ulps": 1.0, "lower": 0.1, "first_call": 0.1, **own}
     return asdict(Measured(inputs="0" * 64, tolerance=1e-5, timed=None if "wrong" in own else timed, **given))
@@ -110,7 +110,7 @@ def test_a_session_ends_when_it_should(
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
     assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 5, "thorough": 10}
-    assert PRESETS["quick"].extent() == Extent(3) and PRESETS["quick"].extent(1) == Extent(1)
+    assert PRESETS["quick"].extent() == Extent(3, within=180.0) and PRESETS["quick"].extent(1) == Extent(1)
     assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0)
     assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0)
     for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
@@ -312,9 +312,9 @@ def test_load_and_the_versions_of_a_process_are_noted() -> None:
 
 
 def test_a_loaded_machine_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "load", lambda: 1.6 * machine.cores())
+    monkeypatch.setattr(machine, "load", lambda: 1.6 * cores.count())
     assert "end other processes" in measured(Here(), ("numpy",)).warnings[0]
-    monkeypatch.setattr(machine, "load", lambda: 0.4 * machine.cores())
+    monkeypatch.setattr(machine, "load", lambda: 0.4 * cores.count())
     assert machine.load_warnings() == []
     monkeypatch.setattr(machine, "load", lambda: None)
     assert machine.load_warnings() == []
@@ -397,7 +397,6 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
         ({"rounds": [0.0005] * 9}, "under 1 ms: measure a larger size"),
         ({"rounds": [0.01, 0.012, 0.014, 0.016, 0.018]}, "rounds spread by"),
         ({"rounds": [0.01] * 9 + [0.03]}, "1 of 10 rounds took over 2 times the median; they count"),
-        ({"foreign_cores": 0.5}, "other processes kept 0.5 cores busy"),
         ({"op": "add", "status": "not read"}, "where add ran was not read back"),
     ],
 )
@@ -448,7 +447,7 @@ def test_each_finished_round_is_a_line_of_its_processs_journal(tmp_path: Path) -
     assert len(files) == 8  # two processes, and two more of each of three twins
     lines = [line for file in files for line in journal.read(file)]
     for row in found.measurements:
-        label = next(c for c in found.order if f"size={row.parameters['size']} " in c and "again" not in c)
+        label = next(c for c in found.order if f"size={row.parameters['size']}," in c and "again" not in c)
         mine = [line["seconds"] for line in lines if line["task"] == label]
         assert mine == [seconds for process in row.processes for seconds in process.rounds]
     assert len(lines) == sum(len(p.rounds) for row in [*found.measurements, *found.pairs] for p in row.processes)

@@ -184,8 +184,8 @@ WRONG = {
     "a missing key": ('"backend":"numpy",', ""),
     "a list for an object": ('"parameters":{"size":8,"dtype":"float32"}', '"parameters":[]'),
     "another format": ('"format":"xbackend.results"', '"format":"x"'),
-    "no version": ('"version":5', '"version":null'),
-    "version 0": ('"version":5', '"version":0'),
+    "no version": ('"version":6', '"version":null'),
+    "version 0": ('"version":6', '"version":0'),
     "nested too deep": ('"placement":{}', '"placement":' + '{"a":' * 20000 + "1" + "}" * 20000),
     "half a character": ('"backend":"numpy"', '"backend":"\\ud800"'),
 }
@@ -238,6 +238,13 @@ def test_descriptions_of_older_versions_have_todays_form(name: str, tmp_path: Pa
     assert schema.upgraded(again) == again, "what has today's form stays as it is"
 
 
+def test_an_older_description_with_settings_that_are_none_is_damage(tmp_path: Path) -> None:
+    content = msgspec.to_builtins(results(row()))
+    content["measurements"][0]["description"] = {"jit": True, "settings": 5}
+    with pytest.raises(DamagedStore, match=r"is damaged: Expected `object`, got `int`"):
+        schema.decode(msgspec.json.encode({**content, "version": 2}), tmp_path)
+
+
 def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
     content = msgspec.to_builtins(results())
     for key in ("run", "complete", "pairs"):
@@ -245,7 +252,7 @@ def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
     old = msgspec.json.encode({**content, "version": 2})
     assert schema.decode(old, tmp_path).measurements == results().measurements
     newer = {**content, "version": 99, "measurements": "of another kind"}
-    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 5: upgrade xbackend"):
+    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 6: upgrade xbackend"):
         schema.decode(msgspec.json.encode({**newer, "checksum": schema.checksum(newer)}), tmp_path)
     with pytest.raises(DamagedStore, match="no checksum"):
         schema.decode(msgspec.json.encode(results()), tmp_path)

@@ -42,7 +42,7 @@ _MODULES = {
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":
-        return [*import_module(_FUNCTIONS).__all__, *_HOME, *_DTYPES, *_MODULES, "bool", "__version__"]
+        return [*import_module(_FUNCTIONS).NAMES, *_HOME, *_DTYPES, *_MODULES, "bool", "__version__"]
     if name in _HOME:
         module, _, own_name = _HOME[name].partition(":")
         value = getattr(import_module(module), own_name or name)
@@ -50,7 +50,7 @@ def __getattr__(name: str) -> Any:
         value = import_module("xbackend.program.dtypes").DType[name]
     elif name in _MODULES:
         value = import_module(_MODULES[name])
-    elif not name.startswith("_") and name in import_module(_FUNCTIONS).__all__:
+    elif not name.startswith("_") and name in import_module(_FUNCTIONS).NAMES:
         value = getattr(import_module(_FUNCTIONS), name)
     else:
         raise AttributeError(f"module 'xbackend' has no attribute {name!r}")

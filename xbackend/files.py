@@ -37,8 +37,8 @@ def refused(what: str) -> Iterator[None]:
     """Tell what the system refuses, an `OSError`, as a `StoreError`: ``what``, and why."""
     try:
         yield
-    except OSError as error:
-        raise StoreError(f"{what}: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # ValueError: no path can have a null character
+        raise StoreError(f"{what}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def there(path: Path) -> bool:

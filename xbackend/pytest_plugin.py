@@ -21,6 +21,7 @@ collected test that uses one of its fixtures.
 from __future__ import annotations
 
 import itertools
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -46,9 +47,16 @@ def words(text: str) -> list[str]:
     return listed(text)
 
 
+def count(text: str) -> int:
+    """A whole number from 1 up."""
+    if not (text.isdecimal() and int(text)):
+        raise ArgumentTypeError(f"{text!r}: a whole number from 1 up is needed")
+    return int(text)
+
+
 def numbers(text: str) -> list[int]:
     """``1,2`` as a list."""
-    return [int(word) for word in words(text)]
+    return [count(word) for word in words(text)]
 
 
 # Each is there as --xbackend-NAME.
@@ -58,9 +66,9 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "quick": {"action": "store_true", "help": "the default: three processes each, short rounds"},
     "full": {"action": "store_true", "help": "five processes each, long rounds"},
     "thorough": {"action": "store_true", "help": "long rounds, and processes until the intervals are narrow"},
-    "processes": {"type": int, "metavar": "N", "help": "another number of fresh processes each"},
+    "processes": {"type": count, "metavar": "N", "help": "another number of fresh processes each"},
     "minutes": {"type": float, "metavar": "M", "help": "begin no more processes when they would end later than that"},
-    "threads": {"type": int, "metavar": "N", "help": "threads of every process; default: one a core"},
+    "threads": {"type": count, "metavar": "N", "help": "threads of every process; default: one a core"},
     "baseline": {"metavar": "NAME", "help": "what the others are compared with; default numpy, else the first"},
     "seed": {"type": int, "metavar": "N", "help": "of the inputs that are drawn and of the order; default 0"},
     "store": {"type": Path, "metavar": "FOLDER", "help": "folder of runs; default .xbackend/runs"},
@@ -88,9 +96,9 @@ class Choices:
     """What the options choose. Raises `pytest.UsageError`."""
 
     def __init__(self, config: pytest.Config) -> None:
+        from xbackend import cores
         from xbackend.backends import registry
         from xbackend.errors import ArgumentError, UnknownBackend
-        from xbackend.measure.machine import cores
         from xbackend.measure.plan import PRESETS
         from xbackend.results import FOLDER
 
@@ -102,22 +110,17 @@ class Choices:
         mode = PRESETS["thorough" if thorough else "default" if full else "quick"]
         try:
             self.backends = [registry.get(name).name for name in given["backends"] or registry.names()]
-        except UnknownBackend as error:
+            self.extent = mode.extent(given["processes"], given["minutes"])
+        except (UnknownBackend, ArgumentError) as error:
             raise pytest.UsageError(str(error)) from None
         self.baseline: str | None = given["baseline"]
         if self.baseline is not None and self.baseline not in self.backends:
             raise pytest.UsageError(f"--baseline {self.baseline} is none of {', '.join(self.backends)}")
         self.devices: list[int] = given["devices"] or ([1, 2] if full else [1])
-        if min(self.devices) < 1:
-            raise pytest.UsageError(f"--devices {min(self.devices)}: numbers from 1 up are needed")
-        try:
-            self.extent = mode.extent(given["processes"], given["minutes"])
-        except ArgumentError as error:
-            raise pytest.UsageError(str(error)) from None
-        self.full: bool = full
+        self.full, self.thorough, self.minutes = full, thorough, given["minutes"]
         self.effort = mode.effort
         self.store: Path = given["store"] or FOLDER
-        self.threads: int = given["threads"] or cores()
+        self.threads: int = given["threads"] or cores.count()
         self.seed: int = given["seed"] or 0
 
 
@@ -186,9 +189,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 class ReplayClock:
-    """A clock that stands still until it is told to advance. It starts each round at 0, so that the difference of two
-    readings is the recorded number and no rounding of it.
-    """
+    """A clock that stands still until it is told to advance. Each round begins at 0, so that the difference of two
+    readings is the recorded number exactly."""
 
     __name__ = "recorded in a worker"
 
@@ -197,9 +199,6 @@ class ReplayClock:
 
     def __call__(self) -> float:
         return self.reading
-
-    def reset(self) -> None:
-        self.reading = 0.0
 
     def advance(self, seconds: float) -> None:
         self.reading += seconds
@@ -214,7 +213,7 @@ def feed(benchmark: Any, rounds: Sequence[float], iterations: int = 1, extra: Ma
     times: Iterator[float] = itertools.chain(rounds, itertools.repeat(rounds[-1]))
 
     def setup() -> tuple[tuple[float], dict[str, Any]]:
-        CLOCK.reset()
+        CLOCK.reading = 0.0
         return (next(times),), {}
 
     benchmark.extra_info.update(extra or {})
@@ -326,8 +325,8 @@ class Recorded:
             baseline=asked.baseline,
             on_progress=partial(say, config),
         )
-        how = {"quick": asked.quick, "devices": asked.devices}
-        self.results = kept(self.session, name, how, Store(asked.store))
+        settings = {key: getattr(asked, key) for key in ("quick", "thorough", "minutes", "devices")}
+        self.results = kept(self.session, name, settings, Store(asked.store))
         config.stash.setdefault(RESULTS, []).append(self.results)
 
 
@@ -360,11 +359,10 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         pytest.fail(f"{candidate.label}: {candidate.status}: {candidate.reason}", pytrace=False)
     row = candidate.measurement()
     assert row.parity is not None
-    middles = [process.median for process in row.processes]
     extra = {
-        "processes": middles,
-        "order": [process.order for process in row.processes],
-        "gflops": row.operations / statistics.time_of(middles) / 1e9,
+        "processes": row.medians,
+        "order": [process.order for process in row.counting],
+        "gflops": row.operations / statistics.time_of(row.medians) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
         "floor": statistics.noise_floor(results.pairs, row).factor,
@@ -372,8 +370,8 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         "threads": row.description.threads,
         "warnings": row.warnings,
     }
-    rounds = [seconds for process in row.processes for seconds in process.rounds]
-    replay(rounds, row.processes[0].iterations, extra)
+    rounds = [seconds for process in row.counting for seconds in process.rounds]
+    replay(rounds, row.counting[0].iterations, extra)
     return row
 
 
@@ -450,11 +448,12 @@ class Bridge:
 
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Only what does not change between two runs on one machine may be compared."""
+        from xbackend import cores
         from xbackend.measure import machine
 
         for changing in ("hz_actual", "hz_actual_friendly"):
             machine_info["cpu"].pop(changing, None)
-        machine_info["xbackend"] = {"fingerprint": machine.machine().fingerprint, "cores": machine.cores()}
+        machine_info["xbackend"] = {"fingerprint": machine.machine().fingerprint, "cores": cores.count()}
 
     def pytest_benchmark_compare_machine_info(
         self, config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
@@ -584,15 +583,10 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
 
 
 def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> None:
-    """What was measured, with how sure it is."""
-    from xbackend.report import summary_table
+    """The answer, the table and the warnings, as every command shows them."""
+    from xbackend.report import terminal_lines
 
     terminalreporter.section(f"verdicts: {results.name}")
-    headers, rows = summary_table(results, baseline)
-    columns = [max(map(len, column)) for column in zip(headers, *rows, strict=True)]
-    for row in (headers, *rows):
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, columns, strict=True))
-        terminalreporter.write_line(line.rstrip())
-    for warning in results.settings.warnings or ():
-        terminalreporter.write_line(f"warning: {warning}", yellow=True)
+    for line in terminal_lines(results, baseline, terminalreporter._tw.fullwidth):
+        terminalreporter.write_line(line, yellow=line.startswith("warning: "))
     terminalreporter.write_line(f"{results.settings.stopped}; run {results.run}")

@@ -1,15 +1,19 @@
-"""Words that rooms share: counts, enumerations, and text from outside, as a reader may see it."""
+"""Words that rooms share: counts, numbers, enumerations, and text from outside, as a reader may see it."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
-import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_BIDIRECTIONAL = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+# Control characters but for line breaks and tabs, surrogates, marks that turn the direction of writing, noncharacters.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef"
+    + "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
+    + "]"
+)
 
 
 def listed(text: str) -> list[str]:
@@ -20,6 +24,29 @@ def listed(text: str) -> list[str]:
 def counted(count: int, singular: str, plural: str = "") -> str:
     """A count with its noun: ``1 process``, ``3 processes``."""
     return f"{count} {singular if count == 1 else plural or singular + 's'}"
+
+
+def number(value: float, digits: int = 3) -> str:
+    """A number with so many significant digits; ``nan`` and ``inf`` as they are."""
+    if not math.isfinite(value):
+        return str(value)
+    if value == 0:
+        return "0"
+    rounded = f"{value:.{digits - 1}e}"
+    exponent = int(rounded.partition("e")[2])
+    if not -4 <= exponent < 7:
+        return rounded
+    return f"{float(rounded):.{max(digits - 1 - exponent, 0)}f}"
+
+
+def percent(factor: float) -> str:
+    """By how many percent a factor differs from 1."""
+    return f"{number(100 * (factor - 1), 2)} %"
+
+
+def few(words: Sequence[str], most: int = 4) -> str:
+    """Words as an enumeration of at most so many, the last of more counted."""
+    return join(words if len(words) <= most else [*words[: most - 1], f"{len(words) - most + 1} more"])
 
 
 def unfinished(running: bool) -> str:
@@ -44,14 +71,7 @@ def plain(text: object) -> str:
 
 def visible(text: object) -> str:
     """Text of several lines without what could steer a terminal: as `plain`, but line breaks, tabs and blanks stay."""
-    return "".join(c if c in "\n\t" or not _unsafe(c) else _REPLACEMENT for c in str(text))
-
-
-def _unsafe(character: str) -> bool:
-    if unicodedata.category(character) in ("Cc", "Cs") or character in _BIDIRECTIONAL:
-        return True
-    code = ord(character)
-    return (code & 0xFFFE) == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+    return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 
 def value(item: Any) -> str:

@@ -18,10 +18,9 @@ import numpy as np
 
 from overhead import MODULES, handwritten
 from overhead.figure import Figure
-from xbackend import environments
+from xbackend import cores, environments
 from xbackend.backends import registry
 from xbackend.errors import XBackendError
-from xbackend.measure.machine import cores
 from xbackend.measure.worker import Worker, open_worker
 
 CALL_LIMIT = 0.5  # our call on 2x2 arrays over the hand-written one
@@ -93,7 +92,9 @@ def collect(
     for number, name in enumerate(plan):
         on_progress(f"[{number + 1}/{len(plan)}] figures of {name}: {', '.join(jobs)}")
         try:
-            worker = opener(name, threads=threads or cores(), limit=limit, on_progress=on_progress, modules=MODULES)
+            worker = opener(
+                name, threads=threads or cores.count(), limit=limit, on_progress=on_progress, modules=MODULES
+            )
         except XBackendError as error:
             collected[name].reasons.update(dict.fromkeys(jobs, str(error)))
             continue
@@ -313,5 +314,5 @@ def quick_comparison(seconds: float, processes: int, tasks: int) -> Figure:
         value=seconds,
         unit="s",
         limit=QUICK_LIMIT,
-        detail={"backends": len(registry.names()), "processes": processes, "parameters": tasks, "cores": cores()},
+        detail={"backends": len(registry.names()), "processes": processes, "parameters": tasks, "cores": cores.count()},
     )

@@ -16,28 +16,28 @@ ZERO, ONE = Device("cpu", 0), Device("cpu", 1)
 
 def compiled_for_the_wrong_device(backend: Any) -> bool:
     """What is asked for on cpu:1 is compiled for cpu:0."""
-    right = backend.mode.innermost
-    backend.mode.innermost = lambda function, inputs, device: right(function, inputs, ZERO)
+    right = backend.innermost
+    backend.innermost = lambda function, inputs, device: right(function, inputs, ZERO)
     return True
 
 
 def the_frameworks_own_call(backend: Any) -> bool:
     """The function that the framework returns, called as its users call it: in mode JAX it computes on cpu:0."""
-    if backend.mode.name != "JAX":
+    if backend.linker_name != "jax":
         return False
-    right = backend.mode.innermost
+    right = backend.innermost
 
     def innermost(function: Any, inputs: Any, device: Device) -> Any:
         compiled = right(function, inputs, device)
         return compiled._replace(call=lambda *values: function(*[np.asarray(v) for v in values]))
 
-    backend.mode.innermost = innermost
+    backend.innermost = innermost
     return True
 
 
 def a_transfer_that_does_nothing(backend: Any) -> bool:
     """Values stay where they are."""
-    backend.mode.mover = lambda device: lambda value: value
+    backend.mover = lambda device: lambda value: value
     return True
 
 
@@ -77,7 +77,7 @@ def share_of_another_thread(backend: Any, built: Any, values: Any) -> float:
 
 def a_failing_stage(backend: Any) -> bool:
     """Stages raise, once all of them are compiled and have run."""
-    right = backend.mode.on_device
+    right = backend.on_device
 
     def on_device(compiled: Any, count: int) -> Any:
         def failing(*values: Any) -> Any:
@@ -87,7 +87,7 @@ def a_failing_stage(backend: Any) -> bool:
 
         return right(compiled._replace(call=failing), count)
 
-    backend.failing, backend.mode.on_device = False, on_device
+    backend.failing, backend.on_device = False, on_device
     return True
 
 
@@ -97,9 +97,9 @@ def fail(backend: Any, failing: bool) -> None:
 
 
 def mend(backend: Any) -> None:
-    """Take back what was planted: the mode's own methods are found again."""
+    """Take back what was planted: its own methods are found again."""
     for name in ("innermost", "mover", "on_device"):
-        vars(backend.mode).pop(name, None)
+        vars(backend).pop(name, None)
 
 
 def closed(backend: Any) -> bool:

@@ -23,7 +23,7 @@ def staged(entry: registry.Entry) -> bool:
     """Whether `placed` cuts the backend's programs into stages. No framework is imported."""
     module, _, name = entry.adapter.partition(":")
     adapter = getattr(import_module(module), name)
-    return issubclass(adapter, LineageBackend) and adapter.build is LineageBackend.build
+    return issubclass(adapter, LineageBackend) and adapter._compile is LineageBackend._compile
 
 
 STAGED = [entry.name for entry in registry.entries() if staged(entry)]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.analysis.comparison import Measured, compared
+from xbackend.analysis.comparison import Row, compared
 from xbackend.analysis.statistics import Ratio, noise_floor
 from xbackend.results.recovery import key
 from xbackend.results.schema import Measurement, Results
 
-InRun = tuple[Results, Measured]
+InRun = tuple[Results, Row]
+# The machine's fingerprint, how many threads, and how many cores a device is.
+Place = tuple[str, int | None, int | None]
 
 
 def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
@@ -29,10 +31,10 @@ def _times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> 
     """
     earlier = [run for run in runs if run.complete and run.run != head.run and run.created < head.created]
     rows = [row for run in earlier if place_of(run) == place_of(head) for row in run.measurements]
-    times = [Measured(row).time for row in rows if key(row) == key(base) and row.versions == base.versions]
+    times = [Row(row).time for row in rows if key(row) == key(base) and row.versions == base.versions]
     return [time for time in times if time is not None]
 
 
-def place_of(run: Results) -> tuple[str, object]:
-    """What has to be the same of two runs for their times to be compared: the machine, and how many threads."""
-    return run.machine.fingerprint, run.settings.threads
+def place_of(run: Results) -> Place:
+    """What has to be the same of two runs for their times to be compared."""
+    return run.machine.fingerprint, run.settings.threads, run.settings.cores_per_device

@@ -14,15 +14,13 @@ from xbackend.results import naming
 from xbackend.results.schema import Measurement, Pair, Process, Results, key_of
 from xbackend.wording import counted, join, pairs, plain, value
 
-# The baseline where the reader names none: the oracle's backend, if it was measured.
-DEFAULT_BASELINE = "numpy"
-
+ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
 _COMPILING = ("trace", "lower", "first_call")
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A measurement with the figures that follow from it; all times in seconds."""
+class Row:
+    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds."""
 
     measurement: Measurement
 
@@ -43,8 +41,8 @@ class Measured:
 
     @property
     def processes(self) -> Sequence[Process]:
-        """Those that finished, also of a measurement that is not ok."""
-        return self.measurement.processes
+        """Those that finished and count, also of a measurement that is not ok."""
+        return self.measurement.counting
 
     @cached_property
     def medians(self) -> tuple[float, ...]:
@@ -69,17 +67,27 @@ class Measured:
     @property
     def compile_time(self) -> float | None:
         """The median over the processes of trace, lower and first call together; phases that did not happen count 0."""
-        phases = [[getattr(process.phases, phase) for phase in _COMPILING] for process in self.processes]
-        return _median(sum(filter(None, parts)) for parts in phases if parts.count(None) < len(parts))
+        return median_of(self.compilations)
+
+    @cached_property
+    def compilations(self) -> tuple[float, ...]:
+        """Trace, lower and first call together, of each process in which one of them happened."""
+        return tuple(compilation(self.processes))
 
     def phase(self, name: str) -> float | None:
         """The median of a phase over the processes in which it happened."""
-        seconds = [getattr(process.phases, name) for process in self.processes]
-        return _median(each for each in seconds if each is not None)
+        return median_of(getattr(process.phases, name) for process in self.processes)
 
 
-def _median(values: Iterable[float]) -> float | None:
-    known = list(values)
+def compilation(processes: Iterable[Process]) -> list[float]:
+    """Seconds of trace, lower and first call together; phases that did not happen count 0, nothing where none did."""
+    phases = [[getattr(process.phases, phase) for phase in _COMPILING] for process in processes]
+    return [sum(filter(None, parts)) for parts in phases if parts.count(None) < len(parts)]
+
+
+def median_of(values: Iterable[float | None]) -> float | None:
+    """The median of those that are known; `None` where none is."""
+    known = [value for value in values if value is not None]
     return median(known) if known else None
 
 
@@ -88,9 +96,7 @@ def label(row: Measurement | Pair) -> str:
     return plain(naming.label(row.backend, row.environment))
 
 
-def compared(
-    measured: Measured, baseline: Measured | None, floor: Floor, earlier: Sequence[float] = ()
-) -> Ratio | None:
+def compared(measured: Row, baseline: Row | None, floor: Floor, earlier: Sequence[float] = ()) -> Ratio | None:
     """The time of a measurement over that of the baseline; `None` where one of them has none.
 
     ``earlier`` are its times in earlier sessions, where the two are of different ones.
@@ -105,15 +111,17 @@ class Comparison:
     """What was measured of one workload with the same parameters, in the order of the results.
 
     ``label`` has the parameters that tell it from the other comparisons, ``floor`` is the noise floor in it.
+    ``cores_per_device`` is how many cores a CPU device was; `None` where several share the cores.
     """
 
     workload: str
     parameters: dict[str, Any]
     label: str
-    rows: tuple[Measured, ...]
-    baseline: Measured | None
+    rows: tuple[Row, ...]
+    baseline: Row | None
     baseline_note: str
     floor: Floor
+    cores_per_device: int | None = None
 
     @property
     def title(self) -> str:
@@ -121,27 +129,27 @@ class Comparison:
         return titled(self.workload, self.parameters)
 
     @cached_property
-    def ranked(self) -> list[Measured]:
+    def ranked(self) -> list[Row]:
         """Those that have a time, the smallest first."""
         return sorted((row for row in self.rows if row.medians), key=lambda row: row.time or 0.0)
 
-    def against_baseline(self, row: Measured) -> Ratio | None:
+    def against_baseline(self, row: Row) -> Ratio | None:
         """The ratio of a row to the baseline; `None` where there is none."""
         return compared(row, self.baseline, self.floor)
 
     @cached_property
-    def against_first(self) -> list[tuple[Measured, Ratio]]:
+    def against_first(self) -> list[tuple[Row, Ratio]]:
         """All other rows with a time, and the ratio of the fastest one's time to theirs."""
         ratios = [(other, compared(self.ranked[0], other, self.floor)) for other in self.ranked[1:]]
         return [(other, against) for other, against in ratios if against is not None]
 
     @property
-    def rivals(self) -> list[Measured]:
+    def rivals(self) -> list[Row]:
         """Those that the row with the smallest time is not shown to be faster than."""
         return [other for other, against in self.against_first if against.verdict is not Verdict.FASTER]
 
     @property
-    def winner(self) -> Measured | None:
+    def winner(self) -> Row | None:
         """The row that is shown to be faster than every other one; `None` if there is none."""
         return self.ranked[0] if len(self.ranked) > 1 and not self.rivals else None
 
@@ -167,16 +175,24 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
     firsts = [part[0] for part in parts.values()]
     made = []
     for first, part in zip(firsts, parts.values(), strict=True):
-        rows = tuple(map(Measured, part))
+        rows = tuple(map(Row, part))
         floor = noise_floor(results.pairs, first)
         made.append(
-            Comparison(first.workload, first.parameters, _label(first, firsts), rows, *_baseline(rows, baseline), floor)
+            Comparison(
+                first.workload,
+                first.parameters,
+                told_apart(first, firsts),
+                rows,
+                *_baseline(rows, baseline),
+                floor,
+                results.settings.cores_per_device,
+            )
         )
     return made
 
 
 def titled(workload: str, parameters: dict[str, Any]) -> str:
-    """A workload and its parameters."""
+    """A workload and its parameters, as a heading."""
     return plain(workload) + (f": {pairs(parameters)}" if parameters else "")
 
 
@@ -195,17 +211,17 @@ def _names(row: Measurement) -> list[str]:
     return naming.names(row.backend, row.environment)
 
 
-def _label(one: Measurement, firsts: Iterable[Measurement]) -> str:
-    """The workload with those parameters that tell it from the other comparisons."""
+def told_apart(one: Measurement, firsts: Iterable[Measurement]) -> str:
+    """The workload with those parameters that tell a measurement from these others."""
     rest = [m.parameters for m in firsts if m.workload == one.workload]
     telling = {k: v for k, v in one.parameters.items() if any(k not in p or value(p[k]) != value(v) for p in rest)}
-    return " ".join([plain(one.workload), *([pairs(telling)] if telling else [])])
+    return naming.described(one.workload, telling)
 
 
-def _baseline(rows: tuple[Measured, ...], name: str | None) -> tuple[Measured | None, str]:
+def _baseline(rows: tuple[Row, ...], name: str | None) -> tuple[Row | None, str]:
     """The baseline among these rows, and why it is that one or none."""
     timed = [row for row in rows if row.medians]
-    wanted = [row for row in timed if (DEFAULT_BASELINE if name is None else name) in _names(row.measurement)]
+    wanted = [row for row in timed if (name or ORACLE) in _names(row.measurement)]
     if wanted:
         # The locked environment before others, as it is what the backend's name alone means.
         fewest = min(wanted, key=lambda row: (row.devices, row.measurement.environment != ""))
@@ -213,5 +229,5 @@ def _baseline(rows: tuple[Measured, ...], name: str | None) -> tuple[Measured | 
     if name is not None:
         return None, f"{plain(name)}, the baseline asked for, has no time here, so there are no ratios"
     if timed:
-        return timed[0], f"the first that gave results, as {DEFAULT_BASELINE} gave none"
+        return timed[0], f"the first that gave results, as {ORACLE} gave none"
     return None, "nothing gave results, so there are no ratios"

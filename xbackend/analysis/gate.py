@@ -8,6 +8,7 @@ verdict.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -15,17 +16,17 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from xbackend.analysis import between_runs, statistics
-from xbackend.analysis.comparison import Measured
+from xbackend.analysis.comparison import Row, told_apart
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
 from xbackend.results import naming
 from xbackend.results.recovery import Key, key
-from xbackend.results.schema import Measurement, Results
-from xbackend.wording import counted, unfinished
+from xbackend.results.schema import Measurement, Results, key_of
+from xbackend.wording import counted, few, number, percent, unfinished
 
 
 class Outcome(IntEnum):
-    """What a gate found, as the exit code of its command; not those of pytest or a wrong command, the worst first."""
+    """What a gate says, as the exit code of its command, the worst first; pytest and wrong commands have others."""
 
     REGRESSION = 10  # something changed by more than the limit
     INCOMPLETE = 11  # something that the baseline has was not measured, or a run is not complete
@@ -66,15 +67,20 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Row:
+class Judged:
     """One measurement of the baseline: seconds, their ratio, and what the gate says."""
 
-    label: str
+    measurement: Measurement
     outcome: Outcome
     reason: str = ""
     base: float | None = None
     head: float | None = None
     ratio: Ratio | None = None
+
+    @property
+    def label(self) -> str:
+        """All that it differs by from others."""
+        return label(self.measurement)
 
 
 @dataclass(frozen=True)
@@ -83,8 +89,44 @@ class Judgement:
 
     outcome: Outcome
     reason: str
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Judged] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict with its reason and the numbers of the rows that decide it: of a pass, those furthest from 1."""
+        deciding = sorted((row for row in self.rows if row.outcome is self.outcome), key=_distance, reverse=True)
+        more = few([self._said(row) for row in deciding], 3)
+        if self.outcome is Outcome.PASSED and deciding:
+            more = f"the one furthest from its time in BASE is {self._said(deciding[0])}"
+        return f"{words(self.outcome).capitalize()}: {self.reason}{': ' if more else ''}{more}."
+
+    def _said(self, row: Judged) -> str:
+        """A row by what tells it from the others, and its ratio."""
+        measurements = [each.measurement for each in self.rows]
+        where = told_apart(row.measurement, measurements)
+        name = naming.label(row.measurement.backend, row.measurement.environment)
+        if len({each.devices for each in measurements}) > 1:
+            name += f" on {counted(row.measurement.devices, 'device')}"
+        if len({(each.workload, key_of(each.parameters)) for each in measurements}) > 1:
+            name += f", {where}"
+        if row.ratio is None or not math.isfinite(row.ratio.value):
+            return f"{name} ({row.reason})"
+        ratio, low, high = (number(each) for each in (row.ratio.value, row.ratio.low, row.ratio.high))
+        sure = f"{low} to {high}" if math.isfinite(row.ratio.low) else "no interval"
+        would = f"; below {percent(row.ratio.smallest)} nothing could be found" if math.isfinite(row.ratio.low) else ""
+        would = would if self.outcome is Outcome.NO_VERDICT else ""
+        return f"{name} with {ratio} times the time ({sure}{would})"
+
+
+def words(outcome: Outcome) -> str:
+    """An outcome as it is written."""
+    return outcome.name.lower().replace("_", " ")
+
+
+def _distance(row: Judged) -> float:
+    """How far a row's time is from that in BASE, whether longer or shorter."""
+    return abs(math.log(row.ratio.value)) if row.ratio is not None and math.isfinite(row.ratio.value) else 0.0
 
 
 def judge(
@@ -99,7 +141,7 @@ def judge(
     Measurements are the same by workload, parameters, backend, environment and devices. What the baseline did not
     measure, and what only ``head`` has, is a note. ``running`` names those of ``"BASE"`` and ``"HEAD"`` that are being
     measured: a run that is neither that nor complete was cut off. ``runs`` are those of the store: the ones before
-    ``head`` show how much sessions differ.
+    ``head`` show how much sessions differ, unless both are of one.
 
     Raises:
         StoreError: a run has a measurement twice.
@@ -110,9 +152,9 @@ def judge(
     ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
     notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
     notes += [
-        f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not Measured(r).medians
+        f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not Row(r).medians
     ]
-    wanted = {at: row for at, row in theirs.items() if Measured(row).medians}
+    wanted = {at: row for at, row in theirs.items() if Row(row).medians}
     partial = [
         f"{name} ({run.run or run.name}) {unfinished(name in running)}"
         for name, run in (("BASE", base), ("HEAD", head))
@@ -122,17 +164,18 @@ def judge(
         return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
     rows = []
     for at, row in wanted.items():
-        now = Measured(ours[at]) if at in ours else None
-        rows.append(_row((base, Measured(row)), now, head, limits, runs))
-    notes += _unknown_sessions(rows)
+        now = Row(ours[at]) if at in ours else None
+        rows.append(_judged((base, Row(row)), now, head, limits, runs))
+    if not base.run or base.run != head.run:
+        notes += _unknown_sessions(rows)
     outcome, reason = _overall(rows, partial)
     return Judgement(outcome, reason, rows, notes)
 
 
 def label(row: Measurement) -> str:
-    """As in ``matpow size=512 n=10 | numpy | 1 device``."""
-    name = naming.label(row.backend, row.environment)
-    return f"{naming.described(row.workload, row.parameters)} | {name} | {counted(row.devices, 'device')}"
+    """As in ``matpow size=512, n=10 | numpy | 1 device``."""
+    name, task = naming.label(row.backend, row.environment), naming.described(row.workload, row.parameters)
+    return f"{task} | {name} | {counted(row.devices, 'device')}"
 
 
 def _different(base: Results, head: Results) -> str:
@@ -144,9 +187,11 @@ def _different(base: Results, head: Results) -> str:
             for name, run in (("BASE", base), ("HEAD", head))
         )
         return f"different machines: {'; '.join(both)}"
-    threads = [run.settings.threads for run in (base, head)]
-    if threads[0] != threads[1]:
-        return f"different threads: BASE with {threads[0]}, HEAD with {threads[1]}; give both the same --threads"
+    for name, option in (("threads", "threads"), ("cores_per_device", "cores-per-device")):
+        before, after = (getattr(run.settings, name) for run in (base, head))
+        if before != after:
+            words = name.replace("_", " ")
+            return f"different {words}: BASE with {before}, HEAD with {after}; give both the same --{option}"
     return ""
 
 
@@ -158,20 +203,20 @@ def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
     return rows
 
 
-def _row(
-    base: between_runs.InRun, now: Measured | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
-) -> Row:
+def _judged(
+    base: between_runs.InRun, now: Row | None, head: Results, limits: Sequence[Limit], runs: Sequence[Results]
+) -> Judged:
     before = base[1]
-    name = label(before.measurement)
+    name = before.measurement
     ratio = None if now is None else between_runs.change(base, (head, now), runs)
     if now is None or ratio is None:
         reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"
-        return Row(name, Outcome.INCOMPLETE, reason, before.time)
+        return Judged(name, Outcome.INCOMPLETE, reason, before.time)
     inputs = {row.measurement.parity.inputs for row in (before, now) if row.measurement.parity}
     if len(inputs) > 1:
-        return Row(name, Outcome.NO_VERDICT, "other inputs: give both the same --seed", before.time, now.time)
+        return Judged(name, Outcome.NO_VERDICT, "other inputs: give both the same --seed", before.time, now.time)
     outcome, reason = decision(ratio, limits)
-    return Row(name, outcome, reason, before.time, now.time, ratio)
+    return Judged(name, outcome, reason, before.time, now.time, ratio)
 
 
 def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
@@ -192,7 +237,7 @@ def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
     return Outcome.PASSED, ""
 
 
-def _unknown_sessions(rows: Sequence[Row]) -> list[str]:
+def _unknown_sessions(rows: Sequence[Judged]) -> list[str]:
     """That a change may be one of the session, where the store does not show how much sessions differ."""
     count = sum(row.ratio is not None and not row.ratio.sessions for row in rows)
     if not count:
@@ -204,7 +249,7 @@ def _unknown_sessions(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def _overall(rows: Sequence[Row], partial: Sequence[str]) -> tuple[Outcome, str]:
+def _overall(rows: Sequence[Judged], partial: Sequence[str]) -> tuple[Outcome, str]:
     counts = Counter(row.outcome for row in rows)
     of_all = f"of {counted(len(rows), 'measurement')}"
     if counts[Outcome.REGRESSION]:

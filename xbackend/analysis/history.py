@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xbackend.analysis import packages
-from xbackend.analysis.between_runs import change, place_of
-from xbackend.analysis.comparison import Measured, titled
+from xbackend.analysis.between_runs import Place, change, place_of
+from xbackend.analysis.comparison import Row, titled
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import UsageError
 from xbackend.results.schema import Measurement, Results, key_of
-from xbackend.wording import counted, join, plain, value
+from xbackend.wording import counted, join, plain
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Point:
     """
 
     run: Results
-    measured: Measured
+    measured: Row
     change: Ratio | None
     news: str
     new: str
@@ -58,28 +58,28 @@ def series(runs: Sequence[Results], workload: str | None = None) -> list[Series]
     if workload is not None and workload not in there:
         words = f"there is {join(map(plain, there))}" if there else "nothing was measured"
         raise UsageError(f"there is no workload {plain(workload)!r} in {counted(len(runs), 'run')}; {words}")
-    members: dict[tuple[str, str], dict[tuple[str, str], list[tuple[Results, Measurement]]]] = {}
+    members: dict[tuple[str, str], dict[Place, list[tuple[Results, Measurement]]]] = {}
     for run in runs:
-        machine, threads = place_of(run)
         for m in run.measurements:
             if workload in (None, m.workload):
                 places = members.setdefault((m.workload, key_of(m.parameters)), {})
-                places.setdefault((machine, value(threads)), []).append((run, m))
+                places.setdefault(place_of(run), []).append((run, m))
     return [_series(each) for places in members.values() for each in places.values()]
 
 
 def _series(members: Sequence[tuple[Results, Measurement]]) -> Series:
     run, first = members[0]
-    lines: dict[tuple[str, int], list[tuple[Results, Measured]]] = {}
+    lines: dict[tuple[str, int], list[tuple[Results, Row]]] = {}
     for each, measurement in members:
-        measured = Measured(measurement)
+        measured = Row(measurement)
         lines.setdefault((measured.label, measured.devices), []).append((each, measured))
     threads = run.settings.threads
+    of_device = "" if run.settings.cores_per_device is None else " a device"
     place = f"{plain(run.machine.processor)}, {counted(run.machine.cores, 'core')}"
     return Series(
         title=titled(first.workload, first.parameters),
         workload=first.workload,
-        place=place + (f", {plain(counted(threads, 'thread'))}" if threads is not None else ""),
+        place=place + (f", {counted(threads, 'thread')}{of_device}" if threads is not None else ""),
         lines=tuple(Line(label, devices, _points(each)) for (label, devices), each in lines.items()),
         runs=tuple({id(each): each for each, _ in members}.values()),
     )
@@ -90,9 +90,9 @@ def name_of(run: Results) -> str:
     return plain(run.run or run.name)
 
 
-def _points(members: Sequence[tuple[Results, Measured]]) -> tuple[Point, ...]:
+def _points(members: Sequence[tuple[Results, Row]]) -> tuple[Point, ...]:
     points: list[Point] = []
-    before: tuple[Results, Measured] | None = None
+    before: tuple[Results, Row] | None = None
     known: dict[str, str] = {}
     for run, measured in members:
         since = None if before is None else change(before, (run, measured), [each for each, _ in members])

@@ -1,6 +1,7 @@
 """One device against several: the ledger of a backend, computed from the stored measurements alone.
 
-for scaling in scalings(comparison): print(scaling.speedup, scaling.efficiency, scaling.shares)
+for scaling in scalings(comparison):
+    print(scaling.speedup, scaling.efficiency, scaling.shares)
 """
 
 from __future__ import annotations
@@ -11,11 +12,14 @@ from dataclasses import dataclass
 from statistics import linear_regression, median
 from typing import Any
 
-from xbackend.analysis.comparison import Comparison, Measured, compared, size_of, without_size
+from xbackend.analysis.comparison import Comparison, Row, compared, median_of, size_of, without_size
 from xbackend.analysis.statistics import Ratio, Verdict, time_of
 from xbackend.devices import Device
 from xbackend.results.schema import Profile, key_of
 
+# What several devices are: CPU devices of one process, each with cores of its own or with those of all; or else
+# devices of their own, of one kind or of several.
+SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing cores", "real", "real, not equal")
 ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
 
 
@@ -24,8 +28,8 @@ class Shares:
     """What of the wall time of a profiled execution went where, medians over the processes; each is 0 to 1.
 
     ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
-    time. ``idle``: of each device that was bound or computed, the part in
-    which it computed nothing. ``together``: at least two devices computed. ``wall`` is in seconds.
+    time. ``idle``: of each device that was bound or computed, the part in which it computed nothing. ``together``: at
+    least two devices computed. ``wall`` is in seconds.
     """
 
     wall: float
@@ -39,18 +43,17 @@ class Shares:
 class Scaling:
     """A workload with the same parameters on one device of a backend and on ``devices``.
 
-    ``ratio`` is the time on several over that on one, with its verdict on several; ``simulated``: the devices
-    are CPU devices of one process and share its cores. ``cores_of_one`` is how many cores one device alone keeps busy,
+    ``ratio`` is the time on several over that on one, with its verdict on several; ``kind`` is one of `KINDS`.
+    ``cores_of_one`` is how many cores one device alone keeps busy,
     ``foreign_cores`` how many other processes did, on the busier side. ``shares`` are those on several devices; where
     there are none, ``unprofiled`` says why.
     """
 
-    one: Measured
-    many: Measured
+    many: Row
     seconds_of_one: float
     seconds_of_many: float
     ratio: Ratio
-    simulated: bool
+    kind: str
     cores_of_one: float | None
     foreign_cores: float | None
     shares: Shares | None
@@ -91,36 +94,34 @@ def scalings(comparison: Comparison) -> list[Scaling]:
     single = {row.label: row for row in comparison.ranked if row.devices == 1}
     pairs = [(single.get(row.label), row) for row in comparison.rows if row.devices > 1]
     ratios = [(one, many, compared(many, one, comparison.floor)) for one, many in pairs]
-    return [_scaling(one, many, ratio) for one, many, ratio in ratios if one is not None and ratio is not None]
+    each = comparison.cores_per_device
+    return [_scaling(one, many, ratio, each) for one, many, ratio in ratios if one is not None and ratio is not None]
 
 
-def _scaling(one: Measured, many: Measured, ratio: Ratio) -> Scaling:
-    foreign = [_median(process.foreign_cores for process in row.processes) for row in (one, many)]
+def _scaling(one: Row, many: Row, ratio: Ratio, cores_per_device: int | None) -> Scaling:
+    foreign = [median_of(process.foreign_cores for process in row.processes) for row in (one, many)]
     profiles = [process.profile for process in many.processes if process.profile is not None]
     bound = many.measurement.bindings.values()
     return Scaling(
-        one=one,
         many=many,
         seconds_of_one=time_of(one.medians),
         seconds_of_many=time_of(many.medians),
         ratio=ratio,
-        simulated=simulated(bound),
-        cores_of_one=_median(process.own_cores for process in one.processes),
+        kind=kind_of(bound, cores_per_device),
+        cores_of_one=median_of(process.own_cores for process in one.processes),
         foreign_cores=max((cores for cores in foreign if cores is not None), default=None),
         shares=shares(profiles, bound) if profiles else None,
         unprofiled=many.measurement.unprofiled or "the results hold no profile: measure again with this version",
     )
 
 
-def _median(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return median(known) if known else None
-
-
-def simulated(devices: Iterable[str]) -> bool:
-    """Whether at least two of these devices are CPU devices of one process, which share its cores."""
-    cpus = [device for device in map(Device.parse, set(devices)) if device.kind == "cpu"]
-    return len(cpus) > len({(device.job, device.task) for device in cpus})
+def kind_of(devices: Iterable[str], cores_per_device: int | None) -> str:
+    """Which of `KINDS` these devices are together."""
+    parsed = [*map(Device.parse, set(devices))]
+    cpus = [device for device in parsed if device.kind == "cpu"]
+    if len(cpus) > len({(device.job, device.task) for device in cpus}):
+        return SHARING if cores_per_device is None else SIMULATED
+    return REAL if len({device.kind for device in parsed}) == 1 else UNEQUAL
 
 
 def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
@@ -132,7 +133,7 @@ def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
         transfers=median([_part(p.transfers, p.wall) for p in profiles]),
         exposed=median([_part(p.exposed, p.wall) for p in profiles]),
         idle=idle,
-        together=median([_part(p.together, p.wall) for p in profiles]),
+        together=median([p.at_once for p in profiles]),
     )
 
 

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean, stdev
+from statistics import fmean, stdev, variance
 from typing import TYPE_CHECKING
 
 from xbackend.errors import ArgumentError
@@ -55,10 +55,9 @@ class Ratio:
 
     ``value`` is the ratio of the geometric means, ``low`` and ``high`` its interval at ``level``, ``floor`` the factor
     within which nothing is called a difference, ``processes`` how many the candidate and the baseline had.
-    ``sessions`` is from how many earlier sessions it is known how sessions differ: 0 where it is not, or where both
-    sides are of one session.
-    Below `FEWEST` processes a side ``low`` and ``high`` are nan and the verdict ``UNKNOWN``; ``value`` is nan too with
-    seconds that cannot be divided.
+    ``sessions`` is how many earlier sessions show how sessions differ: 0 where there are too few, or where both sides
+    are of one session. Below `FEWEST` processes a side ``low`` and ``high`` are nan and the verdict is ``UNKNOWN``;
+    ``value`` is nan too where seconds cannot be divided.
     """
 
     value: float
@@ -100,7 +99,8 @@ def ratio(
     """
     if not 1.0 <= floor < math.inf:
         raise ArgumentError(f"floor={floor!r}: a factor from 1 up is needed, 1.02 for 2 %")
-    check_level(level)
+    if not 0.0 < level < 1.0:
+        raise ArgumentError(f"level={level!r}: a number between 0 and 1 is needed, 0.95 for 95 %")
     processes = (len(medians), len(baseline))
     ours, theirs = _logarithms(medians), _logarithms(baseline)
     if not ours or not theirs:
@@ -143,25 +143,22 @@ def _verdict(difference: float, margin: float, floor: float) -> Verdict:
     return Verdict.FASTER if difference < 0 else Verdict.SLOWER
 
 
-def interval(medians: Sequence[float], *, level: float = LEVEL) -> tuple[float, float]:
-    """The interval of the geometric mean of one candidate's seconds; (nan, nan) below `FEWEST` processes.
+def interval(medians: Sequence[float]) -> tuple[float, float]:
+    """The interval at `LEVEL` of the geometric mean of one candidate's seconds; (nan, nan) below `FEWEST` processes.
 
     It is for error bars. Two of them that overlap or do not are no verdict: that is `ratio`.
-
-    Raises `ArgumentError` where ``level`` is not between 0 and 1.
     """
-    check_level(level)
     logarithms = _logarithms(medians)
     if len(logarithms) < FEWEST:
         return math.nan, math.nan
-    middle, margin = fmean(logarithms), _margin((logarithms,), level)
+    middle, margin = fmean(logarithms), _margin((logarithms,), LEVEL)
     return _exp(middle - margin), _exp(middle + margin)
 
 
-def half_width(medians: Sequence[float], *, level: float = LEVEL) -> float:
+def half_width(medians: Sequence[float]) -> float:
     """Half the width of `interval` as a part of the time: 0.02 is 2 %. Infinite below `FEWEST` processes."""
     logarithms = _logarithms(medians)
-    return math.expm1(min(_margin((logarithms,), level), 700.0)) if len(logarithms) >= FEWEST else math.inf
+    return math.expm1(min(_margin((logarithms,), LEVEL), 700.0)) if len(logarithms) >= FEWEST else math.inf
 
 
 @dataclass(frozen=True)
@@ -225,12 +222,6 @@ def differs_from_itself(pair: Pair) -> Ratio | None:
     return same if same.verdict in (Verdict.FASTER, Verdict.SLOWER) else None
 
 
-def check_level(level: float) -> None:
-    """Raises `ArgumentError` where a level of confidence is not between 0 and 1."""
-    if not 0.0 < level < 1.0:
-        raise ArgumentError(f"level={level!r}: a number between 0 and 1 is needed, 0.95 for 95 %")
-
-
 def _logarithms(seconds: Sequence[float]) -> list[float]:
     """The logarithms of seconds; nothing if any of them cannot be a duration."""
     return [math.log(s) for s in seconds] if all(SHORTEST < s < LONGEST for s in seconds) else []
@@ -242,28 +233,25 @@ def _exp(logarithm: float) -> float:
 
 def _margin(samples: Sequence[Sequence[float]], level: float) -> float:
     """Half the width of the interval of a mean, or of the difference of two means of independent samples."""
-    from scipy import stats
-
-    variances = [_standard_error(sample) ** 2 for sample in samples]
+    variances = [variance(sample) / len(sample) for sample in samples]
     total = sum(variances)
     if total == 0.0:
         return 0.0
     # Welch and Satterthwaite; n - 1 for one sample.
     degrees = total**2 / sum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))
-    return float(stats.t.ppf((1 + level) / 2, degrees)) * math.sqrt(total)
+    return _student(level, degrees) * math.sqrt(total)
 
 
 def _margin_of_sessions(logarithms: Sequence[float], level: float) -> float:
     """Half the width of the interval of the difference of two sessions, of which earlier ones had these times."""
+    return _student(level, len(logarithms) - 1) * stdev(logarithms) * math.sqrt(2)
+
+
+def _student(level: float, degrees: float) -> float:
+    """Within so many standard errors lies a part ``level`` of Student's distribution."""
     from scipy import stats
 
-    degrees = len(logarithms) - 1
-    return float(stats.t.ppf((1 + level) / 2, degrees)) * stdev(logarithms) * math.sqrt(2)
-
-
-def _standard_error(sample: Sequence[float]) -> float:
-    """Of the mean of at least two values."""
-    return stdev(sample) / math.sqrt(len(sample))
+    return float(stats.t.ppf((1 + level) / 2, degrees))
 
 
 @dataclass(frozen=True)
@@ -302,13 +290,7 @@ def drift(results: Results) -> Drift | None:
         return None
     slope = math.fsum(a * b for a, b in zip(x, y, strict=True)) / across
     residual = math.fsum((b - slope * a) ** 2 for a, b in zip(x, y, strict=True))
-    return _drift(slope, math.sqrt(residual / degrees / across), degrees)
-
-
-def _drift(slope: float, error: float, degrees: int) -> Drift:
-    from scipy import stats
-
-    margin = float(stats.t.ppf((1 + LEVEL_OF_DRIFT) / 2, degrees)) * error
+    margin = _student(LEVEL_OF_DRIFT, degrees) * math.sqrt(residual / degrees / across)
     percent, low, high = (100 * (_exp(s) - 1) for s in (slope, slope - margin, slope + margin))
     warning = ""
     if abs(percent) >= DRIFT and abs(slope) > margin:
@@ -324,9 +306,9 @@ def _by_process(measurements: Iterable[Measurement]) -> list[list[tuple[float, f
     groups: dict[tuple[str, int, str], dict[float, list[float]]] = {}
     for m in measurements:
         logarithms = _logarithms(m.medians)
-        if len(logarithms) == len(m.processes) > 0:
+        if len(logarithms) == len(m.counting) > 0:
             points = groups.setdefault((m.backend, m.devices, m.environment), {})
-            for process, value in zip(m.processes, _centred(logarithms), strict=True):
+            for process, value in zip(m.counting, _centred(logarithms), strict=True):
                 points.setdefault(process.started, []).append(value)
     return [[(started, fmean(values)) for started, values in points.items()] for points in groups.values()]
 

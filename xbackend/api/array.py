@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, Protocol
 
 from xbackend.errors import TraceError
@@ -45,10 +46,7 @@ class Array(Operators):
     @property
     def size(self) -> int:
         """Number of elements."""
-        size = 1
-        for length in self.shape:
-            size *= length
-        return size
+        return prod(self._shape)
 
     @property
     def device(self) -> str | None:

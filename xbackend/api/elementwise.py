@@ -11,6 +11,12 @@ from xbackend.api.tracer import current
 from xbackend.program.dtypes import DType, as_dtype
 
 
+def _named(function: Callable[..., Array], name: str, doc: str) -> Callable[..., Array]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
 def _unary(name: str, doc: str, integers_unchanged: bool = False) -> Callable[[Any], Array]:
     def function(x: Any, /) -> Array:
         tracer = current(f"xb.{name}")
@@ -19,9 +25,7 @@ def _unary(name: str, doc: str, integers_unchanged: bool = False) -> Callable[[A
             return copied(array)
         return tracer.emit(name, (array,), {})
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}, element by element."
-    return function
+    return _named(function, name, f"{doc}, element by element.")
 
 
 def _classification(name: str, doc: str, of_integers: bool) -> Callable[[Any], Array]:
@@ -33,9 +37,7 @@ def _classification(name: str, doc: str, of_integers: bool) -> Callable[[Any], A
             return tracer.emit("full", (), params)
         return tracer.emit(name, (array,), {})
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}, element by element."
-    return function
+    return _named(function, name, f"{doc}, element by element.")
 
 
 def _binary(name: str, doc: str) -> Callable[[Any, Any], Array]:
@@ -43,9 +45,7 @@ def _binary(name: str, doc: str) -> Callable[[Any, Any], Array]:
         tracer = current(f"xb.{name}")
         return tracer.emit(name, operands(name, tracer, x1, x2), {})
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{doc}, element by element; shapes broadcast."
-    return function
+    return _named(function, name, f"{doc}, element by element; shapes broadcast.")
 
 
 abs = _unary("abs", "The absolute value")

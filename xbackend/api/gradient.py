@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from xbackend.api.array import Array
 from xbackend.api.tracer import Tracer, current
 from xbackend.errors import DTypeError, GradientError, ShapeError
 
@@ -13,9 +12,8 @@ def grad(loss: Any, wrt: Any) -> Any:
     """The gradient of ``loss``, a floating-point scalar (shape ()), with respect to an array or to several.
 
     ``wrt`` is an array of the program, a shared variable, or a list or tuple of them; the result has the same form,
-    each
-    gradient the shape and dtype of what it belongs to. It is computed where that lives. Gradients of gradients work.
-    Raises `GradientError` where the loss does not depend on it through floating-point numbers.
+    each gradient the shape and dtype of what it belongs to. It is computed where that lives. Gradients of gradients
+    work. Raises `GradientError` where the loss does not depend on it through floating-point numbers.
     """
     tracer = current("xb.grad")
     several = isinstance(wrt, list | tuple)
@@ -24,7 +22,7 @@ def grad(loss: Any, wrt: Any) -> Any:
     if scalar.shape != () or not scalar.dtype.is_floating:
         raise ShapeError(
             f"xb.grad takes the gradient of a floating-point scalar, not of {scalar!r}; reduce it with xb.sum or "
-            f"xb.mean"
+            "xb.mean"
         )
     reached = _differentiable(tracer, scalar.node)
     results = []
@@ -34,17 +32,12 @@ def grad(loss: Any, wrt: Any) -> Any:
         if target.node not in reached:
             raise GradientError(
                 f"the loss does not depend on number {number} of the arrays that xb.grad was given ({target!r}) "
-                f"through "
-                "floating-point numbers; leave it out, or use xb.zeros_like"
+                "through floating-point numbers; leave it out, or use xb.zeros_like"
             )
-        results.append(_gradient(tracer, scalar, target))
+        results.append(tracer.emit("grad", (scalar, target), {}))
     if not several:
         return results[0]
     return tuple(results) if isinstance(wrt, tuple) else results
-
-
-def _gradient(tracer: Tracer, loss: Array, target: Array) -> Array:
-    return tracer.emit("grad", (loss, target), {})
 
 
 def _differentiable(tracer: Tracer, loss: int) -> set[int]:

@@ -61,7 +61,7 @@ def getitem(x: Any, key: Any) -> Array:
         else:
             raise TraceError(
                 f"an array is indexed with integers, slices, ... and None, not with {item!r:.60}; use xb.where for "
-                f"masks"
+                "masks"
             )
         starts.append(start)
         # Python's own -1 would be read as the last element by frameworks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod as product
 from typing import Any
 
@@ -108,14 +109,7 @@ def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:
         return broadcast_to(eye(array.shape[-1], dtype=array.dtype), array.shape)
     if n == 1:
         return copied(array)
-    return _chain(array, n) if method == "chain" else _squaring(array, n)
-
-
-def _chain(array: Array, n: int) -> Array:
-    result = array
-    for _ in range(n - 1):
-        result = matmul(result, array)
-    return result
+    return reduce(matmul, [array] * n) if method == "chain" else _squaring(array, n)
 
 
 def _squaring(array: Array, n: int) -> Array:

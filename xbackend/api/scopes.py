@@ -9,24 +9,26 @@ from contextlib import contextmanager
 from xbackend.devices import Device, canonical
 
 
-class _State(threading.local):
+class _Entered(threading.local):
+    """What this thread is inside of, the innermost last."""
+
     def __init__(self) -> None:
         self.scopes: list[str] = []
         self.renamings: list[Mapping[str, str]] = []
 
 
-_state = _State()
+_entered = _Entered()
 
 
 @contextmanager
 def no_scopes() -> Iterator[None]:
     """Another function is traced: the scopes that it is called in are not its own."""
-    outside = _state.scopes, _state.renamings
-    _state.scopes, _state.renamings = [], []
+    outside = _entered.scopes, _entered.renamings
+    _entered.scopes, _entered.renamings = [], []
     try:
         yield
     finally:
-        _state.scopes, _state.renamings = outside
+        _entered.scopes, _entered.renamings = outside
 
 
 def _meant(name: str) -> str:
@@ -34,7 +36,7 @@ def _meant(name: str) -> str:
 
     The innermost scope comes first, so that what it names is renamed by those around it.
     """
-    for names in reversed(_state.renamings):
+    for names in reversed(_entered.renamings):
         name = names.get(name, name)
     return name
 
@@ -43,7 +45,7 @@ def place(asked: str | None) -> str | None:
     """What a node asks for: what is written for it, else what the innermost scope says."""
     if asked is not None:
         return _meant(asked)
-    return _state.scopes[-1] if _state.scopes else None
+    return _entered.scopes[-1] if _entered.scopes else None
 
 
 class device:
@@ -56,10 +58,10 @@ class device:
         self.name = canonical(name)
 
     def __enter__(self) -> None:
-        _state.scopes.append(_meant(self.name))
+        _entered.scopes.append(_meant(self.name))
 
     def __exit__(self, *exception: object) -> None:
-        _state.scopes.pop()
+        _entered.scopes.pop()
 
 
 class renamed:
@@ -72,7 +74,7 @@ class renamed:
         self.names = {canonical(name): canonical(other) for name, other in names.items()}
 
     def __enter__(self) -> None:
-        _state.renamings.append(self.names)
+        _entered.renamings.append(self.names)
 
     def __exit__(self, *exception: object) -> None:
-        _state.renamings.pop()
+        _entered.renamings.pop()

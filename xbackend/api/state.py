@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xbackend.api import functions
+from xbackend.api.creation import full
 from xbackend.api.tracer import current
 from xbackend.devices import Device
 from xbackend.errors import DTypeError, ShapeError, SharedVariableError
@@ -38,7 +38,7 @@ def update(variable: SharedVariable, expression: Any) -> None:
     if target.node in tracer.updates:
         raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")
     if isinstance(expression, bool | int | float):
-        expression = functions.full(variable.shape, expression, dtype=variable.dtype)
+        expression = full(variable.shape, expression, dtype=variable.dtype)
     value = tracer.array(expression)
     if value.shape != variable.shape:
         raise ShapeError(f"{variable!r} cannot take a value of shape {value.shape}")

@@ -8,10 +8,11 @@ from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import xbackend.api.functions  # noqa: F401  # operators stand for them
+from xbackend.api.casting import shape as as_shape
 from xbackend.api.lines import raised_at
 from xbackend.api.traced_program import TracedProgram
 from xbackend.api.tracer import Tracer, at_work
-from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError, XBackendError
+from xbackend.errors import ArgumentError, DTypeError, TraceError, XBackendError
 from xbackend.program import structure
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_plain, host_array
@@ -28,10 +29,7 @@ class ArraySpec:
     dtype: DType
 
     def __init__(self, shape: int | Sequence[int], dtype: Any = DType.float64) -> None:
-        lengths = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in lengths):
-            raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
-        object.__setattr__(self, "shape", lengths)
+        object.__setattr__(self, "shape", as_shape(shape))
         object.__setattr__(self, "dtype", as_dtype(dtype))
 
 

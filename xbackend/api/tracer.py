@@ -21,14 +21,6 @@ from xbackend.program.shared import SharedVariable
 CONSTANT_BYTES = 1 << 30
 
 
-class _State(threading.local):
-    def __init__(self) -> None:
-        self.tracers: list[Tracer] = []
-
-
-_state = _State()
-
-
 class Tracer:
     """The program under construction."""
 
@@ -41,8 +33,7 @@ class Tracer:
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
         """Add a node, its shape and dtype inferred by the op's own rule."""
-        nodes = self.nodes
-        positions = []
+        nodes, positions = self.nodes, []
         for array in inputs:
             self.check_own(array)
             positions.append(array.node)
@@ -93,23 +84,33 @@ class Tracer:
         return Array(self, position, variable.shape, variable.dtype)
 
 
+class _AtWork(threading.local):
+    """The tracers of this thread, the innermost last."""
+
+    def __init__(self) -> None:
+        self.tracers: list[Tracer] = []
+
+
+_at_work = _AtWork()
+
+
 def current(wanted: str = "this function") -> Tracer:
     """The tracer at work in this thread. Raises `TraceError` when there is none."""
-    if not _state.tracers:
+    if not _at_work.tracers:
         raise TraceError(
             f"{wanted} works on traced arrays: call it inside of a function that is given to xb.trace or to "
             "backend.compile"
         )
-    return _state.tracers[-1]
+    return _at_work.tracers[-1]
 
 
 @contextmanager
 def at_work(tracer: Tracer) -> Iterator[None]:
     """Nodes made in this thread are the tracer's; after it no more are."""
-    _state.tracers.append(tracer)
+    _at_work.tracers.append(tracer)
     try:
         with no_scopes():
             yield
     finally:
-        _state.tracers.pop()
+        _at_work.tracers.pop()
         tracer.open = False

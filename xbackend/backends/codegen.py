@@ -24,7 +24,7 @@ class Source:
         self._depth = 1
 
     def line(self, text: str, comment: str = "") -> None:
-        """A statement. Of the comment, which may come from outside, nothing can become code."""
+        """A statement. The comment may come from outside: nothing in it becomes code."""
         self._lines.append("    " * self._depth + text + (f"  # {_plain(comment)}" if comment else ""))
 
     def block(self, header: str) -> None:

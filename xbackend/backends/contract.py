@@ -14,6 +14,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -23,7 +25,7 @@ from xbackend.backends.description import Description
 from xbackend.backends.placement import Execution, Placement, Span, merge
 from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
-from xbackend.errors import ArgumentError, BackendClosed, SharedVariableError, UnsupportedOperation
+from xbackend.errors import ArgumentError, BackendClosed, BackendUnavailable, SharedVariableError, UnsupportedOperation
 from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
@@ -45,23 +47,34 @@ def _host(array: Any, what: str) -> np.ndarray:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is fixed when a framework starts, and cannot be changed in its process afterwards; and, of one backend,
-    ``options``: what its name says in brackets, by name, values that the registry knows.
+    """What is fixed when a framework starts, and cannot be changed in its process afterwards.
 
     ``virtual_devices``: how many CPU devices to make of the physical one. ``visible``: the devices to use, `None` for
     all. ``threads``: how many threads the framework and its BLAS compute with, `None` for their own choice.
+    ``cores_per_device``: each CPU device computes with so many threads, and the process is pinned to so many cores for
+    each device; `None` for devices that share the cores.
+    ``options``: what the backend's name says in brackets, as ``{"rewrites": "merge"}``.
     """
 
     virtual_devices: int = 1
     visible: tuple[str, ...] | None = None
     threads: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
+    cores_per_device: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("virtual_devices", "threads"):
+        for name in ("virtual_devices", "threads", "cores_per_device"):
             number = getattr(self, name)
             if number is not None and (isinstance(number, bool) or not isinstance(number, int) or number < 1):
                 raise ArgumentError(f"{name}={number!r}: a whole number from 1 up is needed")
+        if self.cores_per_device is None:
+            return
+        if self.threads not in (None, self.cores_per_device):
+            raise ArgumentError(
+                f"threads={self.threads} and cores_per_device={self.cores_per_device}: a device computes with as many "
+                "threads as it has cores; give one of them"
+            )
+        object.__setattr__(self, "threads", self.cores_per_device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +121,7 @@ class Backend(abc.ABC):
     A context manager: ``with xb.open("pytensor") as backend``.
     """
 
-    # What xbackend adds to the framework or replaces in it: as `Description.notes`, a row says it with its seconds.
+    # What xbackend adds to the framework or replaces in it: a note of `Description`, so that it stands beside seconds.
     added: tuple[str, ...] = ()
 
     name: str
@@ -187,6 +200,17 @@ class Backend(abc.ABC):
         """Free what the adapter holds. Called once, by `close`."""
 
     # What every backend has.
+
+    def needed(self, module: str) -> ModuleType:
+        """A module of what the backend needs, imported. Raises `BackendUnavailable`."""
+        try:
+            return import_module(module)
+        except Exception as error:  # a broken installation fails in many ways
+            package = module.partition(".")[0]
+            raise BackendUnavailable(
+                f"backend {self.name} needs {package}, which cannot be imported: {type(error).__name__}: {error}; "
+                f"pip install {package}"
+            ) from error
 
     def __enter__(self) -> Self:
         return self
@@ -275,7 +299,6 @@ class Backend(abc.ABC):
 
     def get_value(self, variable: SharedVariable) -> np.ndarray:
         """A copy of the variable's present value on this backend. Raises `BackendClosed`, `SharedVariableError`."""
-        self.check_open()
         self._check_shared(variable)
         with self.lock:
             if variable.uid in self._storages.made:
@@ -287,7 +310,6 @@ class Backend(abc.ABC):
 
         Raises `BackendClosed`, `SharedVariableError`.
         """
-        self.check_open()
         self._check_shared(variable)
         new = _host(array, repr(variable))
         if new.shape != variable.shape or new.dtype != variable.dtype.value:
@@ -299,8 +321,8 @@ class Backend(abc.ABC):
             else:
                 self._storages.given[variable.uid] = new.copy()
 
-    @staticmethod
-    def _check_shared(variable: Any) -> None:
+    def _check_shared(self, variable: Any) -> None:
+        self.check_open()
         if not hasattr(variable, "uid"):
             raise SharedVariableError(f"{variable!r:.80} is not a shared variable; make one with xb.shared")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from xbackend.backends.threads import Pool
+
+# How the note "stages" of a backend begins that computes on one device after the other, before why it does.
+IN_TURN = "they take turns: "
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,5 +32,7 @@ class Description:
 
 def versions(*packages: str) -> dict[str, str]:
     """The installed versions of packages, after those of Python and NumPy."""
+    import importlib.metadata  # for 15 ms, which a program that is only traced does not wait for
+
     always = {"python": platform.python_version(), "numpy": np.__version__}
     return always | {package: importlib.metadata.version(package) for package in packages}

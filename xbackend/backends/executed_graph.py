@@ -91,10 +91,6 @@ def _links(placement: Placement) -> tuple[Link, ...]:
             counts[key] += 1
             total[key] += record.bytes
     return tuple(
-        Link(source, target, f"{_times(counts[source, target, cause])}, {bytes_text(size)}, {cause}")
-        for (source, target, cause), size in total.items()
+        Link(key[0], key[1], f"{count} transfer{'s' if count > 1 else ''}, {bytes_text(total[key])}, {key[2]}")
+        for key, count in counts.items()
     )
-
-
-def _times(count: int) -> str:
-    return f"{count} transfer{'s' if count > 1 else ''}"

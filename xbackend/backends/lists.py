@@ -1,8 +1,7 @@
-"""Write the lists of backends in README.md and pyproject.toml again, from the registry:
-`python -m xbackend.backends.lists`.
+"""`python -m xbackend.backends.lists` writes the lists of backends in README.md and pyproject.toml from the registry.
 
-Each is a block between two marks, in the form of a comment: ``begin`` with its name, and ``end``. For those who work on
-xbackend: it writes into the project.
+Each list is a block between two comments: ``begin`` with its name, and ``end``. It writes into the project, and is for
+those who work on it.
 """
 
 from __future__ import annotations
@@ -65,12 +64,12 @@ _BLOCK = re.compile(r"(?m)(?P<begin>^(#|<!--) begin (?P<name>\w+), .*\n)[\s\S]*?
 
 def blocks(text: str) -> list[str]:
     """The names of the blocks of a file."""
-    return [found["name"] for found in _BLOCK.finditer(text)]
+    return [block["name"] for block in _BLOCK.finditer(text)]
 
 
 def written(text: str) -> str:
     """The text of a file, with its blocks as the registry has them. Raises `KeyError` for a block without a list."""
-    return _BLOCK.sub(lambda found: f"{found['begin']}{BLOCKS[found['name']]()}{found['end']}", text)
+    return _BLOCK.sub(lambda block: f"{block['begin']}{BLOCKS[block['name']]()}{block['end']}", text)
 
 
 if __name__ == "__main__":

@@ -7,8 +7,9 @@ transfers run the other way; cutting the graph at the transfers gives stages, ea
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xbackend.backends.codegen import Source
@@ -51,12 +52,12 @@ def transfer_op(op_class: type, apply_class: type) -> type:
 
 @dataclass(eq=False, slots=True)
 class Stage:
-    """A part of a graph that runs on one device, between transfers: depends on nothing of its depth or deeper."""
+    """A part of a graph that runs on one device, between transfers. It depends on stages of smaller depth only."""
 
     depth: int
     device: Device
-    inputs: list[Variable] = field(default_factory=list)
-    outputs: list[Variable] = field(default_factory=list)
+    inputs: list[Variable]
+    outputs: list[Variable]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +80,8 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a program has beside its arguments: ``cells`` hold the values of its shared variables, ``constants`` are
-    resident; the last outputs go into ``targets``, some of the cells, once ``confirm`` has seen that they exist."""
+    """What a program has beside its arguments: ``cells`` hold the values of its shared variables, ``constants`` stay on
+    their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` saw that they exist."""
 
     cells: Sequence[Any] = ()
     constants: Sequence[Value] = ()
@@ -89,8 +90,10 @@ class State:
 
 
 def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> list[Any]:
-    """The apply nodes that the outputs need, without those of what is given, each after those it needs; no recursion,
-    so any length of graph."""
+    """The apply nodes that the outputs need, without those of what is given, each after those that it needs.
+
+    It does not recurse, so a graph may have any length.
+    """
     order, done = [], {v.owner for v in given}
     todo = [v.owner for v in outputs if v.owner is not None]
     todo.reverse()
@@ -107,19 +110,6 @@ def toposort(outputs: Iterable[Variable], given: Collection[Variable] = ()) -> l
     return order
 
 
-def fold_lengths(outputs: Iterable[Variable], lengths: Callable[[Any], Variable | None]) -> None:
-    """Let the graph use numbers where it asks for the shape of a variable that it knows the shape of.
-
-    ``lengths`` gives the constant that an apply node computes, or `None`. The gradient of a concatenation asks for
-    shapes: from another stage they would come as values, and JAX and Numba compile for lengths that they know.
-    """
-    for node in toposort(outputs):
-        for i, variable in enumerate(node.inputs):
-            known = lengths(variable.owner) if variable.owner is not None else None
-            if known is not None:
-                node.inputs[i] = known
-
-
 def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, Device]], transfer: Any) -> Plan:
     """Cut the graph that computes the outputs into stages.
 
@@ -128,8 +118,7 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
     constants only belong to every stage that uses them. Raises `PlacementError` where an op has inputs on two devices.
     """
     place: dict[Variable, tuple[int, Device]] = {v: (0, device) for v, device in sources.items()}
-    order = toposort([v for v, _ in outputs])
-    entries = set(sources)
+    order, entries = toposort([v for v, _ in outputs]), set(sources)
     for node in order:
         places = [place[v] for v in node.inputs if v in place]
         if isinstance(node.op, transfer):
@@ -144,51 +133,35 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
             place.update(dict.fromkeys(node.outputs, (max(depth for depth, _ in places), places[0][1])))
     for variable, device in outputs:
         place.setdefault(variable, (0, device))
-    return _assemble(order, place, entries, [v for v, _ in outputs], transfer)
 
+    needed: dict[tuple[int, Device], dict[Variable, None]] = defaultdict(dict)  # what a stage takes
+    given: dict[tuple[int, Device], dict[Variable, None]] = defaultdict(dict)  # and what it gives
 
-def _assemble(
-    order: Sequence[Any],
-    place: Mapping[Variable, tuple[int, Device]],
-    entries: set[Variable],
-    outputs: Sequence[Variable],
-    transfer: Any,
-) -> Plan:
-    stages: dict[tuple[int, Device], Stage] = {}
-    needed: dict[Stage, dict[Variable, None]] = {}
-    given: dict[Stage, dict[Variable, None]] = {}
-
-    def stage(variable: Variable) -> Stage:
-        key = place[variable]
-        if key not in stages:
-            stages[key] = Stage(*key)
-            needed[stages[key]], given[stages[key]] = {}, {}
-        return stages[key]
+    def give(variable: Variable) -> None:
+        if variable not in entries:
+            given[place[variable]][variable] = None
 
     moves = []
     for node in order:
         if isinstance(node.op, transfer):
             moves.append(Move(node.inputs[0], node.outputs[0], node.op.target))
-            if node.inputs[0] not in entries:
-                given[stage(node.inputs[0])][node.inputs[0]] = None
+            give(node.inputs[0])
         elif node.outputs[0] in place:
-            here = stage(node.outputs[0])
+            here = place[node.outputs[0]]
             for v in node.inputs:
-                if v in place and (v in entries or stage(v) is not here):
+                if v in place and (v in entries or place[v] != here):
                     needed[here][v] = None
-                    if v not in entries:
-                        given[stage(v)][v] = None
-    for variable in outputs:
-        if variable not in entries:
-            given[stage(variable)][variable] = None
-    for s in stages.values():
-        s.inputs, s.outputs = list(needed[s]), list(given[s])
-    ordered = sorted((s for s in stages.values() if s.outputs), key=lambda s: (s.depth, str(s.device)))
-    return Plan(tuple(ordered), tuple(moves), {v: stages[key] for v, key in place.items() if key in stages})
+                    give(v)
+    for variable, _ in outputs:
+        give(variable)
+    keys = sorted(set(place.values()), key=lambda key: (key[0], str(key[1])))
+    stages = {key: Stage(*key, list(needed[key]), list(given[key])) for key in keys}
+    giving = tuple(stage for stage in stages.values() if stage.outputs)
+    return Plan(giving, tuple(moves), {v: stages[key] for v, key in place.items()})
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Instruction:
     """A stage (by its number) or, with ``stage`` `None`, a transfer: which slots it reads and which it fills.
 
     ``last`` are the slots that nothing reads after it.
@@ -219,7 +192,7 @@ class Schedule:
         steps = self._moves(waiting, sources)
         for number, stage in enumerate(plan.stages):
             inputs, made = tuple(map(self._slot, stage.inputs)), tuple(map(self._slot, stage.outputs))
-            steps.append(Step(stage.device, inputs, made, number))
+            steps.append(Instruction(stage.device, inputs, made, number))
             steps += self._moves(waiting, stage.outputs)
         self.outputs = [self.slots[v] for v in outputs]
         last = last_uses([(*step.inputs, *step.outputs) for step in steps], self.outputs)
@@ -228,13 +201,13 @@ class Schedule:
     def _slot(self, variable: Variable) -> int:
         return self.slots.setdefault(variable, len(self.slots))
 
-    def _moves(self, waiting: Mapping[Variable, list[Move]], available: Iterable[Variable]) -> list[Step]:
+    def _moves(self, waiting: Mapping[Variable, list[Move]], available: Iterable[Variable]) -> list[Instruction]:
         """The transfers of these variables, and those of what they become."""
         todo, steps = list(available), []
         for variable in todo:
             for move in waiting.get(variable, ()):
                 todo.append(move.target)
-                steps.append(Step(move.device, (self._slot(variable),), (self._slot(move.target),)))
+                steps.append(Instruction(move.device, (self._slot(variable),), (self._slot(move.target),)))
         return steps
 
 

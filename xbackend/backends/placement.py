@@ -1,29 +1,25 @@
-"""Placement as data: for each op and for those of backward passes what was asked and what was executed, for each
-transfer its bytes."""
+"""Placement as data: of each op, those of backward passes too, what was asked and what was executed; of each transfer
+its bytes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from xbackend.devices import Device
+from xbackend.drawing.graph import bytes_text
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.binding import Placed
 from xbackend.program.program import Program
-
-# What became of an op. `as asked`: it ran where it was asked to. `moved`: elsewhere. `fused`: it is part of another op.
-# `folded`: it was computed while compiling, or needed no execution. `not read`: the framework does not tell (yet).
-STATUSES = ("as asked", "moved", "fused", "folded", "not read")
-
-# Why there is a transfer. `program`: it asks for it (`to_device`). `crossing`: an op of the program uses a value of
-# another device. `gradient`: a backward pass went the way of another transfer back. `framework`: nobody asked for it.
-CAUSES = ("program", "crossing", "gradient", "framework")
+from xbackend.wording import counted, few
 
 # How the evidence of what depends neither on an argument nor on a shared variable begins.
 CONSTANT = "it depends on constants only: "
+_FINE = ("as asked", "fused", "folded")
+_SHOWN = 5  # of what ran elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +94,12 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One op of the program: its node, what the program asked for, the device bound to that, what was executed."""
+    """One op of the program: its node, what the program asked for, the device bound to that, what was executed.
+
+    ``status`` is ``as asked`` where it ran where it was asked to, ``moved`` where it ran elsewhere, ``fused`` where it
+    is part of another op, ``folded`` where it was computed while compiling or needed no execution, and ``not read``
+    where the framework does not tell (yet). ``source`` is the user's ``file:line``.
+    """
 
     node: int
     op: str
@@ -108,13 +109,21 @@ class OpRecord:
     framework_op: str
     evidence: str
     status: str
+    source: str = ""
+
+    @property
+    def what(self) -> str:
+        """Which it is, in words."""
+        return f"{self.op} (node {self.node}{', ' if self.source else ''}{self.source})"
 
 
 @dataclass(frozen=True, slots=True)
 class TransferRecord:
-    """One transfer of an execution: from where to where, how many bytes, why (one of `CAUSES`), and how that is known.
+    """One transfer of an execution: from where to where, how many bytes, why, and how that is known.
 
-    ``node`` is that of the program, `None` where the framework made the transfer of itself.
+    ``node`` is that of the program, `None` where the framework made the transfer of itself. ``cause`` is ``program``
+    where the program asks for it (`to_device`), ``crossing`` where an op uses a value of another device, ``gradient``
+    where a backward pass went back the way of another transfer, ``framework`` where nobody asked for it.
     """
 
     node: int | None
@@ -132,7 +141,8 @@ class BackwardRecord:
 
     ``gradient`` is the gradient node that they belong to, the first of those that share them; ``forward`` the node
     whose backward ops they are, `None` where the framework does not tell. ``bound`` is the device of that node, or
-    where the values are that they are computed from; `None` where nothing says where they are to run.
+    where the values are that they are computed from; `None` where nothing says where they are to run. ``source`` is
+    the user's ``file:line`` of that node, or of the gradient.
     """
 
     gradient: int
@@ -143,6 +153,7 @@ class BackwardRecord:
     evidence: str
     status: str
     count: int = 1
+    source: str = ""
 
     @property
     def what(self) -> str:
@@ -161,45 +172,89 @@ class Placement:
 
     def check(self) -> None:
         """Raises `PlacementError` if an op is known to have run elsewhere than asked."""
+        moved = self._moved()
+        if moved:
+            more = f", and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
+            raise PlacementError(f"{'; '.join(moved[:_SHOWN])}{more}; compile with placement='soft' to allow it")
+
+    def _moved(self) -> list[str]:
+        """What ran elsewhere, and where."""
         moved = [
-            f"{r.op} (node {r.node}) asked for {r.asked or 'the default'} = {r.bound}, ran on {r.executed}"
+            f"{r.what} asked for {r.asked or 'the default'} = {r.bound}, ran on {r.executed}"
             for r in self.ops
             if r.status == "moved"
         ]
-        moved += [
-            f"{r.what} ({r.framework_op}) bound to {r.bound}, ran on {r.executed}"
+        return moved + [
+            f"{r.what} ({r.framework_op}{', ' if r.source else ''}{r.source}) bound to {r.bound}, ran on {r.executed}"
             for r in self.backward
             if r.status == "moved"
         ]
-        if moved:
-            more = f", and {len(moved) - 5} more" if len(moved) > 5 else ""
-            raise PlacementError(f"{'; '.join(moved[:5])}{more}; compile with placement='soft' to allow it")
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data."""
+        """Plain data; of what is as asked without the user's lines, which are paths of one machine."""
+
+        def plain(record: OpRecord | BackwardRecord) -> dict[str, Any]:
+            return {k: v for k, v in asdict(record).items() if k != "source" or record.status not in _FINE}
+
         return {
-            "ops": [asdict(r) for r in self.ops],
+            "ops": [plain(r) for r in self.ops],
             "transfers": [asdict(r) for r in self.transfers],
-            "backward": [asdict(r) for r in self.backward],
+            "backward": [plain(r) for r in self.backward],
         }
 
     def summary(self) -> str:
-        """Where ops ran, how many transfers there were and how many ops ran elsewhere than asked, in a line."""
-        ran: Counter[str] = Counter(record.executed or record.status for record in self.ops)
+        """Whether all ops ran where they were asked to, and what was transferred: ``all 26 ops as asked (9 of them
+        fused into others), backward ops included, 3 transfers (12 MiB)``.
+
+        Transfers are no ops here. What is fused or folded has no place of its own to be wrong.
+        """
+        counts = Counter(r.status for r in self.ops if r.op != "transfer")
         back: Counter[str] = Counter()
-        for record in self.backward:
-            back[record.executed or record.status] += record.count
-        moved = sum(r.status == "moved" for r in self.ops)
-        moved += sum(r.count for r in self.backward if r.status == "moved")
-        parts = [f"{where}: {n} ops" for where, n in sorted(ran.items())]
-        parts += [f"{n} backward ops on {where}" for where, n in sorted(back.items())]
-        parts += [f"{len(self.transfers)} transfers"] if self.transfers else []
-        return ", ".join([*parts, f"{moved} MOVED"] if moved else parts)
+        for r in self.backward:
+            back[r.status] += r.count
+        counts += back
+        total = counts.total()
+        right = sum(counts[status] for status in _FINE)
+        if right == counts["folded"] and counts["not read"]:
+            said = [
+                f"of {counted(total, 'op')} none is read back: nothing was executed yet, or the framework does not tell"
+            ]
+        else:
+            inside = {"fused": "fused into others", "folded": "folded away while compiling"}
+            known = [f"{counts[status]} of them {words}" for status, words in inside.items() if counts[status]]
+            besides = f" ({', '.join(known)})" if known else ""
+            said = [f"{'all' if right == total else f'{right} of'} {counted(total, 'op')} as asked{besides}"]
+        if counts["moved"]:
+            said.append(f"{counts['moved']} MOVED")
+        elif right == total and back.total() > back["folded"]:
+            said.append("backward ops included")
+        if self.transfers:
+            said.append(_counted(self.transfers))
+        return ", ".join(said)
+
+    def differences(self) -> list[str]:
+        """What is not as the program asks, with the user's file and line: what ran elsewhere, what was not read back,
+        and transfers that the framework made of itself."""
+        said = self._moved()
+        if len(said) > _SHOWN:
+            said[_SHOWN:] = [f"and {len(said) - _SHOWN} more that ran elsewhere"]
+        unread = [r.what for r in self.ops if r.status == "not read"]
+        unread += [r.what for r in self.backward if r.status == "not read"]
+        if unread and any(r.executed or r.status == "fused" for r in self.ops):
+            said.append(f"not read back: {few(unread, _SHOWN)}")
+        own: dict[str, list[TransferRecord]] = {}
+        for t in self.transfers:
+            if t.cause == "framework":
+                own.setdefault(f"{t.source} -> {t.target}", []).append(t)
+        return said + [f"of the framework's own: {_counted(made)} {way}" for way, made in own.items()]
 
     def __str__(self) -> str:
+        return "\n".join([self.summary(), *self.differences()])
+
+    def listing(self) -> str:
+        """Every op, the backward ops and the transfers, a line each."""
         lines = [
-            f"{r.op} (node {r.node}): asked {r.asked or 'nothing'} = {r.bound}, executed {r.executed or '?'}, "
-            f"{r.status}"
+            f"{r.what}: asked {r.asked or 'nothing'} = {r.bound}, executed {r.executed or '?'}, {r.status}"
             for r in self.ops
         ]
         lines += [
@@ -211,6 +266,10 @@ class Placement:
         return "\n".join(lines)
 
 
+def _counted(transfers: Sequence[TransferRecord]) -> str:
+    return f"{counted(len(transfers), 'transfer')} ({bytes_text(sum(t.bytes for t in transfers))})"
+
+
 def merge(placed: Placed, execution: Execution) -> Placement:
     """The records of a placed program from what its adapter read."""
     ops, executed = [], execution.ops
@@ -218,17 +277,22 @@ def merge(placed: Placed, execution: Execution) -> Placement:
     for i, (node, device) in enumerate(zip(placed.program.nodes, placed.devices, strict=True)):
         if node.op in ("input", "shared"):
             continue
-        found = executed.get(i, Executed(None))
-        if found.device is None and not found.status and i not in needed:
-            found = Executed(None, "", "its value is not used", "folded")
-        elif found.device is None and not found.status and i in constant:
-            found = Executed(None, "", f"{CONSTANT}made while compiling, or a part of what uses it", "folded")
-        status = _status(found.status, found.device, device)
+        op = executed.get(i, Executed(None))
+        if op.device is None and not op.status and not (i in needed and i not in constant):
+            why = (
+                f"{CONSTANT}made while compiling, or a part of what uses it" if i in needed else "its value is not used"
+            )
+            op = Executed(None, "", why, "folded")
+        status = _status(op.status, op.device, device)
         asked = placed.asked[i] if placed.origin[i] is not None else "(inserted)"
-        ran = str(found.device) if found.device is not None else None
-        ops.append(OpRecord(i, node.op, asked, str(device), ran, found.framework_op, found.evidence, status))
+        record = OpRecord(i, node.op, asked, str(device), _text(op.device), op.framework_op, op.evidence, status)
+        ops.append(replace(record, source=node.source))
     transfers = tuple(_transfer(placed, t) for t in execution.transfers)
     return Placement(tuple(ops), transfers, _backward(placed, execution.backward))
+
+
+def _text(device: Device | None) -> str | None:
+    return None if device is None else str(device)
 
 
 def _status(said: str, ran: Device | None, bound: Device | None) -> str:
@@ -237,43 +301,35 @@ def _status(said: str, ran: Device | None, bound: Device | None) -> str:
     return said or "as asked" if bound in (None, ran) else "moved"
 
 
-def with_folded(program: Program, found: Iterable[Backward]) -> tuple[Backward, ...]:
+def with_folded(program: Program, backward: Iterable[Backward]) -> tuple[Backward, ...]:
     """What an adapter read of the backward ops, with a word about backward passes of which none is executed.
 
     Without a word they count as not read.
     """
-    result = list(found)
-    seen = {b.gradient for b in result}
-    for group in analyses.gradients(program).values():
-        if seen.isdisjoint(group):
-            evidence = "it has no ops to execute: they are not used, or were computed while compiling"
-            result.append(Backward(group[0], None, None, None, "", evidence, "folded"))
-    return tuple(result)
+    evidence = "it has no ops to execute: they are not used, or were computed while compiling"
+    return _completed(program, backward, evidence, "folded")
 
 
-def _backward(placed: Placed, found: Iterable[Backward]) -> tuple[BackwardRecord, ...]:
+def _completed(program: Program, backward: Iterable[Backward], evidence: str, status: str) -> tuple[Backward, ...]:
+    """The backward ops, and one for each backward pass that none of them belongs to."""
+    ops = tuple(backward)
+    seen = {op.gradient for op in ops}
+    unseen = [group[0] for group in analyses.gradients(program).values() if seen.isdisjoint(group)]
+    return (*ops, *(Backward(first, None, None, None, "", evidence, status) for first in unseen))
+
+
+def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRecord, ...]:
     """The records of backward ops, those alike as one; for a backward pass without any that it was not read."""
     alike: Counter[BackwardRecord] = Counter()
-    for b in found:
-        bound = b.bound or (None if b.forward is None else _bound(placed, b.forward))
-        alike[
-            BackwardRecord(
-                b.gradient,
-                b.forward,
-                None if bound is None else str(bound),
-                None if b.device is None else str(b.device),
-                b.framework_op,
-                b.evidence,
-                _status(b.status, b.device, bound),
-            )
-        ] += 1
-    records = [replace(record, count=count) for record, count in alike.items()]
-    seen = {record.gradient for record in records}
-    for group in analyses.gradients(placed.program).values():
-        if seen.isdisjoint(group):
-            evidence = "the framework has not told about its ops: nothing was executed yet, or it does not tell"
-            records.append(BackwardRecord(group[0], None, None, None, "", evidence, "not read"))
-    return tuple(records)
+    evidence = "the framework has not told about its ops: nothing was executed yet, or it does not tell"
+    for op in _completed(placed.program, backward, evidence, ""):
+        bound = op.bound or (None if op.forward is None else _bound(placed, op.forward))
+        ran, status = _text(op.device), _status(op.status, op.device, bound)
+        record = BackwardRecord(op.gradient, op.forward, _text(bound), ran, op.framework_op, op.evidence, status)
+        of = placed.program.nodes[op.gradient if op.forward is None else op.forward]
+        record = replace(record, source=of.source)
+        alike[record] += 1
+    return tuple(replace(record, count=count) for record, count in alike.items())
 
 
 def _bound(placed: Placed, forward: int) -> Device:

@@ -1,7 +1,7 @@
 """NumPy's zeros, infinities and NaN in quotients, remainders and square roots, for frameworks whose own differ.
 
-docs/numbers.md says what they are. Each formula is written once, with the functions of a framework. What is added to a
-number is no function of it, so that gradients stay those of the framework.
+docs/numbers.md says what they are. Each formula is written once, with the functions of a framework. Only constants are
+added to a number, so that gradients stay those of the framework.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""How many threads a process computes with: what is set before NumPy or a framework is imported, and what is read
-back."""
+"""How many threads a process computes with: set before NumPy or a framework is imported, and read back."""
 
 from __future__ import annotations
 
@@ -14,10 +13,20 @@ def environment(threads: int | None) -> dict[str, str]:
     return {} if threads is None else dict.fromkeys(VARIABLES, str(threads))
 
 
+def limit_blas(threads: int | None) -> None:
+    """Limit the threads of each BLAS that is loaded in this process."""
+    if threads is not None:
+        from threadpoolctl import threadpool_limits
+
+        threadpool_limits(threads, user_api="blas")
+
+
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """A library that computes with threads of its own: ``api`` is ``blas`` or ``openmp``, ``file`` its name only; the
-    others are `None` where it does not tell."""
+    """A library that computes with threads of its own.
+
+    ``api`` is ``blas`` or ``openmp``, ``file`` the name of its file. What it does not tell is `None`.
+    """
 
     library: str
     version: str | None = None

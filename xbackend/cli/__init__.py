@@ -18,10 +18,12 @@ from xbackend.errors import StoreError, XBackendError
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
 # stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.Outcome`.
 DONE, INCOMPLETE, WRONG, STORE = 0, 1, 2, 12
-_INTERRUPTED = 130
+_INTERRUPTED, _UNREAD = 130, 141  # 128 and the number of the signal, as a shell says it
 
-_ABOUT = """Trace an array program once, run it on TensorFlow and on every generation of the Theano lineage, and say
-with proof where each op ran, whether the numbers agree and which is faster."""
+_ABOUT = (
+    "Trace an array program once, run it on TensorFlow, JAX and every generation of the Theano lineage, and say with "
+    "proof where each op ran, whether the numbers agree and which is faster."
+)
 
 # What `--help` says of each command: the first line in the list of all of them, the rest in its own.
 COMMANDS = {
@@ -32,15 +34,16 @@ COMMANDS = {
     "devices": "the devices of each backend",
     "doctor": "which backends work here, which do not, why, and what to type",
     "runs": "list the runs of the store, or show one",
-    "gate": """fail where a run is slower than another one
-
-        Judge the run HEAD by the run BASE: the ratio of the medians over their processes, with its interval and the
-        noise floor of both.
-
-        Exit codes: 0 passed, 10 beyond a limit, 11 incomplete (HEAD lacks a measurement of BASE, or one of them was
-        cut off or is still being measured), 12 a run cannot be read (damaged files are set aside and named), 13 no
-        measurement is in both, 14 no verdict (different machines, threads or inputs, too few processes); 2 wrong
-        command line.""",
+    "gate": (
+        "fail where a run is slower than another one\n\n"
+        "Judge the run HEAD by the run BASE: the ratio of the medians over their processes, with its interval and the "
+        "noise floor of both.\n\n"
+        "Exit codes: 0 passed, 10 beyond a limit, 11 incomplete (HEAD lacks a measurement of BASE, or one of them was "
+        "cut off or is still being measured), 12 a run cannot be read (damaged files are set aside and named), 13 no "
+        "measurement is in both, 14 no verdict (different machines, threads or inputs, too few processes); 2 wrong "
+        "command line."
+    ),
+    "bisect": "name the release in which a time, a compile time or numbers changed",
     "env": "list, make or remove the frameworks' environments",
     "draw": "draw a program by device",
     "run": "run your own function on backends and compare what it returns",
@@ -64,7 +67,7 @@ def application() -> App:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line and return its exit code: 0 done, 1 in part, 2 wrong, 12 store error, 130 interrupted."""
+    """Run a command line and return its exit code, as docs/commands.md has them."""
     typed = list(sys.argv[1:] if argv is None else argv)
     command = " ".join(["xbackend", *(word for word in typed[:1] if word in COMMANDS)])
     try:
@@ -84,6 +87,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused(command, f"there is not enough memory: {error}; ask for less", WRONG)
     except KeyboardInterrupt:
         return _refused(command, "interrupted", _INTERRUPTED)
+    except BrokenPipeError:  # `| head` has read enough; what is still to be written at the end of Python goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _UNREAD
 
 
 def _refused(command: str, why: object, code: int) -> int:

@@ -13,8 +13,9 @@ from cyclopts.validators import mutually_exclusive
 
 from xbackend import environments as rooms
 from xbackend import report, workloads
+from xbackend.analysis.disturbed import quiet
 from xbackend.cli import DONE, INCOMPLETE, options
-from xbackend.cli.console import progress, say, table
+from xbackend.cli.console import progress, say, width
 from xbackend.cli.options import option
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
@@ -42,9 +43,13 @@ _PROCESSES = option(
     options.count, "N", f"fresh processes for each candidate (default: {_USUAL.processes}); with --thorough the fewest"
 )
 _MINUTES = option(options.duration("minutes"), "N", "begin no more processes when they would end later than that")
-_LIMIT = option(options.duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")
 _DEVICES = option(options.numbers(options.MOST), "N,...", "how many devices to spread over (default: 1)")
-_THREADS = option(options.count, "N", "threads for each backend (default: one for each core)")
+_EACH = option(
+    options.count, "K",
+    "a device is so many cores, to which its process is pinned: does a second device of the same kind help? (default "
+    "for several devices on a machine without accelerators: all cores over the largest number of devices)",
+)  # fmt: skip
+_SHARED = options.flag("the devices share all cores, which one device alone may fill")
 _SIZE = option(options.numbers(10**9), "N,...", "rows of its matrices")
 _SET = options.setting("another parameter of the workload, such as n=10 or method=squaring")
 _DTYPE = option(options.names, "NAME,...", "float32, float64")
@@ -61,9 +66,12 @@ class Measuring:
     thorough: Annotated[bool, options.flag(_LONG, group=_HOW)] = False
     processes: Annotated[int | None, _PROCESSES] = None
     minutes: Annotated[float | None, _MINUTES] = None
-    limit: Annotated[float, _LIMIT] = 600.0
+    limit: options.Limit = 600.0
+    wait: options.Wait = None
     devices: Annotated[Sequence[int], _DEVICES] = (1,)
-    threads: Annotated[int | None, _THREADS] = None
+    threads: options.Threads = None
+    cores_per_device: Annotated[int | None, _EACH] = None
+    shared_cores: Annotated[bool, _SHARED] = False
     seed: options.Seed = 0
     baseline: Annotated[str | None, _BASELINE] = None
 
@@ -83,8 +91,9 @@ def compare(
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
     store: options.Store = FOLDER,
+    wide: options.Wide = False,
 ) -> int:
-    """Run a workload on backends, print the table, write the report."""
+    """Run a workload on backends, print the answer and the table, write the report."""
     from xbackend.measure import session  # what it imports would keep a shell waiting that completes an option
 
     chosen = workloads.get(workload)
@@ -104,19 +113,20 @@ def compare(
             **vars(measuring),
         )
         written = report.write_times(results, reports / results.name, measuring.baseline)
-    headers, rows = report.summary_table(results, measuring.baseline)
-    table(headers, rows)
-    for warning in results.settings.warnings or ():
-        say(f"warning: {warning}")
+    for line in report.terminal_lines(results, measuring.baseline, width(), wide):
+        say(line)
+    for line in quiet(results):
+        say(line)
     where = (
         f"report: {written}"
         if written
         else (
-            f"which gave no time: the report that was in {reports / results.name} stays; xbackend report --run "
+            f"it gave no time: the report that was in {reports / results.name} stays; xbackend report --run "
             f"{results.run} writes one of this run"
         )
     )
-    say(f"{results.settings.stopped}; run {results.run}, {where}")
+    say(f"{results.settings.stopped}; run {results.run}")
+    say(where)
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = measuring.backends or measuring.environments
     bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -13,12 +15,17 @@ from rich.table import Table
 
 from xbackend.wording import visible
 
-_SILENCE = 2.0  # seconds after which a log without a terminal gets the same kind of line again
+_SILENCE = 10.0  # seconds after which a log without a terminal gets the same kind of line again
 
 
 def say(text: object, error: bool = False) -> None:
     """Print text, on standard error if it is one: names, paths and messages come from outside and are shown as text."""
     print(visible(text), file=sys.stderr if error else sys.stdout, flush=True)
+
+
+def width() -> int | None:
+    """How wide lines are to be: as the terminal, or as ``COLUMNS`` says; `None` where nothing says so."""
+    return max(shutil.get_terminal_size().columns, 40) if sys.stdout.isatty() or "COLUMNS" in os.environ else None
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
@@ -39,34 +46,29 @@ def _width(text: str) -> int:
     return max(map(len, text.split("\n")))
 
 
-class Progress:
-    """One line that says what is going on: a spinner on a terminal, else a line whenever there is news."""
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """What shows, while the block runs, what is going on: on a spinner's line, or in a log a line for what is news."""
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield _Log()
+        return
+    with console.status("") as status:
+        yield lambda text: status.update(escape(_line(text)))
 
-    def __init__(self) -> None:
-        self._console = Console(stderr=True, highlight=False)
-        self._last, self._said = "", 0.0
-        self._status = self._console.status("") if self._console.is_terminal else None
+
+class _Log:
+    """Prints a line of progress, unless it is the last one with another number of seconds and that was just now."""
+
+    words, printed = "", 0.0
 
     def __call__(self, text: str) -> None:
-        """Show the text."""
-        line = visible(text.strip()).replace("\n", " ")
-        if self._status is not None:
-            self._status.update(escape(line))
-            return
-        now = time.monotonic()
-        # The same words with another number of seconds are no news for a log, unless it was silent for a while.
+        line, now = _line(text), time.monotonic()
         words = line.rstrip("0123456789. s")
-        if words != self._last or now - self._said >= 5 * _SILENCE:
-            self._last, self._said = words, now
+        if words != self.words or now - self.printed >= _SILENCE:
+            self.words, self.printed = words, now
             print(line, file=sys.stderr, flush=True)
 
 
-@contextmanager
-def progress() -> Iterator[Progress]:
-    """Show progress while the block runs."""
-    shown = Progress()
-    if shown._status is None:
-        yield shown
-        return
-    with shown._status:
-        yield shown
+def _line(text: str) -> str:
+    return visible(text.strip()).replace("\n", " ")

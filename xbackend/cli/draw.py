@@ -87,4 +87,6 @@ def _executed(program: Program, arrays: list[np.ndarray], name: str, asked: Devi
         with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
             executable = backend.compile(program, devices=bindings, placement="soft")
             executable(*arrays)
-            return executable.draw(form)
+            drawing, placement = executable.draw(form), executable.placement
+    say(f"placement on {name}: {placement}", error=True)
+    return drawing

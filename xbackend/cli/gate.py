@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 from xbackend.analysis import gate as gates
-from xbackend.analysis.gate import Limit, Row
-from xbackend.cli import options
-from xbackend.cli.console import say, table
+from xbackend.analysis.disturbed import quiet
+from xbackend.analysis.gate import Judged, Judgement, Limit, Outcome, words
+from xbackend.cli import options, users
+from xbackend.cli.compare import Measuring
+from xbackend.cli.console import progress, say, width
 from xbackend.errors import UsageError
-from xbackend.report import text
-from xbackend.results import FOLDER
+from xbackend.measure import matrix, revisions
+from xbackend.report import columns, text
+from xbackend.report.columns import WIDTH
+from xbackend.results import FOLDER, naming
 from xbackend.results.runs import Store
 from xbackend.wording import plain
 
@@ -19,19 +26,42 @@ _FAIL = (
     f"{DEFAULT} (the default): more than 1.05 times the time of BASE and slower by the verdict; faster:5%: less than "
     "1/1.05 of it and faster; may be given several times"
 )
+_REV = (
+    "twice, in place of the runs: two commits of the git repository that you are in, the first is BASE; the "
+    "FILE.py:FUNCTION of each is measured, interleaved in one session"
+)
+_USUALLY = Measuring()
 
 
 def gate(
-    base: options.Run,
-    head: options.Run,
+    base: options.Run | None = None,
+    head: options.Run | None = None,
     /,
     *,
     fail: Annotated[list[str] | None, options.repeated("--fail", "LIMIT", _FAIL)] = None,
+    rev: Annotated[list[str] | None, options.repeated("--rev", "REVISION", _REV)] = None,
+    inputs: options.Inputs = None,
+    settings: options.Settings = None,
+    measuring: Measuring = _USUALLY,
+    python: options.Python = None,
     store: options.Store = FOLDER,
+    wide: options.Wide = False,
 ) -> int:
-    """Judge a run by another one; the exit code is a `gates.Outcome`."""
+    """Judge a run by another one, or a commit by another one; the exit code is a `gates.Outcome`."""
     limits = [Limit.parse(one) for one in fail or [DEFAULT]]
     kept = Store(store)
+    if rev is None:
+        if inputs or settings or measuring != _USUALLY:
+            raise UsageError("how to measure is asked of --rev: the runs BASE and HEAD are measured already")
+        if base is None or head is None:
+            raise UsageError("give two runs, BASE and HEAD, or two revisions with --rev and FILE.py:FUNCTION")
+        return _say(*_of_runs(base, head, limits, kept), limits, wide)
+    if len(rev) != 2 or base is None or head is not None:
+        raise UsageError("write --rev BASE --rev HEAD FILE.py:FUNCTION")
+    return _say(*_of_revisions(_Function(base, inputs, settings), rev, limits, measuring, kept), limits, wide)
+
+
+def _of_runs(base: str, head: str, limits: Sequence[Limit], kept: Store) -> tuple[Judgement, list[str]]:
     # Before they are read: one that ends meanwhile is complete.
     running = [side for side, name in (("BASE", base), ("HEAD", head)) if kept.running(name)]
     before, after = kept.load(base), kept.load(head)
@@ -39,23 +69,89 @@ def gate(
         raise UsageError(f"BASE and HEAD are both the run {before.run}: a run is not judged by itself")
     runs, damaged = kept.readable()
     judged = gates.judge(before, after, limits, running, runs)
+    return judged, [
+        f"left out of what is known of sessions: run {name} is damaged: {reason}" for name, reason in damaged
+    ]
+
+
+@dataclass(frozen=True)
+class _Function:
+    """What is measured of each revision."""
+
+    target: str
+    inputs: list[str] | None
+    settings: options.Assignments
+
+
+def _of_revisions(
+    function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
+) -> tuple[Judgement, list[str]]:
+    tasks = []
+    for one in rev:
+        with revisions.checked_out(one) as folder, users.alone(folder):
+            there = set(sys.modules)
+            try:
+                made = users.task(str(folder / function.target), function.inputs, function.settings, measuring.seed)
+            except UsageError as error:
+                raise UsageError(f"{function.target} of {one}: {error}") from None
+            mixed = [name for name in set(sys.modules) - there if revisions.tracked(name)]
+        if mixed:
+            raise UsageError(
+                f"{function.target} of {one} imports {', '.join(sorted(mixed))} from the folder that you work in, the "
+                "same for both revisions: keep it beside the file, in the folder that you are in, or in its src"
+            )
+        tasks.append(made)
+    with progress() as shown:
+        matrix.ready(matrix.runs(measuring.backends, measuring.environments), shown)
+        before, after = revisions.compare(
+            tasks, rev, name=tasks[0].workload, store=kept, on_progress=shown, **vars(measuring)
+        )
+    notes = [f"BASE is {rev[0]}, HEAD is {rev[1]}, measured in one session, run {after.run}", *quiet(after)]
+    notes += [f"warning: {warning}" for warning in after.settings.warnings or ()]
+    return gates.judge(before, after, limits), notes
+
+
+def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> int:
+    """Print what was judged, and ``more`` notes; the exit code."""
+    fits = width()
+    for line in columns.wrapped(f"{plain(judged.sentence)} The limits are {', '.join(map(str, limits))}.", fits):
+        say(line)
     if judged.rows:
-        headers = ["measurement", "BASE", "HEAD", "ratio (interval)", "verdict", "could be found", "gate"]
-        table(headers, [_line(row) for row in judged.rows])
-    for name, reason in damaged:
-        say(f"left out of what is known of sessions: run {plain(name)} is damaged: {plain(reason)}")
-    for note in [*(f"{row.label}: {row.reason}" for row in judged.rows if row.reason), *judged.notes]:
-        say(plain(note))
-    say(f"gate {', '.join(map(str, limits))}: {_words(judged.outcome)}: {plain(judged.reason)}")
+        say("")
+        for line in (_wide if wide else _table)(judged.rows, fits):
+            say(line)
+        say("")
+    for note in [*(f"{row.label}: {row.reason}" for row in judged.rows if row.reason), *judged.notes, *more]:
+        for line in columns.wrapped(plain(note), fits, "  "):
+            say(line)
     return int(judged.outcome)
 
 
-def _line(row: Row) -> list[str]:
-    compared = [text.NOTHING] * 3
-    if row.ratio is not None:
-        compared = [text.ratio(row.ratio), str(row.ratio.verdict), text.percent(row.ratio.smallest)]
-    return [plain(row.label), text.time(row.base), text.time(row.head), *compared, _words(row.outcome)]
+def _table(rows: Sequence[Judged], fits: int | None) -> list[str]:
+    """What decides first, for each workload with its parameters."""
+    groups: dict[str, list[list[str]]] = {}
+    order = {outcome: i for i, outcome in enumerate(Outcome)}
+    telling = len({row.measurement.devices for row in rows}) > 1
+    for row in sorted(rows, key=lambda row: order[row.outcome]):
+        m = row.measurement
+        name = naming.label(m.backend, m.environment) + (f" on {m.devices}" if telling else "")
+        cells = [name, *_compared(row)[:2], words(row.outcome)]
+        groups.setdefault(naming.described(m.workload, m.parameters), []).append(list(map(plain, cells)))
+    headers = ["backend on devices" if telling else "backend", f"ratio ({text.INTERVAL})", "verdict", "gate"]
+    return columns.lines(headers, [*groups.items()], fits or WIDTH, headers[1:2])
 
 
-def _words(outcome: gates.Outcome) -> str:
-    return outcome.name.lower().replace("_", " ")
+def _wide(rows: Sequence[Judged], fits: int | None) -> list[str]:
+    headers = ["measurement", "BASE", "HEAD", f"ratio ({text.INTERVAL})", "verdict", "could be found", "gate"]
+    cells = [
+        [plain(row.label), text.time(row.base), text.time(row.head), *_compared(row), words(row.outcome)]
+        for row in rows
+    ]
+    return columns.lines(headers, [("", cells)], fits, headers[1:4])
+
+
+def _compared(row: Judged) -> list[str]:
+    """The ratio, its verdict, and the smallest change that could have been found."""
+    if row.ratio is None:
+        return [text.NOTHING] * 3
+    return [text.ratio(row.ratio), str(row.ratio.verdict), text.percent(row.ratio.smallest)]

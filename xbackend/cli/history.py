@@ -37,7 +37,6 @@ def history(
         say("Nothing is shown to be faster or slower than in the run before.")
     for name, reason in damaged:
         say(f"left out: run {plain(name)} is damaged: {plain(reason)}", error=True)
-    report.make_folder(reports)
     say(f"history: {report.write_files(files, reports, 'history.md')}")
     say(f"index: {report.index(reports)}")
     return INCOMPLETE if damaged else DONE

@@ -12,7 +12,8 @@ from cyclopts import Parameter
 from xbackend import environments, wording, workloads
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
-from xbackend.environments.interpreters import VARIABLE
+from xbackend.environments import interpreters
+from xbackend.measure.patience import LONGEST, TOTAL, VARIABLE
 from xbackend.program.binding import MOST
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store as StoreOfRuns
@@ -31,7 +32,14 @@ def option(read: Callable[[str], Any], metavar: str | None, text: str, complete:
         return read(tokens[0].value)
 
     return Parameter(
-        converter=convert, metavar=metavar, help=text, completer=complete, n_tokens=1, allow_repeating=False
+        converter=convert,
+        metavar=metavar,
+        help=text,
+        completer=complete,
+        n_tokens=1,
+        allow_repeating=False,
+        accepts_keys=False,
+        show_default=False if "(default: " in text else None,
     )
 
 
@@ -123,8 +131,7 @@ def _name(text: str) -> str:
 
 
 def _version(text: str) -> str:
-    if not re.fullmatch(r"\d\.\d+", text):
-        raise ValueError(f"{text!r} is not a version of Python such as 3.12")
+    interpreters.version(text)
     return text
 
 
@@ -206,13 +213,17 @@ _RUN = (
 )
 _PYTHON = (
     "make and use environments with this Python where their packages are for it (default: the newest one here that "
-    f"each is for); ${VARIABLE} says the same"
+    f"each is for); ${interpreters.VARIABLE} says the same"
 )
 _INPUT = (
     "an argument, once for each: 'float32[3,4]' (seeded random numbers), a number, or FILE.npy; without any, the "
     "file's own function inputs() is asked"
 )
 _ENVIRONMENT = "which environments (default for list and sync: all)"
+_WAIT = (
+    f"wait at most so long in all, {LONGEST:g} s before one process, until other processes leave the cores alone, and "
+    f"measure again what they disturbed; 0 for neither (default: ${VARIABLE}, else {TOTAL:g})"
+)
 _WORKLOAD = f"one of {', '.join(workloads.names())}"
 
 Backends = Annotated[list[str] | None, backends_of()]
@@ -224,6 +235,7 @@ Bindings = Annotated[
 Count = Annotated[int, option(count, "N", "CPU devices to make")]
 Environment = Annotated[str, Parameter(metavar="NAME", help=_ENVIRONMENT, completer=lambda _: environments.names())]
 Inputs = Annotated[list[str] | None, repeated("--input", "SPEC", _INPUT)]
+Limit = Annotated[float, option(duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")]
 Name = Annotated[str | None, option(_name, "NAME", "name of the report (default: the workload's, or the run's)")]
 Python = Annotated[str | None, option(_version, "X.Y", _PYTHON)]
 Reports = Annotated[Path, option(folder, "DIR", "folder of reports")]
@@ -231,4 +243,10 @@ Run = Annotated[str, option(str, None, _RUN, _runs)]
 Seed = Annotated[int, option(whole(0, 2**63 - 1), "N", "of the inputs and of the order in which they are measured")]
 Settings = Annotated[Assignments, setting("a keyword argument that the function is traced with")]
 Store = Annotated[Path, option(folder, "DIR", "folder of runs")]
+Threads = Annotated[int | None, option(count, "N", "threads for each backend (default: one for each core)")]
+Wait = Annotated[
+    float | None,
+    option(number(lambda value: 0 <= value < 1e6, "of seconds from 0 up"), "SECONDS", _WAIT),
+]
 Workload = Annotated[str, option(str, "WORKLOAD", _WORKLOAD, lambda _: workloads.names())]
+Wide = Annotated[bool, flag("tables with all columns, as wide as they are, in place of one that fits 80 columns")]

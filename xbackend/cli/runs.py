@@ -6,16 +6,22 @@ from typing import Annotated
 
 from xbackend import report
 from xbackend.cli import DONE, options
-from xbackend.cli.console import say, table
+from xbackend.cli.console import say, table, width
 from xbackend.results import FOLDER
 from xbackend.results.runs import RunInfo, Store
 from xbackend.wording import plain, unfinished
 
 
-def runs(run: Annotated[str | None, options.run_of()] = None, /, *, store: options.Store = FOLDER) -> int:
+def runs(
+    run: Annotated[str | None, options.run_of()] = None,
+    /,
+    *,
+    store: options.Store = FOLDER,
+    wide: options.Wide = False,
+) -> int:
     """List the runs of the store, or show one."""
     if run is not None:
-        return _show(Store(store), run)
+        return _show(Store(store), run, wide)
     listed = Store(store).runs()
     if not listed:
         say(f"there is no run in {store}; xbackend compare makes one")
@@ -33,11 +39,12 @@ def _line(run: RunInfo) -> list[str]:
     return [*map(plain, (run.name, run.title, run.created)), gave, str(run.rounds), state]
 
 
-def _show(store: Store, name: str) -> int:
+def _show(store: Store, name: str, wide: bool) -> int:
     running = store.running(name)  # before it is read: one that ends meanwhile is complete
     results = store.load(name)
-    headers, rows = report.summary_table(results)
-    table(headers, rows, title=plain(f"{results.run or results.name}, {results.created}"))
+    for line in report.terminal_lines(results, None, width(), wide):
+        say(line)
+    say(f"run {results.run or results.name}, {results.created}")
     if not results.complete:
         say(f"This run {unfinished(running)}: it has its finished processes only.")
     return DONE

@@ -3,6 +3,7 @@ lines, without those of xbackend."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import traceback
@@ -17,6 +18,8 @@ import xbackend as xb
 from xbackend import errors
 from xbackend.cli.options import Assignments
 from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.measure import candidates
+from xbackend.measure.candidates import Task
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import spelled
@@ -63,16 +66,60 @@ def traced(
     ``inputs`` are its arguments as they are typed; without any, the file's own function ``inputs()`` is asked. Raises
     `UsageError` for what is not there, not understood or fails, and what `xbackend.trace` raises.
     """
+    function, arrays = _loaded(target, inputs, seed)
+    with _asking(target, arrays):
+        return xb.trace(function, *arrays, **dict(settings or ())), arrays
+
+
+def task(target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, devices: int = 1) -> Task:
+    """What is measured of the function that ``FILE.py:FUNCTION`` names, by the function's name, as `traced` loads it.
+
+    Its oracle is NumPy in float64 with so many ``devices``. Raises as `traced` does.
+    """
+    function, arrays = _loaded(target, inputs, seed)
+    name = target.rpartition(":")[2]
+    with _asking(target, arrays):
+        return candidates.brought(name, function, arrays, static=dict(settings or ()), devices=devices)
+
+
+def _loaded(target: str, inputs: Sequence[str] | None, seed: int) -> tuple[Callable[..., Any], list[np.ndarray]]:
     function, module = _load(target)
     generator = np.random.default_rng(seed)
     arrays = [spelled(i, f"--input {i}", generator) for i in inputs] if inputs else _own_inputs(module, target)
+    return function, arrays
+
+
+@contextmanager
+def _asking(target: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
+    """`calling`, and where there were no arrays, and some were needed, how to give them."""
     try:
         with calling(target):
-            return xb.trace(function, *arrays, **dict(settings or ())), arrays
+            yield
     except ArgumentError as error:
         if arrays:
             raise
         raise UsageError(f"{error}; give each array with --input: float32[2,3], FILE.npy or a number") from None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """In the block, code is imported from a folder first, and is forgotten at its end, so that the same names can come
+    from another one."""
+    modules, path = set(sys.modules), list(sys.path)
+    sys.path[:0] = [str(folder), str(folder / "src")]
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path[:] = path
+        for name in imported(folder) - modules:
+            del sys.modules[name]
+
+
+def imported(folder: Path) -> set[str]:
+    """The names of the modules that were imported from files below a folder."""
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    return {name for name, file in files.items() if file and Path(file).resolve().is_relative_to(folder.resolve())}
 
 
 def _load(target: str) -> tuple[Callable[..., Any], Any]:

@@ -110,13 +110,8 @@ def colours(devices: Iterable[str]) -> dict[str, tuple[str, str]]:
 
 def bytes_text(count: int) -> str:
     """Bytes in words: ``24 bytes``, ``1.5 MiB``."""
-    if count < 1024:
-        return f"{count} bytes"
-    value, units = count / 1024, ["KiB", "MiB", "GiB"]
-    while value >= 1024 and len(units) > 1:
-        value /= 1024
-        del units[0]
-    return f"{value:.4g} {units[0]}"
+    power = min(max(count.bit_length() - 1, 0) // 10, 4)
+    return f"{count / 1024**power:.4g} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
 def label(program: Program, position: int) -> str:
@@ -132,7 +127,7 @@ def check_size(program: Program) -> None:
         raise UsageError(f"the program has {len(program.nodes)} nodes; a drawing of more than {LARGEST} shows nothing")
 
 
-def of_program(program: Program, title: str = "") -> Graph:
+def of_program(program: Program) -> Graph:
     """The program as it asks to be placed, or as it was bound. Raises `UsageError` for one that is too large."""
     check_size(program)
     nodes = program.nodes
@@ -146,4 +141,4 @@ def of_program(program: Program, title: str = "") -> Graph:
         edges.append(Edge(i, len(boxes)))
         boxes.append(Box(f"result {number}", boxes[i].device, "result"))
     edges += [Edge(expression, target, "update", "update") for target, expression in program.updates.items()]
-    return Graph(title or program.name, tuple(boxes), tuple(edges))
+    return Graph(program.name, tuple(boxes), tuple(edges))

@@ -7,7 +7,6 @@ several rows further down runs along a track of its own beside the boxes, one fo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from html import escape
 from itertools import product
 
@@ -25,45 +24,36 @@ def _text(text: str) -> str:
     return escape("".join(c if c.isprintable() else "\ufffd" for c in text))
 
 
-@dataclass
 class _Layout:
     """Where everything of one graph stands, in pixels from its own upper left corner."""
 
-    graph: Graph
-    layers: list[int] = field(default_factory=list)
-    x: list[float] = field(default_factory=list)  # centre of each box
-    tracks: dict[int, float] = field(default_factory=dict)  # x of the track of a box whose value is read further down
-    lanes: list[tuple[str, float, float]] = field(default_factory=list)  # device, left, width
-    width: float = 0.0
-    height: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.box_width = [max(60.0, len(b.text) * _LETTER + 16) for b in self.graph.boxes]
-        self.flow = [e for e in dict.fromkeys(self.graph.edges) if e.kind != "update"]
-        self._layer()
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.box_width = [max(60.0, len(b.text) * _LETTER + 16) for b in graph.boxes]
+        self.flow = [e for e in dict.fromkeys(graph.edges) if e.kind != "update"]
+        self.layers = self._layers()
+        self.tracks: dict[int, float] = {}  # x of the track of a box whose value is read further down
+        self.lanes: list[tuple[str, float, float]] = []  # device, left, width
         columns = self._columns()
         ends: dict[int, int] = {}
         for e in self.flow:
             if self.layers[e.target] > self.layers[e.source] + 1:
                 ends[e.source] = max(ends.get(e.source, 0), self.layers[e.target])
-        self.x = [0.0] * len(columns)
+        self.x = [0.0] * len(columns)  # centre of each box
         left = float(_MARGIN)
-        for device in self.graph.devices:
+        for device in graph.devices:
             left = self._lane(device, left, columns, ends)
-        self.width = max(left, 2 * _MARGIN + len(self.graph.title) * _LETTER * 1.2)
-        self.height = _HEAD + (max(self.layers, default=0) + 1) * _ROW + 22 * len(self.graph.links) + _MARGIN
+        self.width = max(left, 2 * _MARGIN + len(graph.title) * _LETTER * 1.2)
+        self.height = _HEAD + (max(self.layers, default=0) + 1) * _ROW + 22 * len(graph.links) + _MARGIN
 
-    def _layer(self) -> None:
+    def _layers(self) -> list[int]:
         """Longest path from the top; what has no input stands right above its first reader."""
-        count = len(self.graph.boxes)
-        self.layers = [0] * count
-        fed = {e.target for e in self.flow}
+        layers = [0] * len(self.graph.boxes)
         for e in sorted(self.flow, key=lambda e: e.target):
-            self.layers[e.target] = max(self.layers[e.target], self.layers[e.source] + 1)
-        for i in range(count):
-            readers = [self.layers[e.target] for e in self.flow if e.source == i]
-            if i not in fed and readers:
-                self.layers[i] = min(readers) - 1
+            layers[e.target] = max(layers[e.target], layers[e.source] + 1)
+        for i in {e.source for e in self.flow} - {e.target for e in self.flow}:
+            layers[i] = min(layers[e.target] for e in self.flow if e.source == i) - 1
+        return layers
 
     def _columns(self) -> list[int]:
         """The place of each box in its row of its lane, by the mean place of what it reads."""

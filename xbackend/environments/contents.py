@@ -128,8 +128,8 @@ def damage(path: Path, hashes: bool, records: Mapping[str, str], say: Progress =
 
 
 def _distributions(path: Path) -> list[importlib.metadata.Distribution]:
-    pattern = "Lib/site-packages" if os.name == "nt" else "lib/python*/site-packages"
-    return list(importlib.metadata.distributions(path=[str(site) for site in path.glob(pattern)]))
+    sites = map(str, path.glob("lib/python*/site-packages"))
+    return list(importlib.metadata.distributions(path=[*sites]))
 
 
 def _name(distribution: importlib.metadata.Distribution) -> str:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
-import sys
 from pathlib import Path
 
 import platformdirs
 
 from xbackend.errors import EnvironmentFailed
-
-if sys.platform != "win32":
-    import grp
-    import pwd
 
 SHARED = "XBACKEND_SHARED_HOME"
 
@@ -52,8 +49,6 @@ def shared() -> bool:
 
 def writers(path: Path) -> str:
     """Who else can write to a directory or file, in words; empty where nobody can, or where that is not known."""
-    if sys.platform == "win32":
-        return ""
     try:
         status = path.stat()
     except OSError:  # it is not there, or will be an error when it is used
@@ -75,7 +70,7 @@ def _own(path: Path) -> Path:
         if who and (one == real or not _sticky(one)):
             raise EnvironmentFailed(
                 f"{one} is open to others: {who}, and what is kept in {path} is run. Type `chmod go-w {one}` if it is "
-                f"yours, or set XBACKEND_HOME to a directory of your own; if you trust all who can write there, set "
+                "yours, or set XBACKEND_HOME to a directory of your own; if you trust all who can write there, set "
                 f"{SHARED}=1"
             )
     return path

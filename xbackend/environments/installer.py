@@ -24,7 +24,6 @@ Progress = Callable[[str], None]
 
 HEARTBEAT = 1.5  # seconds of silence from uv after which a line of our own is shown
 _KEPT_LINES = 15
-_CONFIGURATION = ("UV_CONFIG_FILE", "UV_NO_CONFIG")
 # uv must not go on writing into a staging directory whose maker was killed. The kernel sends the signal when the
 # thread that started uv ends, and that thread waits for uv; the test of the parent closes the gap before prctl.
 _DIE_WITH_PARENT = (
@@ -35,8 +34,8 @@ _DIE_WITH_PARENT = (
     "os.execv(sys.argv[2], sys.argv[2:])\n"
 )
 _NO_FILES = ("no wheels with a matching", "no usable wheels", "no matching platform")
-_NO_VERSION = ("there is no version of",)
-_NO_SOLUTION = ("no solution found",)
+_NO_VERSION = "there is no version of"
+_NO_SOLUTION = "no solution found"
 # (what uv says, in lower case; what that means; what to do)
 _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
     (
@@ -78,12 +77,12 @@ _CAUSES: tuple[tuple[tuple[str, ...], str, str], ...] = (
         "that they are for.",
     ),
     (
-        _NO_VERSION,
+        (_NO_VERSION,),
         "a version that was asked for does not exist, or is not in the package index",
         "Choose one that PyPI lists.",
     ),
     (
-        _NO_SOLUTION,
+        (_NO_SOLUTION,),
         "what was asked for excludes other requirements of this environment",
         "Choose another version: uv's words above name what excludes what.",
     ),
@@ -103,19 +102,21 @@ def silent(message: str) -> None:
     """The progress callback of those who want none."""
 
 
-def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory: Path | None = None) -> list[str]:
-    """Run uv and return what it said.
+def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory: Path | None = None) -> None:
+    """Run uv.
 
     Args:
         arguments: the command line after `uv`.
         what: the start of every progress message, and of the error's: 'environment numpy'.
         on_progress: called with uv's lines, and at least every two seconds.
-        directory: working directory. What lies there and above does not configure uv: see `_configuration`.
+        directory: working directory. What lies there and above does not configure uv.
 
     Raises:
         EnvironmentFailed: uv is missing or failed; the message holds uv's last lines and what to do.
     """
-    command = [_uv(), *_configuration(), *arguments]
+    # Left alone uv obeys a `uv.toml` or `pyproject.toml` in the working directory and in every one above, which others
+    # may have put there, and which can have it build or install elsewhere.
+    command = [_uv(), "--project", "/", *arguments]
     if sys.platform == "linux":
         command = [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
     try:
@@ -137,14 +138,14 @@ def run_uv(arguments: Sequence[str], what: str, on_progress: Progress, directory
         _follow(process, lines, what, on_progress)
     finally:  # Ctrl-C, or a callback that raises
         if process.poll() is None:
-            _kill(process)
+            with contextlib.suppress(ProcessLookupError):  # it ended between the question and the signal
+                os.killpg(process.pid, signal.SIGKILL)  # with the interpreters that it started
         process.wait()
     if process.returncode:
         words = "\n".join(lines).lower()
-        unmet = any(needle in words for needle in (*_NO_FILES, *_NO_SOLUTION))
-        kind = Unresolvable if unmet and not any(needle in words for needle in _NO_VERSION) else EnvironmentFailed
+        unmet = any(needle in words for needle in (*_NO_FILES, _NO_SOLUTION))
+        kind = Unresolvable if unmet and _NO_VERSION not in words else EnvironmentFailed
         raise kind(_explain(what, process.returncode, arguments, list(lines)))
-    return list(lines)
 
 
 def resolve(
@@ -197,15 +198,6 @@ def _follow(process: subprocess.Popen[str], lines: deque[str], what: str, on_pro
             on_progress(f"{what}: {latest}")
 
 
-def _kill(process: subprocess.Popen[str]) -> None:
-    """End uv with the interpreters that it started."""
-    if sys.platform == "win32":
-        process.kill()
-        return
-    with contextlib.suppress(ProcessLookupError):  # it ended between the question and the signal
-        os.killpg(process.pid, signal.SIGKILL)
-
-
 def _uv() -> str:
     try:
         return os.fspath(uv.find_uv_bin())
@@ -226,45 +218,18 @@ def _environment() -> dict[str, str]:
     if "PIP_CERT" in variables:
         variables.setdefault("SSL_CERT_FILE", variables["PIP_CERT"])
     # An active virtual environment or project of the user's is not ours to read or write.
-    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME", *_CONFIGURATION):
+    for name in ("VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONPATH", "PYTHONHOME"):
         variables.pop(name, None)
+    if variables.get("UV_CONFIG_FILE"):
+        variables["UV_CONFIG_FILE"] = os.path.abspath(variables["UV_CONFIG_FILE"])  # uv works in another directory
     return variables
-
-
-def _configuration() -> list[str]:
-    """uv's options that have it read one configuration file, the user's own, or none.
-
-    Left alone it also obeys a `uv.toml` or `pyproject.toml` in the working directory and in every one above, which
-    others may have put there, and which can have it build or install elsewhere.
-    """
-    file = configuration_file()
-    return ["--config-file", str(file)] if file else ["--no-config"]
-
-
-def configuration_file() -> Path | None:
-    """The configuration file of uv that counts: the one that the user names, the user's own, or that of the system."""
-    file, none = (os.environ.get(name, "") for name in _CONFIGURATION)
-    if file:
-        return Path(file).absolute()
-    if none.lower() not in ("", "0", "false", "no", "off", "n", "f"):
-        return None
-    if os.name == "nt":
-        folders = [os.environ.get(name, "") for name in ("APPDATA", "PROGRAMDATA")]
-    else:
-        own = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
-        folders = [own, *(os.environ.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":"), "/etc"]
-    candidates = [Path(folder) / "uv" / "uv.toml" for folder in folders if os.path.isabs(folder)]
-    return next((path for path in candidates if path.is_file()), None)
 
 
 def _explain(what: str, status: int, arguments: Sequence[str], lines: list[str]) -> str:
     ending = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"exited with status {status}"
     # SIGXFSZ is how the kernel says it to a program that does not ask.
     text = "\n".join([*lines, "file too large" if "SIGXFSZ" in ending else ""]).lower()
-    cause, advice = "uv failed", "Read uv's words above, then try again."
-    for needles, meaning, remedy in _CAUSES:
-        if any(needle in text for needle in needles):
-            cause, advice = meaning, remedy
-            break
+    causes = [cause for needles, *cause in _CAUSES if any(needle in text for needle in needles)]
+    cause, advice = [*causes, ("uv failed", "Read uv's words above, then try again.")][0]
     words = "\n".join(f"    {line}" for line in lines[-_KEPT_LINES:]) or "    (nothing)"
     return f"{what}: {cause}. `uv {' '.join(arguments[:2])}` {ending}; it said:\n{words}\n{advice}"

@@ -48,11 +48,6 @@ class Interpreter:
     def __str__(self) -> str:
         return f"{self.version[0]}.{self.version[1]}"
 
-    @property
-    def has_headers(self) -> bool:
-        """Whether C code can be compiled for it."""
-        return not self.include or os.path.exists(os.path.join(self.include, "Python.h"))
-
 
 def choices(newest: Version) -> list[Interpreter]:
     """The Pythons to make an environment with whose packages are for those up to ``newest``: the first one first.
@@ -83,16 +78,18 @@ def find(version: Version) -> Interpreter | None:
 def asked() -> Version | None:
     """The version that `XBACKEND_PYTHON` says, `None` where it says nothing. Raises `EnvironmentFailed`."""
     text = os.environ.get(VARIABLE, "").strip()
-    if not text:
-        return None
-    match = re.fullmatch(r"(\d)\.(\d+)", text)
-    version = (int(match[1]), int(match[2])) if match else (0, 0)
-    if version < LOWEST or version[0] != LOWEST[0]:
-        raise EnvironmentFailed(
-            f"{VARIABLE} (option --python) is {text!r}: write a version such as {LOWEST[0]}.{LOWEST[1]}, which is the "
-            "oldest"
-        )
-    return version
+    try:
+        return version(text) if text else None
+    except ValueError as error:
+        raise EnvironmentFailed(f"{VARIABLE}: {error}") from None
+
+
+def version(text: str) -> Version:
+    """The version that is written as ``3.12``. Raises `ValueError` for what is none, or too old for xbackend."""
+    match = re.fullmatch(r"3\.(\d{1,9})", text)
+    if match is None or (number := (3, int(match[1]))) < LOWEST:
+        raise ValueError(f"{text!r} is no version of Python: write one such as 3.11, which is the oldest")
+    return number
 
 
 def _candidates(version: Version) -> Iterator[str]:

@@ -8,12 +8,13 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from xbackend.environments import contents, folders, places, versions
-from xbackend.environments.installer import HEARTBEAT, Progress, configuration_file, run_uv, silent
+from xbackend.environments.installer import HEARTBEAT, Progress, run_uv, silent
 from xbackend.environments.places import Environment
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
@@ -56,9 +57,8 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
             if prepared == wanted:
                 _make(wanted, present.path, say)
                 return places.inspect(wanted)
-    return sync(
-        name, on_progress, hashes=hashes
-    )  # resolved for another Python, under whose name it is found from now on
+    # It was resolved for another Python, and from now on `find` gives the recipe with that one.
+    return sync(name, on_progress, hashes=hashes)
 
 
 def problems(name: str, on_progress: Progress | None = None) -> list[str]:
@@ -110,13 +110,13 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
 def _make(wanted: Recipe, path: Path, say: Progress) -> None:
     """Build beside `path` and rename when all is there; the lock is held."""
     what = f"environment {wanted.name}"
-    root = path.parent
     where = f" of {wanted.python.path}" if wanted.python.path else ", which uv looks for"
     say(f"{what}: making it with Python {wanted.python_version}{where} in {path}")
     with new_folder(path) as staging:
         # Relocatable: it is moved once it is complete. The working directory keeps a user's project file out of it.
-        venv = ["venv", "--quiet", "--no-project", "--relocatable", "--python", wanted.python_request, str(staging)]
-        run_uv(venv, what, say, root)
+        python = wanted.python.path or wanted.python_version  # which uv gets where it is not on this machine
+        venv = ["venv", "--quiet", "--no-project", "--relocatable", "--python", python, str(staging)]
+        run_uv(venv, what, say, path.parent)
         _install(wanted, staging, say)
         marker = {
             "format": places.FORMAT,
@@ -143,17 +143,17 @@ def _install(wanted: Recipe, path: Path, say: Progress) -> None:
     if missed:
         raise EnvironmentFailed(
             f"{what}: what uv installed is not what is locked ({'; '.join(missed[:3])}). Look for `target` or `prefix` "
-            f"in {configuration_file() or 'the configuration of uv'} and in variables that begin with UV_."
+            "in uv.toml (yours, the system's, or what UV_CONFIG_FILE names) and in variables that begin with UV_."
         )
     say(f"{what}: comparing the files with those of the packages")
-    damaged = contents.damage(path, True, {}, lambda text: say(f"{what}: {text}"))
-    if damaged:
+    look = partial(contents.damage, path, True, {}, lambda text: say(f"{what}: {text}"))
+    if damaged := look():
         # Files are links into uv's cache, or copies of what is there: a damaged one comes again until it is gone there.
         names = sorted({damage.package for damage in damaged})
         say(f"{what}: damaged in uv's cache ({damaged[0]}), getting it again")
         run_uv(["cache", "clean", *names], what, say, path.parent)
         run_uv([*command, *(word for name in names for word in ("--reinstall-package", name))], what, say, path.parent)
-        damaged = contents.damage(path, True, {}, lambda text: say(f"{what}: {text}"))
+        damaged = look()
     if damaged:
         raise EnvironmentFailed(f"{what}: damaged as soon as it was installed ({damaged[0]}). Is the disk in order?")
 

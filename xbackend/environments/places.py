@@ -27,7 +27,6 @@ class Environment:
     Attributes:
         name: 'numpy', 'tensorflow', 'pytensor', 'aesara', 'theano', or with a version: 'pytensor==2.38.3'.
         path: its directory, whether it is there or not.
-        python: its interpreter.
         state: 'ready'; 'absent'; 'stale' (only one made for other requirements or another Python is there, or this
             is that one); 'broken' (it is there and cannot be used).
         reason: why it is not ready, and what to type; empty when it is.
@@ -36,10 +35,14 @@ class Environment:
 
     name: str
     path: Path
-    python: Path
     state: str
     reason: str
     framework: str
+
+    @property
+    def python(self) -> Path:
+        """Its interpreter."""
+        return python_in(self.path)
 
     def versions(self) -> dict[str, str]:
         """Installed packages and their versions, sorted by name.
@@ -61,7 +64,7 @@ class Environment:
         marker = read_marker(self.path)
         present = self.versions()
         problems = [
-            contents.Damage(name, f"{version}: found {present.get(name, 'nothing')}")
+            contents.Damage(name, f"{version} was installed, {present.get(name, 'nothing')} is there")
             for name, version in marker["packages"].items()
             if present.get(name) != version
         ]
@@ -70,7 +73,7 @@ class Environment:
 
 def python_in(path: Path) -> Path:
     """The interpreter of the environment in `path`."""
-    return path / "Scripts" / "python.exe" if os.name == "nt" else path / "bin" / "python"
+    return path / "bin" / "python"
 
 
 def inspect(recipe: Recipe) -> Environment:
@@ -84,7 +87,8 @@ def inspect(recipe: Recipe) -> Environment:
         state, problem = "stale", f"{_OTHER} than these"
     else:
         state, problem = "absent", "it was not made yet"
-    return _environment(recipe, path, state, problem and f"{problem}; type `{recipe.command}`")
+    reason = problem and f"{problem}; type `{recipe.command}`"
+    return Environment(recipe.name, path, state, reason, recipe.framework)
 
 
 def others(recipe: Recipe) -> Iterator[Environment]:
@@ -92,11 +96,8 @@ def others(recipe: Recipe) -> Iterator[Environment]:
     current = recipe.directory_name()
     for path in _directories():
         if path.name != current and _stem(path) == recipe.stem:
-            yield _environment(recipe, path, "stale", f"{_OTHER}; type `{recipe.command}`")
-
-
-def _environment(recipe: Recipe, path: Path, state: str, reason: str) -> Environment:
-    return Environment(recipe.name, path, python_in(path), state, reason, recipe.framework)
+            reason = f"{_OTHER}; type `{recipe.command}`"
+            yield Environment(recipe.name, path, "stale", reason, recipe.framework)
 
 
 def everything() -> Iterator[Environment]:

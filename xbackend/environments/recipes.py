@@ -68,14 +68,9 @@ class Recipe:
         """Its version, as in '3.13'."""
         return str(self.python)
 
-    @property
-    def python_request(self) -> str:
-        """What to ask uv for: an interpreter, or a version that is not on this machine."""
-        return self.python.path or self.python_version
-
     def locked_version(self, python: Version) -> str:
         """The version of the framework that the lock has for a Python; empty where it has none."""
-        number = f"{python[0]}.{python[1]}"
+        number = str(Interpreter(python))
         facts = {"python_version": number, "python_full_version": f"{number}.0"}
         return locked(self.read(self.lock), facts).get(self.framework, "")
 
@@ -93,7 +88,7 @@ class Recipe:
     def command(self) -> str:
         """What to type to have it."""
         asked = interpreters.asked()
-        python = f" --python {asked[0]}.{asked[1]}" if asked is not None else ""
+        python = f" --python {Interpreter(asked)}" if asked is not None else ""
         return f"xbackend env sync {self.name}{python}"
 
     @property

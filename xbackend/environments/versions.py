@@ -72,15 +72,14 @@ class VersionRecipe(Recipe):
         A release of a framework covers the Pythons of its time.
         """
         older = [p for p in interpreters.choices(self.newest_python) if p.version < self.chosen.version]
-        first: Unresolvable | None = None
+        failures = []
         for recipe in [self, *(replace(self, chosen=python) for python in older)]:
             try:
                 recipe._resolve(say)
                 return recipe
             except Unresolvable as error:
-                first = first or error
-        assert first is not None
-        raise first
+                failures.append(error)
+        raise failures[0]
 
     def _resolve(self, say: Progress) -> None:
         if self.lock.exists():

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from xbackend import workloads
+from xbackend.analysis.comparison import ORACLE
 from xbackend.api.trace import trace
 from xbackend.backends.contract import Backend
 from xbackend.backends.description import Description
@@ -20,19 +21,28 @@ from xbackend.errors import ArgumentError, DeviceUnavailable, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
 from xbackend.measure.measured import Measured, Timed
-from xbackend.measure.profiles import typical
 from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
 from xbackend.results import naming
-from xbackend.results.schema import Measurement, Pair, Parity, Phases, Process, Profile
+from xbackend.results.schema import (
+    FOREIGN,
+    Measurement,
+    Pair,
+    Parity,
+    Phases,
+    Process,
+    Profile,
+    attempts,
+    counting,
+    typical,
+)
 from xbackend.wording import counted
 from xbackend.workers import opening
 from xbackend.workers.remote import typed
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
-ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
 
 
@@ -41,7 +51,8 @@ class Task:
     """A workload with all its parameters, traced once for all backends; ``seconds`` is what tracing took.
 
     ``given`` is, of a function that a user brought, what `xbackend.workloads` does not have: ``inputs``, ``expected``
-    (the arrays that it returns, as a flat list) and ``tolerance``.
+    (the arrays that it returns, as a flat list) and ``tolerance``. Tasks of another ``revision`` have other
+    processes.
     """
 
     workload: str
@@ -50,10 +61,11 @@ class Task:
     text: str
     seconds: float
     given: Mapping[str, Any] = field(default_factory=dict)
+    revision: str = ""
 
     @property
     def label(self) -> str:
-        """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
+        """As in ``matpow size=512, n=10, dtype=float32, method=chain``."""
         return naming.described(self.workload, self.parameters)
 
     def is_same(self, other: Task) -> bool:
@@ -127,7 +139,7 @@ def _in_float64(
 
 @dataclass(frozen=True)
 class Group:
-    """What shares a process: all tasks of a backend, in one environment, with so many devices.
+    """What shares a process: all tasks of a backend, of one revision, in one environment, with so many devices.
 
     ``again`` counts the halves of A/A pairs: the same once more, in processes of its own.
     """
@@ -136,16 +148,15 @@ class Group:
     devices: int
     environment: str = ""
     again: int = 0
+    revision: str = ""
 
     @property
     def label(self) -> str:
-        """As in ``pytensor (pytensor==2.38.3) with 2 devices, again``."""
+        """As in ``pytensor (pytensor==2.38.3) | 2 devices | again``."""
         name = naming.label(self.backend, self.environment)
-        return f"{name} with {counted(self.devices, 'device')}{_again(', again', self.again)}"
-
-
-def _again(words: str, count: int) -> str:
-    return "" if count == 0 else words if count == 1 else f"{words} {count}"
+        again = f" | again {self.again}".removesuffix(" 1") if self.again else ""
+        revision = f" | {self.revision}" if self.revision else ""
+        return f"{name} | {counted(self.devices, 'device')}{revision}{again}"
 
 
 @dataclass(eq=False)
@@ -173,12 +184,11 @@ class Candidate:
 
     @property
     def group(self) -> Group:
-        return Group(self.backend, self.devices, self.environment, self.again)
+        return Group(self.backend, self.devices, self.environment, self.again, self.task.revision)
 
     @property
     def label(self) -> str:
-        name = naming.label(self.backend, self.environment)
-        return f"{self.task.label} | {name} | {counted(self.devices, 'device')}{_again(' | again', self.again)}"
+        return f"{self.task.label} | {self.group.label}"
 
     def is_called(self, name: str | None) -> bool:
         """Whether this is the name of its backend, of its environment, or of both as in its label."""
@@ -186,8 +196,13 @@ class Candidate:
 
     @property
     def medians(self) -> list[float]:
-        """The median round of each process, in seconds."""
-        return [process.median for process in self.processes]
+        """The median round of each process that counts, in seconds."""
+        return [process.median for process in counting(self.processes)]
+
+    def disturbed(self, times: int) -> list[int]:
+        """The ``order`` of each process that others disturbed, as they did all ``times`` of measuring it again."""
+        tried = [each for each in attempts(self.processes) if all(p.disturbed for p in each)]
+        return [each[0].order for each in tried if len(each) == times + 1]
 
     def twin(self, again: int = 1) -> Candidate:
         """The same once more, for processes of its own."""
@@ -199,15 +214,16 @@ class Candidate:
         if status == "wrong":
             self.processes = []
 
-    def note(self, measured: Measured, worker: Worker, threads: int, cores: Sequence[int] | None) -> None:
-        """What a process found out, but for the seconds. ``threads`` and ``cores`` are those that each is to have."""
+    def note(self, measured: Measured, worker: Worker, threads: int, pinned: bool) -> None:
+        """What a process found out, but for the seconds. A device is to compute with ``threads``; ``pinned``: the
+        process has so many cores for each device."""
         # Afterwards: only now all pools of threads are there.
         self.description = worker.backend.describe()
         self.placement = measured.placement
-        self.warnings += thread_warnings(self.description, threads)
+        self.warnings += thread_warnings(self.description, threads, pinned)
         if measured.timed is not None:
             self.unprofiled = measured.timed.unprofiled
-            self.warnings += [*measured.timed.warnings, *affinity_warnings(measured.timed.affinity, cores)]
+            self.warnings += [*measured.timed.warnings, *affinity_warnings(measured.timed.affinity, worker.cores)]
         if measured.relative_error is not None:
             earlier = self.parity
             ulps = [u for u in (measured.ulps, earlier.ulps if earlier else None) if u is not None]
@@ -223,6 +239,7 @@ class Candidate:
     def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
         """The row of the results, with these processes or with all."""
         operations = self.task.program.operations
+        doubts = [*disturbed_warnings(self.processes), *outlier_warnings(counting(self.processes))]
         return Measurement(
             workload=self.task.workload,
             parameters=self.task.parameters,
@@ -237,21 +254,20 @@ class Candidate:
             processes=_drawn(self.processes if processes is None else processes),
             placement=self.placement,
             description=self.description,
-            warnings=list(dict.fromkeys([*self.warnings, *outlier_warnings(self.processes)])),
+            warnings=list(dict.fromkeys([*self.warnings, *doubts])),
             unprofiled=self.unprofiled,
             environment=self.environment,
-            versions=self._versions(),
+            # What its process said itself counts more.
+            versions={**matrix.versions(self.backend, self.environment), **self.description.versions},
         )
-
-    def _versions(self) -> dict[str, str]:
-        """Of the environment's packages; what its process said itself counts more."""
-        return {**matrix.versions(self.backend, self.environment), **self.description.versions}
 
 
 def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
     """The two halves of an A/A pair; `None` where one of them gave no seconds."""
     if not (candidate.processes and twin.processes):
         return None
+    # Those of the candidate itself are in its measurement.
+    processes = sorted((p for half in (candidate, twin) if half.again for p in half.processes), key=lambda p: p.order)
     return Pair(
         workload=candidate.task.workload,
         parameters=candidate.task.parameters,
@@ -260,22 +276,14 @@ def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
         first=candidate.medians,
         second=twin.medians,
         environment=candidate.environment,
-        processes=sorted(
-            (
-                msgspec.structs.replace(process, profile=None)
-                for half in (candidate, twin)
-                if half.again
-                for process in half.processes
-            ),
-            key=lambda process: process.order,
-        ),
+        processes=[msgspec.structs.replace(process, profile=None) for process in processes],
     )
 
 
 def process(
     measured: Measured, timed: Timed, candidate: Candidate, worker: Worker, begun: Mapping[str, Any]
 ) -> Process:
-    """One process as the results hold it; ``begun`` is what was noted before it started."""
+    """One process as the results hold it; ``begun`` is what was known before it started, as ``order`` and ``again``."""
     phases = Phases(
         process_start=worker.process_start,
         framework_import=worker.framework_import,
@@ -301,8 +309,8 @@ def process(
 
 
 def _drawn(processes: Sequence[Process]) -> list[Process]:
-    """The processes, with the spans of one profile, the most typical: enough for a picture."""
-    kept = typical([p.profile for p in processes if p.profile is not None])
+    """The processes, with the spans of one profile, the most typical of those that count: enough for a picture."""
+    kept = typical([p.profile for p in counting(processes) if p.profile is not None])
     return [
         p
         if p.profile is None or p.profile is kept
@@ -326,16 +334,16 @@ def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
     return DeviceMap.spread(program.logical_devices, pool)
 
 
-def thread_warnings(description: Description, threads: int) -> list[str]:
-    """A pool with more threads than asked for, or none with as many."""
+def thread_warnings(description: Description, threads: int, pinned: bool = False) -> list[str]:
+    """A pool with more threads than asked for, which compute unless the process is ``pinned`` to fewer cores, or none
+    with as many."""
     pools = {name: count for name, count in description.threads.items() if count is not None}
-    more = [f"{name} {count}" for name, count in pools.items() if count > threads]
-    warnings = []
+    more = [f"{name} {count}" for name, count in pools.items() if count > threads and not pinned]
     if more:
-        warnings.append(f"{', '.join(more)} threads, {threads} were asked for: the comparison is not fair")
+        return [f"{', '.join(more)} threads, {threads} were asked for: the comparison is not fair"]
     if pools and max(pools.values()) < threads:
-        warnings.append(f"at most {max(pools.values())} threads compute, {threads} were asked for")
-    return warnings
+        return [f"at most {max(pools.values())} threads compute, {threads} were asked for"]
+    return []
 
 
 def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
@@ -344,6 +352,19 @@ def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -
         return []
     have, want = (", ".join(map(str, some)) for some in (used, cores))
     return [f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"]
+
+
+def disturbed_warnings(processes: Sequence[Process]) -> list[str]:
+    """Processes that others disturbed, of which none could be measured again without being so."""
+    places = attempts(processes)
+    count = sum(all(p.disturbed for p in each) for each in places)
+    if not count:
+        return []
+    most = max(p.foreign_cores or 0.0 for p in processes)
+    return [
+        f"others disturbed {count} of {counted(len(places), 'process', 'processes')}, which count, as none could be "
+        f"replaced: they kept up to {most:.1f} cores busy meanwhile (over {FOREIGN:g}); end them and measure again"
+    ]
 
 
 def outlier_warnings(processes: Sequence[Process]) -> list[str]:

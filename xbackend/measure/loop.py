@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Executable, Value
 
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
-FOREIGN = 0.25  # cores that other processes may use before it is worth a warning
 OUTLIER = 2.0  # of the median round: above, a round is named
 
 
@@ -132,9 +132,14 @@ def _compare(executable: Executable, result: Any, oracle: Any, measured: Measure
 
 
 def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray], job: dict[str, Any]) -> Timed:
-    effort, keep = Effort(**job["effort"]), _keeper(job)
+    effort, keep = Effort(**job["effort"]), partial(_keep, job)
     values, host_to_device = _put(backend, executable, inputs)
-    call = _caller(backend, executable, values)
+    execute, synchronize = executable.execute, backend.synchronize
+
+    def call() -> Sequence[Value]:
+        results = execute(*values)
+        synchronize(results)
+        return results
 
     def fetch(results: Sequence[Value]) -> list[np.ndarray]:
         return [backend.get(value) for value in results]
@@ -142,7 +147,7 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
     # First of all one call: launches that nobody waits for would pile up in the rounds.
     checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
-    with quiet(), foreign_load() as foreign, own_load() as own:
+    with quiet(), foreign_load() as foreign, _load(time.process_time) as own:
         rounds, compiled = _rounds(call, iterations, effort, keep, backend.compilations)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
@@ -163,16 +168,11 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
     )
 
 
-def _keeper(job: dict[str, Any]) -> Callable[[int, float, int], None]:
-    """What keeps a finished round (its number, seconds per iteration, iterations): a line of the journal, on disk."""
-    path = job.get("journal")
-    if path is None:
-        return lambda _number, _seconds, _iterations: None
-
-    def keep(number: int, seconds: float, iterations: int) -> None:
-        journal.append(path, {"task": job["label"], "round": number, "seconds": seconds, "iterations": iterations})
-
-    return keep
+def _keep(job: dict[str, Any], number: int, seconds: float, iterations: int) -> None:
+    """Keep a finished round (``seconds`` per iteration) as a line of the journal, on disk, if there is one."""
+    if job.get("journal") is not None:
+        line = {"task": job["label"], "round": number, "seconds": seconds, "iterations": iterations}
+        journal.append(job["journal"], line)
 
 
 def affinity() -> list[int] | None:
@@ -199,17 +199,6 @@ def _put(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray])
         backend.synchronize(values)
         times.append(time.perf_counter() - start)
     return values, statistics.median(times)
-
-
-def _caller(backend: Backend, executable: Executable, values: Sequence[Value]) -> Callable[[], Sequence[Value]]:
-    execute, synchronize = executable.execute, backend.synchronize
-
-    def call() -> Sequence[Value]:
-        results = execute(*values)
-        synchronize(results)
-        return results
-
-    return call
 
 
 @contextmanager
@@ -239,8 +228,8 @@ def foreign_seconds() -> float:
 
 @contextmanager
 def _load(seconds: Callable[[], float]) -> Iterator[list[float]]:
-    """How many cores are kept busy inside of the `with`, by the processor ``seconds`` so far: one number, there at its
-    end."""
+    """How many cores are kept busy inside of the `with`: one number, there at its end. ``seconds`` gives the processor
+    seconds used so far."""
     cores: list[float] = []
     before, start = seconds(), time.perf_counter()
     yield cores
@@ -250,11 +239,6 @@ def _load(seconds: Callable[[], float]) -> Iterator[list[float]]:
 def foreign_load() -> AbstractContextManager[list[float]]:
     """How many cores other processes keep busy, as `_load`."""
     return _load(foreign_seconds)
-
-
-def own_load() -> AbstractContextManager[list[float]]:
-    """How many cores this process keeps busy, as `_load`."""
-    return _load(time.process_time)
 
 
 def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
@@ -315,10 +299,6 @@ def _warnings(timed: Timed, placement: dict[str, Any]) -> list[str]:
         warnings.append(
             f"{outliers} of {len(rounds)} rounds took over {OUTLIER:g} times the median; they count: let the "
             "machine rest"
-        )
-    if timed.foreign_cores > FOREIGN:
-        warnings.append(
-            f"other processes kept {timed.foreign_cores:.1f} cores busy meanwhile: end them and measure again"
         )
     unread = [op["op"] for op in placement["ops"] if op["status"] == "not read"]
     unread += ["a backward pass" for op in placement.get("backward", ()) if op["status"] == "not read"]

@@ -10,22 +10,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from xbackend import cores
 from xbackend.results.schema import Machine
 
 _GIB = 1 << 30
 LOADED = 0.5  # of a core for each core: the load average above which others are at work
-
-
-def cores() -> int:
-    """How many processor cores this process may use."""
-    affinity = getattr(os, "sched_getaffinity", None)
-    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1
-
-
-def affinity() -> list[int] | None:
-    """The processor cores that this process may use, by number; `None` where the system does not tell."""
-    known = getattr(os, "sched_getaffinity", None)
-    return sorted(known(0)) if known is not None else None
 
 
 def load() -> float | None:
@@ -39,11 +28,11 @@ def load() -> float | None:
 def load_warnings() -> list[str]:
     """Whether others are at work before anything is measured."""
     now = load()
-    if now is None or now <= LOADED * cores():
+    if now is None or now <= LOADED * cores.count():
         return []
     return [
-        f"the load average was {now:.1f} on {cores()} cores when the session began: end other processes, or wait a "
-        "minute after a build or another session, and measure again"
+        f"the load average was {now:.1f} on {cores.count()} cores when the session began: end other processes, or wait "
+        "a minute after a build or another session, and measure again"
     ]
 
 
@@ -71,15 +60,15 @@ def machine() -> Machine:
     """
     memory = _memory()
     system = f"{platform.system()} {platform.machine()}"
-    stable = [_processor(), cores(), round(memory / _GIB), system, _accelerators()]
+    stable = [_processor(), cores.count(), round(memory / _GIB), system, accelerators()]
     fingerprint = hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:16]
     return Machine(
         processor=_processor(),
-        cores=cores(),
+        cores=cores.count(),
         memory_bytes=memory,
         system=system,
         python=platform.python_version(),
-        accelerators=_accelerators(),
+        accelerators=accelerators(),
         fingerprint=fingerprint,
     )
 
@@ -101,11 +90,8 @@ def _memory() -> int:
         return 0
 
 
-def _accelerators() -> list[str]:
+def accelerators() -> list[str]:
     """NVIDIA GPUs by the name that the driver gives them."""
-    models = []
-    for information in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
-        for line in information.read_text().splitlines():
-            if line.startswith("Model:"):
-                models.append(line.partition(":")[2].strip())
-    return models
+    files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]

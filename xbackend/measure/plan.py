@@ -10,6 +10,8 @@ from xbackend.wording import counted
 
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 60.0  # minutes, where --thorough is given no other time
+WITHIN = 180.0  # seconds that --quick promises, without those in which it waits for others
+AGAIN = 0.5  # of the time that the blocks took: for measuring again what others disturbed
 
 QUICK = Effort(rounds=15, at_least=5, round_seconds=0.02, seconds=1.0)
 FULL = Effort(rounds=30, at_least=10, round_seconds=0.1, seconds=20.0)
@@ -20,12 +22,14 @@ class Extent:
     """So many processes of each candidate, and more while the widest interval of a time is wider than ``width``.
 
     ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
-    ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first.
+    ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first. Nothing is
+    measured again that would not be finished ``within`` so many seconds, without those of waiting.
     """
 
     processes: int
     width: float | None = None
     seconds: float | None = None
+    within: float | None = None
 
     def reached(self, blocks: int, seconds: float, next_block: float, width: float | None) -> str:
         """Why no more is measured after ``blocks`` finished blocks; empty if more is.
@@ -42,6 +46,16 @@ class Extent:
             return f"the time given, {self.seconds / 60:g} minutes, was used up after {each}"
         return ""
 
+    def allows_again(self, blocks: float, passed: float, waited: float, process: float) -> bool:
+        """Whether there is time to measure a disturbed process again, which is expected to take ``process`` seconds.
+
+        The ``blocks`` took so many, all of it ``passed``, ``waited`` of them for others. What is measured again takes
+        `AGAIN` of what the blocks took, at most.
+        """
+        end = passed + process
+        given = self.seconds is None or end <= self.seconds
+        return given and end - waited <= (1 + AGAIN) * blocks and (self.within is None or end - waited <= self.within)
+
 
 @dataclass(frozen=True)
 class Preset:
@@ -51,6 +65,7 @@ class Preset:
     effort: Effort
     width: float | None = None
     minutes: float | None = None
+    within: float | None = None
 
     def extent(self, processes: int | None = None, minutes: float | None = None) -> Extent:
         """Its extent, with another number of processes or another time.
@@ -62,12 +77,13 @@ class Preset:
         if minutes is not None and not 0 < minutes < 1e6:
             raise ArgumentError(f"minutes={minutes!r}: a number above 0 is needed")
         longest = self.minutes if minutes is None else minutes
-        return Extent(processes or self.processes, self.width, None if longest is None else 60 * longest)
+        within = self.within if processes is None else None
+        return Extent(processes or self.processes, self.width, None if longest is None else 60 * longest, within)
 
 
 # Three processes are the fewest that give a verdict; five a side give intervals about 15 % wide, ten about 9 %.
 PRESETS = {
-    "quick": Preset(3, QUICK),
+    "quick": Preset(3, QUICK, within=WITHIN),
     "default": Preset(5, FULL),
     "thorough": Preset(10, FULL, WIDTH, LONGEST),
 }

@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from statistics import median_low
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from xbackend.backends.placement import Span
 from xbackend.errors import TimingError, XBackendError
@@ -23,29 +22,6 @@ KEPT = 500  # spans that are stored: more cannot be told apart in a picture
 Stretch = tuple[float, float]
 
 
-class _Shares(Protocol):
-    """What `typical` asks of a profile."""
-
-    @property
-    def wall(self) -> float: ...
-
-    @property
-    def together(self) -> float: ...
-
-
-P = TypeVar("P", bound=_Shares)
-
-
-def typical(found: Sequence[P]) -> P | None:
-    """The profile in which devices computed at once for the part of the time nearest to the median; the first of
-    several, `None` of none."""
-    usable = [profile for profile in found if 0 < profile.wall < math.inf and 0 <= profile.together < math.inf]
-    if not usable:
-        return None
-    middle = median_low([profile.together / profile.wall for profile in usable])
-    return min(usable, key=lambda profile: abs(profile.together / profile.wall - middle))
-
-
 def take(executable: Executable, values: Sequence[Value], seconds: float) -> tuple[dict[str, Any] | None, str]:
     """Profile a few executions, fewer where they would take longer than ``seconds``; updates take effect as always.
 
@@ -53,14 +29,14 @@ def take(executable: Executable, values: Sequence[Value], seconds: float) -> tup
     """
     try:
         start = time.perf_counter()
-        found = [_checked(executable.profile(*values))]
+        executions = [_checked(executable.profile(*values))]
         if time.perf_counter() - start < seconds / TAKEN:
             # The first one may have had to prepare something.
-            found = [_checked(executable.profile(*values)) for _ in range(TAKEN)]
+            executions = [_checked(executable.profile(*values)) for _ in range(TAKEN)]
     except XBackendError as error:
         return None, str(error)
-    found.sort(key=wall)
-    return {**summary(found[len(found) // 2]), "taken": len(found)}, ""
+    executions.sort(key=wall)
+    return {**summary(executions[len(executions) // 2]), "taken": len(executions)}, ""
 
 
 def _checked(spans: Sequence[Span]) -> Sequence[Span]:
@@ -117,14 +93,14 @@ def overlap(many: Iterable[Sequence[Stretch]]) -> list[Stretch]:
     """Where at least two of these sequences, each without overlap in itself, have a stretch."""
     # At one moment ends come before beginnings: what only touches does not overlap.
     events = sorted((moment, step) for stretches in many for s, e in stretches for moment, step in ((s, 1), (e, -1)))
-    found, depth, since = list[Stretch](), 0, 0.0
+    common, depth, since = list[Stretch](), 0, 0.0
     for moment, step in events:
         if depth + step == 2 and step > 0:
             since = moment
         elif depth == 2 and step < 0:
-            found.append((since, moment))
+            common.append((since, moment))
         depth += step
-    return found
+    return common
 
 
 def length(stretches: Iterable[Stretch]) -> float:

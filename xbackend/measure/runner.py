@@ -3,7 +3,8 @@
 One process measures one backend with one number of devices: all workloads and parameters that are asked for, in
 shuffled order. A *block* is one process of each, and three more of the baseline, which is so measured against itself,
 in two A/A pairs. The session is as many blocks as are asked for, each in an order of its own, so that a machine that
-gets slower meets all alike. The parent sleeps while a worker measures.
+gets slower meets all alike. The parent sleeps while a worker measures. Before each process it waits for others to leave
+the cores alone (`patience`), and at the end it measures again what they disturbed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,21 +20,14 @@ import msgspec
 
 import xbackend
 from xbackend.analysis import statistics
+from xbackend.analysis.comparison import ORACLE
 from xbackend.backends.description import Description
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine
-from xbackend.measure.candidates import (
-    ORACLE,
-    Candidate,
-    Group,
-    accelerator_warnings,
-    awake_warnings,
-    bind,
-    pair,
-    process,
-)
+from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, bind, pair, process
 from xbackend.measure.loop import Effort
 from xbackend.measure.measured import Measured
+from xbackend.measure.patience import LONGEST, Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import Run
@@ -46,6 +40,7 @@ Opener = Callable[..., Worker]
 # A/A pairs. What a candidate differs from itself by is known from their twelve processes, with three blocks, to -29 %
 # to +70 %; of one pair it was -38 % to +145 %. The oracle, the baseline unless another is named, starts fastest.
 PAIRS = 2
+ATTEMPTS = 2  # times that a disturbed process is measured again, at most
 
 
 def blocks(groups: Sequence[Any], processes: int, seed: int) -> list[Any]:
@@ -66,13 +61,14 @@ class Session:
     Args:
         candidates: what is measured; what is found out is noted in them.
         extent: how many processes each gets, or a number of them.
-        threads: of every process.
+        threads: of every process; with ``cores_per_device`` of every device of it, each with so many cores.
         seed: of the inputs and of the order.
         effort: how long one process measures one candidate.
         limit: seconds that a worker may take for one candidate.
         baseline: the backend or environment that is measured against itself; numpy, else the first that works, where
             it is not given or fails.
         on_progress: gets a line of text whenever something begins that may last.
+        wait: see `Patience`; with 0 nothing is measured again either.
     """
 
     def __init__(
@@ -81,17 +77,21 @@ class Session:
         *,
         extent: Extent | int,
         threads: int,
+        cores_per_device: int | None = None,
         seed: int,
         effort: Effort,
         limit: float | None = 600.0,
         baseline: str | None = None,
         on_progress: Progress = lambda _: None,
         opener: Opener = open_worker,
+        wait: float | None = None,
     ) -> None:
         self.candidates = list(candidates)
         self.extent = Extent(extent) if isinstance(extent, int) else extent
         self.threads, self.seed, self.effort = threads, seed, effort
+        self.cores_per_device = cores_per_device
         self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
+        self.patience = Patience(wait, on_progress)
         self.store: Run | None = None  # where finished rounds and processes are kept
         self.order: list[str] = []
         self.blocks = 0  # finished ones
@@ -129,7 +129,6 @@ class Session:
 
     def run(self) -> None:
         """Measure all; what goes wrong is noted in the candidate that it happened to."""
-        self._cores = machine.affinity()
         self.warnings += machine.load_warnings()
         began, shuffle = time.perf_counter(), shuffler(self.seed)
         while not self.stopped:
@@ -142,6 +141,7 @@ class Session:
                 wanted = self._wanted()
                 waiting = [c for c in groups[group] if c in wanted]
                 if waiting:
+                    self._wait(began)
                     self._announce(group, order, place)
                     start = time.perf_counter()
                     self._process(group, self._within.sample(waiting, len(waiting)))
@@ -149,6 +149,40 @@ class Session:
             self.blocks += 1
             self.seconds = time.perf_counter() - began
             self._stop(order)
+        self._measure_again(shuffle, began)
+        self.seconds = time.perf_counter() - began
+
+    def _wait(self, began: float) -> bool:
+        """Wait for others to leave the cores alone, not beyond the time given; whether they do."""
+        given = LONGEST if self.extent.seconds is None else self.extent.seconds - (time.perf_counter() - began)
+        return self.patience.wait(max(given, 0.0))
+
+    def _measure_again(self, shuffle: Callable[[Sequence[Any]], list[Any]], began: float) -> None:
+        """Measure what others disturbed in new processes, in shuffled order, as long as they now leave the cores alone
+        and there is time."""
+        blocks = self.seconds - self.patience.waited
+        for times in range(ATTEMPTS if self.patience.total else 0):
+            processes = self._disturbed(times)
+            for number, (group, places) in enumerate(shuffle(processes), 1):
+                wanted = self._wanted()
+                waiting = [candidate for candidate in places if candidate in wanted]
+                usual = self._estimate([group]) or 0.0
+                passed = time.perf_counter() - began
+                if not self.extent.allows_again(blocks, passed, self.patience.waited, usual) or not self._wait(began):
+                    return
+                if waiting:
+                    self.say(
+                        f"[again {number}/{len(processes)}] {group.label}: others disturbed it, starting a process"
+                    )
+                    self._process(group, self._within.sample(waiting, len(waiting)), places)
+
+    def _disturbed(self, times: int) -> list[tuple[Group, dict[Candidate, int]]]:
+        """The processes to measure again, which were so often already: what of each, and in the place of which."""
+        found: dict[tuple[Group, int], dict[Candidate, int]] = {}
+        for candidate in self._wanted():
+            for number, order in enumerate(candidate.disturbed(times)):
+                found.setdefault((candidate.group, number), {})[candidate] = order
+        return [(group, places) for (group, _), places in found.items()]
 
     def _choose_twins(self) -> None:
         """What is measured against itself: the baseline that was asked for, else numpy, else the first that works."""
@@ -161,24 +195,18 @@ class Session:
         self._twins = {c: [c.twin(number) for number in range(1, 2 * PAIRS)] for c in again}
 
     def _announce(self, group: Group, order: Sequence[Group], place: int) -> None:
-        planned = max(self.extent.processes, self.blocks + 1) * len(order)
-        left = self._estimate(order[place:])
-        if left is not None:
-            left += (max(self.extent.processes, self.blocks + 1) - self.blocks - 1) * (self._estimate(order) or 0.0)
-        self.say(
-            f"[{self.blocks * len(order) + place + 1}/{planned}] {group.label}: starting a process{_in_words(left)}"
-        )
+        following = max(self.extent.processes - self.blocks - 1, 0)  # blocks, after this one
+        left = self._estimate([*order[place:], *following * list(order)])
+        number, planned = self.blocks * len(order) + place + 1, (self.blocks + 1 + following) * len(order)
+        self.say(f"[{number}/{planned}] {group.label}: starting a process{_in_words(left)}")
 
     def _estimate(self, groups: Iterable[Group]) -> float | None:
         """Seconds that a process of each of these takes, as learned so far; `None` before anything is."""
         known = {group: sum(took) / len(took) for group, took in self._took.items()}
         if not known:
             return None
-        usual = sum(known.values()) / len(known)
-        return sum(known.get(group, usual) for group in groups if self._waits(group))
-
-    def _waits(self, group: Group) -> bool:
-        return any(c.group == group for c in self._wanted())
+        usual, waiting = sum(known.values()) / len(known), {candidate.group for candidate in self._wanted()}
+        return sum(known.get(group, usual) for group in groups if group in waiting)
 
     def _wanted(self) -> list[Candidate]:
         """Those that nothing has gone wrong with, and the halves of A/A pairs of these."""
@@ -198,8 +226,11 @@ class Session:
                 "verdict: give more --minutes, or measure fewer backends or sizes"
             )
 
-    def _process(self, group: Group, waiting: list[Candidate]) -> None:
-        """One fresh process for these candidates; another one for the rest if one of them ends it."""
+    def _process(self, group: Group, waiting: list[Candidate], places: Mapping[Candidate, int] | None = None) -> None:
+        """One fresh process for these candidates; another one for the rest if one of them ends it.
+
+        ``places`` are the ``order`` of the disturbed processes in whose place they are measured.
+        """
         while waiting:
             begun = {
                 "started": time.time(),
@@ -213,6 +244,7 @@ class Session:
                     environment=group.environment,
                     virtual_devices=group.devices,
                     threads=self.threads,
+                    cores_per_device=self.cores_per_device,
                     limit=self.limit,
                     on_progress=self.say,
                 )
@@ -223,16 +255,18 @@ class Session:
                     self._keep(candidate, None)
                 return
             with worker.backend:
-                waiting = self._in_process(worker, waiting, begun)
+                waiting = self._in_process(worker, waiting, begun, places or {})
 
-    def _in_process(self, worker: Worker, waiting: list[Candidate], begun: dict[str, Any]) -> list[Candidate]:
+    def _in_process(
+        self, worker: Worker, waiting: list[Candidate], begun: dict[str, Any], places: Mapping[Candidate, int]
+    ) -> list[Candidate]:
         """Measure in an open worker; the candidates that are left when it has ended early."""
         for position, candidate in enumerate(waiting):
             self.say(f"    {candidate.label}")
             self.order.append(candidate.label)
             new = None
             try:
-                new = self._measure(worker, candidate, begun)
+                new = self._measure(worker, candidate, {**begun, "again": places.get(candidate)})
             except (WorkerDied, WorkerTimeout) as error:
                 candidate.fail("failed", str(error))
                 self._keep(candidate, None)
@@ -250,7 +284,7 @@ class Session:
         began, own = time.perf_counter(), time.process_time()
         measured = typed(worker.call("xbackend.measure.loop:measure", job), Measured)
         candidate.warnings += awake_warnings(time.process_time() - own, time.perf_counter() - began)
-        candidate.note(measured, worker, self.threads, self._cores)
+        candidate.note(measured, worker, self.threads, self.cores_per_device is not None)
         candidate.warnings += accelerator_warnings(begun["accelerator_processes"])
         known = self._hashes.setdefault(candidate.task.label, measured.inputs)
         if candidate.status == "ok" and known != measured.inputs:
@@ -298,6 +332,7 @@ class Session:
         settings = SessionSettings(
             processes=self.blocks or self.extent.processes,
             threads=self.threads,
+            cores_per_device=self.cores_per_device,
             seed=self.seed,
             effort=asdict(self.effort),
             blocks=f"one process of each backend and number of devices, and {2 * PAIRS - 1} more of what is "
@@ -305,6 +340,8 @@ class Session:
             seconds=self.seconds,
             stopped=self.stopped,
             width=width if width < float("inf") else None,
+            wait=self.patience.total,
+            waited=self.patience.waited,
             warnings=list(self.warnings),
             **asked,
         )

@@ -11,17 +11,16 @@ from typing import Any
 
 import msgspec
 
-from xbackend import workloads
+from xbackend import cores, workloads
 from xbackend.analysis import statistics
-from xbackend.errors import ArgumentError
-from xbackend.measure import matrix
+from xbackend.errors import ArgumentError, UsageError
+from xbackend.measure import machine, matrix
 from xbackend.measure.candidates import Candidate, Task, task
-from xbackend.measure.machine import cores
 from xbackend.measure.plan import PRESETS
-from xbackend.measure.runner import Opener, Progress, Session
-from xbackend.measure.worker import open_worker
+from xbackend.measure.runner import Session
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results
+from xbackend.wording import counted
 
 # 512 x 512: a call lasts some 20 ms on two cores, long against every framework's own cost and against the clock, and
 # all backends are done in three minutes, most of which are their imports and compilers.
@@ -29,7 +28,7 @@ QUICK_SIZE = 512
 
 
 def compare(
-    workload: str = "matpow",
+    workload: str | Sequence[Task] = "matpow",
     *,
     parameters: Iterable[Mapping[str, Any]] = ({},),
     backends: Iterable[str] | None = None,
@@ -41,28 +40,28 @@ def compare(
     minutes: float | None = None,
     baseline: str | None = None,
     threads: int | None = None,
+    cores_per_device: int | None = None,
+    shared_cores: bool = False,
     seed: int = 0,
-    limit: float | None = 600.0,
     name: str = "compare",
     store: Store | None = None,
-    on_progress: Progress = lambda _: None,
-    opener: Opener = open_worker,
+    **of_session: Any,
 ) -> Results:
-    """Measure a workload on backends. ``threads``, ``seed``, ``limit`` and ``on_progress`` are those of `Session`.
+    """Measure a workload by its name, or tasks.
 
     Args:
-        workload: its name.
-        parameters: for each of these a comparison; with ``quick`` a ``size`` that is not given is 512.
+        parameters: of the workload: for each of these a comparison; with ``quick`` a ``size`` left out is 512.
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
         devices: for each number, a process with so many (virtual) devices over which the logical ones are spread.
-        quick: 3 processes of each backend and number of devices, with fewer and shorter rounds; else 5, or if
-        thorough: 10, and more until every time is known to 2 % (half of its interval) or ``minutes`` are used up.
+        quick: 3 processes of each backend and number of devices, with fewer and shorter rounds; else 5.
+        thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
         processes: another number of processes; with ``thorough`` the fewest.
-        minutes: after which no more processes are begun; 60 if ``thorough``, else `None` for no such bound.
+        minutes: after which no more processes are begun; 60 if ``thorough``, else `None`.
+        threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that is measured against itself, that of the ratios; numpy if not given.
-        name: what the results are called.
-        store: where the run is kept from its first round on, if anywhere.
+        name, store: what the results are called, and where they are kept from the first round on, if anywhere.
+        of_session: ``limit``, ``wait``, ``on_progress`` and ``opener`` of `Session`.
 
     Raises:
         UnknownBackend, EnvironmentFailed, WorkloadError, ArgumentError, UsageError: before anything is measured.
@@ -71,15 +70,43 @@ def compare(
     runs = matrix.runs(backends, environments)
     matrix.check_baseline(baseline, runs)
     _check(devices)
-    quick = quick and not thorough
-    mode = PRESETS["thorough" if thorough else "quick" if quick else "default"]
-    tasks = [_task(workload, given, quick) for given in parameters]
+    mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
+    tasks = [task_of(workload, one, quick) for one in parameters] if isinstance(workload, str) else workload
     candidates = [Candidate(t, b, d, environment=e) for t in tasks for d in devices for b, e in runs]
-    shared: dict[str, Any] = {"threads": threads or cores(), "on_progress": on_progress, "opener": opener}
-    how: dict[str, Any] = {"extent": mode.extent(processes, minutes), "effort": mode.effort, "seed": seed}
-    session = Session(candidates, **how, **shared, limit=limit, baseline=baseline)
+    each = cores_each(max(devices), threads, cores_per_device, shared_cores)
+    session = Session(
+        candidates,
+        extent=mode.extent(processes, minutes),
+        threads=each or threads or cores.count(),
+        cores_per_device=each,
+        seed=seed,
+        effort=mode.effort,
+        baseline=baseline,
+        **of_session,
+    )
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
     return kept(session, name, asked, store)
+
+
+def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
+    """How many cores a CPU device is, to which its process is pinned; `None` where the devices share all cores.
+
+    It is what is ``asked`` for. If nothing is, and several devices are on a machine without accelerators, it is the
+    cores over the largest number of devices, unless they are to be ``shared``. ``threads`` are then as many.
+    Raises `UsageError`, `DeviceUnavailable`.
+    """
+    if shared and asked is not None:
+        raise UsageError("--shared-cores and --cores-per-device ask for opposite things: give one of them")
+    if asked is None and (shared or devices == 1 or machine.accelerators()):
+        return None
+    each = max(1, cores.count() // devices) if asked is None else asked
+    cores.pinned(devices, each)  # before anything is measured
+    if threads not in (None, each):
+        raise UsageError(
+            f"--threads {threads} does not go with devices of {counted(each, 'core')}: a device computes with as many "
+            "threads as it has cores; leave --threads out, or give --shared-cores for devices that share all cores"
+        )
+    return each
 
 
 def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | None) -> Results:
@@ -103,6 +130,11 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
     return results
 
 
+def _check(devices: Sequence[int]) -> None:
+    if not devices or any(type(n) is not int or n < 1 for n in devices):
+        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
+
+
 def _warnings(results: Results) -> list[str]:
     drift = statistics.drift(results)
     warnings = [drift.warning] if drift is not None and drift.warning else []
@@ -116,12 +148,8 @@ def _warnings(results: Results) -> list[str]:
     return warnings
 
 
-def _check(devices: Sequence[int]) -> None:
-    if not devices or any(type(n) is not int or n < 1 for n in devices):
-        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
-
-
-def _task(workload: str, given: Mapping[str, Any], quick: bool) -> Task:
+def task_of(workload: str, given: Mapping[str, Any], quick: bool) -> Task:
+    """A workload with these parameters; ``quick`` gives it its size, where none is given."""
     parameters = dict(given)
     if quick and "size" in workloads.get(workload).parameters:
         parameters.setdefault("size", QUICK_SIZE)

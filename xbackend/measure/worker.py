@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from xbackend import environments
 from xbackend.backends.contract import Backend, Settings
+from xbackend.cores import affinity
 from xbackend.workers.remote import RemoteBackend, environment_of
 
 
@@ -19,6 +20,7 @@ class Worker:
     call: Callable[..., Any]
     process_start: float | None = None
     framework_import: float | None = None
+    cores: Sequence[int] | None = field(default_factory=affinity)  # that it may use, where the system tells
 
 
 def open_worker(
@@ -27,14 +29,15 @@ def open_worker(
     environment: str = "",
     virtual_devices: int = 1,
     threads: int | None = None,
+    cores_per_device: int | None = None,
     limit: float | None = 600.0,
     on_progress: Callable[[str], None] | None = None,
     modules: Mapping[str, str] | None = None,
 ) -> Worker:
     """Start a backend in a process of its own. Its environment is made first where it is missing (not clocked).
 
-    ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``. ``modules``
-    are those of `RemoteBackend`: what the functions that it is asked for lie in, beside xbackend.
+    ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``; ``modules`` are those of
+    `RemoteBackend`, in which the functions lie that it is asked for beside those of xbackend.
 
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
@@ -42,6 +45,7 @@ def open_worker(
     used = environment_of(name, environment or None)
     if used.state != "ready":
         environments.sync(used.name, on_progress or (lambda _: None))
-    settings = Settings(virtual_devices, None, threads)
+    settings = Settings(virtual_devices, None, threads, cores_per_device=cores_per_device)
     backend = RemoteBackend(name, settings, requirement=environment, limit=limit, modules=modules)
-    return Worker(backend, backend.call, backend.process_start, backend.framework_import)
+    usable = affinity() if backend.cores is None else backend.cores
+    return Worker(backend, backend.call, backend.process_start, backend.framework_import, usable)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from xbackend.program.ops import GENERATORS
+from xbackend.program.ops import SOURCES
 from xbackend.program.program import Program
-
-_GIVEN = GENERATORS | {"input", "shared"}
 
 
 def needed(program: Program) -> set[int]:
@@ -95,7 +93,7 @@ def steps(program: Program) -> list[Step]:
             if i == group[0]:
                 wrt = {program.nodes[j].inputs[1] for j in group}
                 computed.append((tuple(group), tuple(sorted(replayed(program, node.inputs[0], wrt)))))
-        elif node.op not in _GIVEN:
+        elif node.op not in SOURCES:
             computed.append(((i,), node.inputs))
     last = last_uses([(*makes, *reads) for makes, reads in computed], {*program.outputs, *program.updates.values()})
     return [Step(makes, reads, mine) for (makes, reads), mine in zip(computed, last, strict=True)]

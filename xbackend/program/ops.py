@@ -79,31 +79,25 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(result)
 
 
-def _require(name: str, avals: Sequence[Aval], allowed: Callable[[DType], bool], kinds: str) -> None:
+_ALLOWED: dict[str, Callable[[DType], bool]] = {
+    "numeric": lambda d: d.is_numeric,
+    "floating-point": lambda d: d.is_floating,
+    "bool": lambda d: d is DType.bool,
+    "any": lambda d: True,
+}
+
+
+def _require(name: str, avals: Sequence[Aval], kinds: str) -> None:
     for aval in avals:
-        if not allowed(aval.dtype):
+        if not _ALLOWED[kinds](aval.dtype):
             raise DTypeError(f"{name} takes {kinds} arrays, not {aval.dtype}; convert with xb.astype")
     if len({a.dtype for a in avals}) > 1:
         raise DTypeError(f"{name} has inputs of different dtypes {', '.join(a.dtype for a in avals)}")
 
 
-def _any(_: DType) -> bool:
-    return True
-
-
-_ALLOWED: dict[str, Callable[[DType], bool]] = {
-    "numeric": lambda d: d.is_numeric,
-    "floating-point": lambda d: d.is_floating,
-    "bool": lambda d: d is DType.bool,
-    "any": _any,
-}
-
-
 def _elementwise(name: str, kinds: str, out: DType | None = None) -> Infer:
-    allowed = _ALLOWED[kinds]
-
     def infer(avals: Sequence[Aval], params: Params) -> Aval:
-        _require(name, avals, allowed, kinds)
+        _require(name, avals, kinds)
         return Aval(broadcast_shapes(*(a.shape for a in avals)), out or avals[0].dtype)
 
     return infer
@@ -122,10 +116,8 @@ def _free(avals: Sequence[Aval], out: Aval, params: Params) -> int:
 
 
 def _reduction(name: str, kinds: str, nonempty: bool = False) -> Infer:
-    allowed = _ALLOWED[kinds]
-
     def infer(avals: Sequence[Aval], params: Params) -> Aval:
-        _require(name, avals, allowed, kinds)
+        _require(name, avals, kinds)
         shape, axes = avals[0].shape, params["axis"]
         if nonempty and any(shape[a] == 0 for a in axes):
             raise ShapeError(f"{name} of no elements: shape {shape} has length 0 along axis {axes}")
@@ -136,7 +128,7 @@ def _reduction(name: str, kinds: str, nonempty: bool = False) -> Infer:
 
 def _arg_reduction(name: str) -> Infer:
     def infer(avals: Sequence[Aval], params: Params) -> Aval:
-        _require(name, avals, _ALLOWED["numeric"], "numeric")
+        _require(name, avals, "numeric")
         shape, axis = avals[0].shape, params["axis"]
         if shape[axis] == 0:
             raise ShapeError(f"{name} of no elements: shape {shape} has length 0 along axis {axis}")
@@ -147,20 +139,20 @@ def _arg_reduction(name: str) -> Infer:
 
 def _where(avals: Sequence[Aval], params: Params) -> Aval:
     condition, x, y = avals
-    _require("where", avals[:1], _ALLOWED["bool"], "bool")
-    _require("where", avals[1:], _any, "any")
+    _require("where", avals[:1], "bool")
+    _require("where", avals[1:], "any")
     return Aval(broadcast_shapes(condition.shape, x.shape, y.shape), x.dtype)
 
 
 def _matmul(avals: Sequence[Aval], params: Params) -> Aval:
     a, b = avals
-    _require("matmul", avals, _ALLOWED["numeric"], "numeric")
+    _require("matmul", avals, "numeric")
     if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2]:
         raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: ranks and leading axes must be equal")
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
             f"matmul of shapes {a.shape} and {b.shape}: {a.shape[-1]} columns on the left, {b.shape[-2]} rows on the "
-            f"right"
+            "right"
         )
     return Aval((*a.shape[:-1], b.shape[-1]), a.dtype)
 
@@ -197,7 +189,7 @@ def _broadcast_to(avals: Sequence[Aval], params: Params) -> Aval:
 
 def _concat(avals: Sequence[Aval], params: Params) -> Aval:
     axis, first = params["axis"], avals[0]
-    _require("concat", avals, _any, "any")
+    _require("concat", avals, "any")
     for other in avals[1:]:
         if len(other.shape) != len(first.shape) or any(
             n != m for a, (n, m) in enumerate(zip(first.shape, other.shape, strict=True)) if a != axis
@@ -231,7 +223,7 @@ def _astype(avals: Sequence[Aval], params: Params) -> Aval:
 
 
 def _cumulative(avals: Sequence[Aval], params: Params) -> Aval:
-    _require("cumulative_sum", avals, _ALLOWED["numeric"], "numeric")
+    _require("cumulative_sum", avals, "numeric")
     if not 0 <= params["axis"] < len(avals[0].shape):
         raise ShapeError(f"cumulative_sum along axis {params['axis']} of shape {avals[0].shape}")
     return avals[0]
@@ -319,4 +311,4 @@ def _table() -> dict[str, Op]:
 
 OPS = _table()
 SOURCES = frozenset(name for name, op in OPS.items() if op.arity == 0)
-GENERATORS = frozenset({"constant", "full", "arange", "eye"})
+GENERATORS = SOURCES - {"input", "shared"}

@@ -25,24 +25,16 @@ from xbackend.program.structure import count_leaves
 FORMAT = "xbackend.program"
 VERSION = 1
 
-# What a stored parameter may be. A shape rule sees nothing else.
-_INTEGER = (int,)
-_NUMBER = (int, float)
-_SCALARS: dict[str, tuple[type, ...]] = {
+# What a stored parameter may be, or its items: integers, where nothing else is said. A shape rule sees nothing else.
+_TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
     "fill_value": (int, float, bool),
-    "start": _NUMBER,
-    "step": _NUMBER,
-    "k": _INTEGER,
+    "start": (int, float),
+    "step": (int, float),
+    "stops": (int, type(None)),
     "dtype": (str,),
 }
-_SEQUENCES: dict[str, tuple[type, ...]] = {
-    "shape": _INTEGER,
-    "axes": _INTEGER,
-    "starts": _INTEGER,
-    "stops": (int, type(None)),
-    "steps": _INTEGER,
-}
+_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps"})
 # What reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _ONE_AXIS = frozenset({"argmax", "argmin", "cumulative_sum", "concat"})
@@ -119,7 +111,7 @@ def from_json(text: str | bytes) -> Program:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise ProgramFormatError(f"not a program: the field format is not {FORMAT!r}")
     version = data.get("version")
-    if isinstance(version, int) and not isinstance(version, bool) and version > VERSION:
+    if type(version) is int and version > VERSION:
         raise ProgramVersionError(
             f"the program has format version {version}, this xbackend reads up to {VERSION}: "
             "upgrade with pip install --upgrade xbackend"
@@ -151,19 +143,12 @@ def _decode_params(op: str, params: dict[str, Any]) -> dict[str, Any]:
 def _decode_param(op: str, key: str, value: Any) -> Any:
     if key == "value":
         return _decode_array(value)
+    decoded: Any = float(value["float"]) if isinstance(value, dict) else value
     sequence = key in _SEQUENCES or (key == "axis" and op not in _ONE_AXIS)
-    if sequence and isinstance(value, list):
-        decoded: Any = tuple(value)
-    elif isinstance(value, dict) and set(value) == {"float"}:
-        decoded = float(value["float"])
-    else:
-        decoded = value
-    allowed = _SEQUENCES.get(key, _INTEGER) if sequence else _SCALARS.get(key, _INTEGER)
-    if isinstance(decoded, tuple) is not sequence or not all(
-        type(item) in allowed for item in (decoded if sequence else (decoded,))
-    ):
+    items = decoded if isinstance(decoded, list) else [decoded]
+    if isinstance(decoded, list) is not sequence or not all(type(item) in _TYPES.get(key, (int,)) for item in items):
         raise ProgramFormatError(f"parameter {key} of op {op} is {value!r:.80}")
-    return decoded
+    return tuple(decoded) if sequence else decoded
 
 
 def _check_axes(op: str, params: dict[str, Any], nodes: list[Node], inputs: list[int]) -> None:

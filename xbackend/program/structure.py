@@ -19,23 +19,16 @@ def flatten(value: Any, leaf: Callable[[Any], Any]) -> tuple[list[Any], Any]:
 
     Raises `TraceError` for dictionaries whose keys are not text.
     """
-    if isinstance(value, tuple | list):
-        leaves, parts = [], []
-        for item in value:
-            inner, part = flatten(item, leaf)
-            leaves += inner
-            parts.append(part)
-        return leaves, {"tuple" if isinstance(value, tuple) else "list": parts}
+    if not isinstance(value, tuple | list | dict):
+        return [leaf(value)], LEAF
+    for key in value if isinstance(value, dict) else ():
+        if not isinstance(key, str):
+            raise TraceError(f"the function returns a dictionary with the key {key!r}; keys must be text")
+    flat = [flatten(item, leaf) for item in (value.values() if isinstance(value, dict) else value)]
+    leaves, parts = [one for inner, _ in flat for one in inner], [part for _, part in flat]
     if isinstance(value, dict):
-        leaves, pairs = [], []
-        for key, item in value.items():
-            if not isinstance(key, str):
-                raise TraceError(f"the function returns a dictionary with the key {key!r}; keys must be text")
-            inner, part = flatten(item, leaf)
-            leaves += inner
-            pairs.append([key, part])
-        return leaves, {"dict": pairs}
-    return [leaf(value)], LEAF
+        return leaves, {"dict": [[key, part] for key, part in zip(value, parts, strict=True)]}
+    return leaves, {"tuple" if isinstance(value, tuple) else "list": parts}
 
 
 def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:

@@ -12,13 +12,21 @@ from pathlib import Path
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.files import read_file
 from xbackend.report.blocks import Block
-from xbackend.report.overview import index, make_folder, write_file
+from xbackend.report.overview import index, write_file
 from xbackend.results import schema
 from xbackend.results.exchange import write_folder
 from xbackend.results.schema import Results, encode
-from xbackend.wording import plain
 
-__all__ = ["index", "make_folder", "render", "render_history", "summary_table", "write", "write_files", "write_times"]
+__all__ = [
+    "index",
+    "render",
+    "render_history",
+    "summary_table",
+    "terminal_lines",
+    "write",
+    "write_files",
+    "write_times",
+]
 
 
 def render(results: Results, baseline: str | None = None) -> dict[str, bytes]:
@@ -80,7 +88,7 @@ def _of_report(folder: Path, name: str) -> bool:
 
 
 def write_files(files: Mapping[str, bytes], folder: Path, last: str) -> Path:
-    """Write files into a folder that is there, the plots first, so that a document that is there has them."""
+    """Write files into a folder, made if need be, the plots first, so that a document that is there has them."""
     for name in sorted(files, key=lambda name: (name == last, name)):
         write_file(folder / name, files[name])
     return folder / last
@@ -105,8 +113,15 @@ def summary_table(results: Results, baseline: str | None = None) -> tuple[list[s
     They are the rows of the report's own tables. Raises `UsageError` as `render` does.
     """
     from xbackend.analysis.comparison import comparisons
-    from xbackend.report.tables import HEADERS, comparison_rows
+    from xbackend.report.terminal import all_columns
 
-    compared = comparisons(results, baseline)
-    rows = [[each.label, *row] for each in compared for row in comparison_rows(each)]
-    return ["workload", *HEADERS], [[plain(cell) for cell in row] for row in rows]
+    return all_columns(comparisons(results, baseline))
+
+
+def terminal_lines(
+    results: Results, baseline: str | None = None, width: int | None = None, wide: bool = False
+) -> list[str]:
+    """What a terminal shows of results, as `report.terminal.lines` says."""
+    from xbackend.report.terminal import lines
+
+    return lines(results, baseline, width, wide)

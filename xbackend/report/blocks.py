@@ -77,21 +77,58 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture that lies beside the document, and what it shows in words."""
+    """A picture that lies beside the document, and what it shows in words. A ``large`` one is shown as large as it is
+    drawn, and scrolls; others shrink and grow with the page."""
 
     file: str
     alt: str
+    large: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph in the language of Mermaid, which forges draw, and the same as a picture, if there is one."""
+    """A graph in the language of Mermaid, which forges draw: of results that have no other drawing."""
 
     mermaid: str
-    image: Image | None = None
 
 
-Block = Heading | Paragraph | Notice | Bullets | Contents | Table | Image | Drawing
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Blocks that are shown when somebody opens them, under words of ours."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OnPage:
+    """Blocks, which have no picture, that the page has and the markdown leaves to it; ``what`` they are, in words."""
+
+    what: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where the markdown says what it leaves to the page, a file beside it."""
+
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Where a folded part begins, for a writer."""
+
+    title: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """Where a folded part ends, for a writer."""
+
+
+Block = Heading | Paragraph | Notice | Bullets | Contents | Table | Image | Drawing | Folded | OnPage | Pointer
+Written = Block | Opened | Closed
 
 
 def paragraph(*parts: Inline) -> Paragraph:

@@ -16,30 +16,24 @@ from typing import Any
 from xbackend.drawing.graph import GREY, PALETTE
 from xbackend.wording import plain
 
+_WIDTH = 4.4  # inches: on a page of 400 pixels nearly as drawn
 COLOURS = tuple(outline for outline, _ in PALETTE)
-_STYLE: Any = {
-    "axes.edgecolor": GREY,
-    "axes.labelcolor": GREY,
+_GREY = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "grid.color", "legend.labelcolor")
+_STYLE: Any = dict.fromkeys((*_GREY, "text.color", "xtick.color", "ytick.color"), GREY) | {
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "axes.titlecolor": GREY,
     "font.size": 10,
     "grid.alpha": 0.25,
-    "grid.color": GREY,
     "legend.frameon": False,
-    "legend.labelcolor": GREY,
     "svg.fonttype": "none",
     "svg.hashsalt": "xbackend",
-    "text.color": GREY,
     "text.parse_math": False,
-    "xtick.color": GREY,
-    "ytick.color": GREY,
 }
 
 
 @contextmanager
-def canvas(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
-    """A figure of so many inches and what turns it into SVG with a title, under settings of its own."""
+def canvas(height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
+    """A figure so many inches high and what turns it into SVG with a title, under settings of its own."""
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -49,7 +43,7 @@ def canvas(width: float, height: float) -> Iterator[tuple[Any, Callable[[str], b
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
         mpl.rcdefaults()
         mpl.rcParams.update(_STYLE)
-        figure = Figure(figsize=(width, height), layout="constrained")
+        figure = Figure(figsize=(_WIDTH, height), layout="constrained")
         FigureCanvasSVG(figure)
 
         def finish(title: str) -> bytes:

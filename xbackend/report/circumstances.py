@@ -11,12 +11,15 @@ import msgspec
 
 from xbackend import wording
 from xbackend.analysis.comparison import Comparison, label
+from xbackend.analysis.disturbed import disturbed
 from xbackend.analysis.packages import versions
 from xbackend.analysis.statistics import Floor, ratio
 from xbackend.backends.description import Description
+from xbackend.drawing.graph import bytes_text
 from xbackend.report import text
 from xbackend.report.blocks import Block, paragraph, table, tabled
-from xbackend.results.schema import Process, Results
+from xbackend.results import naming
+from xbackend.results.schema import Process, Results, counting
 from xbackend.wording import plain
 
 _MEANWHILE = ("cores", "load", "others")
@@ -54,7 +57,7 @@ def machine(results: Results) -> list[Block]:
     facts = {
         "processor": results.machine.processor,
         "cores": results.machine.cores,
-        "memory": text.size(results.machine.memory_bytes),
+        "memory": bytes_text(results.machine.memory_bytes),
         "accelerators": ", ".join(results.machine.accelerators) or "none",
         "system": results.machine.system,
         "Python": results.machine.python,
@@ -80,7 +83,7 @@ def pairs(results: Results, comparisons: Sequence[Comparison]) -> list[Block]:
     rows = []
     for pair in results.pairs:
         halves = ratio(pair.second, pair.first)
-        workload = " ".join([pair.workload, wording.pairs(pair.parameters)])
+        workload = naming.described(pair.workload, pair.parameters)
         processes = f"{halves.processes[0]} and {halves.processes[1]}"
         rows.append([workload, label(pair), str(pair.devices), text.ratio(halves), processes])
     said = (
@@ -106,7 +109,9 @@ def _floor(floor: Floor) -> list[str]:
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
     finished: dict[int, list[Process]] = {}
-    for process in (p for part in (results.measurements, results.pairs) for one in part for p in one.processes):
+    parts = [one.processes for part in (results.measurements, results.pairs) for one in part]
+    count = {id(process) for processes in parts for process in counting(processes)}
+    for process in (p for processes in parts for p in processes):
         finished.setdefault(process.order, []).append(process)
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
@@ -116,7 +121,10 @@ def order(results: Results) -> list[Block]:
     rows = []
     for position in sorted({*labels, *finished}):
         words = plain(labels.get(position, "not in the recorded order"))
-        rows += [[str(position), words, *_run(process, first)] for process in finished.get(position, [])]
+        there = finished.get(position, [])
+        rows += [
+            [str(position), words + _role(process, id(process) in count), *_run(process, first)] for process in there
+        ]
         if position not in finished:
             # Before version 4 results had of the second half of an A/A pair its seconds alone.
             half = results.version < 4 and any(words.endswith(again) for again in ("| again", ", again"))
@@ -129,8 +137,15 @@ def order(results: Results) -> list[Block]:
             "Cores: those it could use. Load: the machine's load average of a minute when it began. "
             "Others: how many cores other processes kept busy meanwhile."
         ),
+        *([paragraph(f"Disturbed: {said}.")] if (said := disturbed(results).words) else []),
         table(headers, rows, right=("position", *headers[2:])),
     ]
+
+
+def _role(process: Process, counts: bool) -> str:
+    """In whose place it was measured, and whether it counts."""
+    place = "" if process.again is None else f", in the place of {process.again}"
+    return place + ("" if counts else ", does not count")
 
 
 def _run(process: Process, first: float) -> list[str]:

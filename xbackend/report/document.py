@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from xbackend.analysis.comparison import Comparison, comparisons
-from xbackend.report import circumstances, ledger, placement, plots, summary, tables
-from xbackend.report.blocks import Block, Contents, Heading, Image, paragraph
+from xbackend.report import circumstances, doubts, ledger, placement, plots, ranking, ratio_plots, summary, tables, text
+from xbackend.report.blocks import Block, Contents, Folded, Heading, Image, OnPage, Pointer, paragraph, terms
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
 from xbackend.wording import plain
+
+_FIGURES = "In the order in which the rows were asked for; ratios are to the baseline."
+
+_PHASES = "Medians over the processes."
 
 _PARITY = (
     "Against the float64 oracle, the worst over the processes: the relative error, and the largest error of an element "
@@ -29,63 +33,107 @@ _PLACEMENT = "What the program asked for, and what the backend says that it exec
 def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
     """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
     compared = comparisons(results, baseline)
+    found = doubts.doubts(compared)
     pictures = Pictures()
     blocks: list[Block] = [
         Heading(1, plain(results.name) or "Comparison"),
         *summary.notices(results),
         Heading(2, "Summary"),
-        *summary.sections(results, compared),
+        *summary.sections(results, compared, _first_picture(compared, pictures)),
         Heading(2, "Contents"),
         Contents(),
-        *_section(2, "How to read the tables", [summary.reading()] if compared else []),
     ]
     for number, comparison in enumerate(compared, 1):
         blocks += _comparison(number, comparison, pictures)
-    missing = tables.not_ok(results.measurements)
+    missing = tables.not_ok(compared)
     return [
         *blocks,
-        *_section(2, "Time against size", _sizes(compared, pictures)),
-        *_section(2, "One device against several: the ledger", ledger.sections(results, compared, pictures)),
-        *_section(2, "Placement", placement.sections(compared, pictures), _PLACEMENT),
-        *_section(2, summary.NOT_MEASURED, missing or [paragraph("Everything was measured.")]),
-        *_section(2, "Versions, threads and BLAS", circumstances.environment(results)),
-        *_section(2, "Machine", circumstances.machine(results)),
-        *_section(2, "Settings", circumstances.settings(results)),
-        *_section(2, "Noise floor", circumstances.pairs(results, compared)),
-        *_section(2, "Order of the processes", circumstances.order(results)),
+        *_section(summary.WARNINGS, doubts.listed(found, len(compared))),
+        *_section("Speed against size", _sizes(compared, pictures)),
+        *_section(summary.NOT_MEASURED, missing or [paragraph("Everything was measured.")]),
+        *_section("Evidence", [Pointer("report.html"), *_evidence(results, compared, found, pictures)]),
     ], pictures
 
 
-def _section(level: int, title: str, blocks: Sequence[Block], introduction: str = "") -> list[Block]:
+def _evidence(
+    results: Results, compared: Sequence[Comparison], found: Sequence[doubts.Doubt], pictures: Pictures
+) -> list[Block]:
+    """What stands behind the numbers, each part folded; what is long is left to the page."""
+    folded = [
+        Folded("How to read the tables and plots", (terms(summary.READING),) if compared else ()),
+        Folded("One device against several: why", tuple(ledger.sections(results, compared, pictures))),
+        Folded("Placement: what was executed where", tuple(_placement(compared, pictures))),
+    ]
+    parts = (
+        ("Ledger of transfers, idle and busy devices", ledger.figures(compared)),
+        (
+            "All figures of every row",
+            [b for c in compared for b in (Heading(3, f"Figures: {c.label}"), tables.times(c))],
+        ),
+        ("Phases from the start of a process to the result", _each(compared, "Phases", tables.phases, _PHASES)),
+        ("Parity with the oracle", _each(compared, "Parity", tables.parities, _PARITY)),
+        ("Checks of the timing", _each(compared, "Checks", tables.checks, _CHECKS)),
+        ("Warnings row by row", doubts.row_by_row(found)),
+        ("Versions, threads and BLAS", circumstances.environment(results)),
+        ("Machine", circumstances.machine(results)),
+        ("Settings", circumstances.settings(results)),
+        ("Noise floor", circumstances.pairs(results, compared)),
+        ("Order of the processes", circumstances.order(results)),
+    )
+    left = [OnPage(title[0].lower() + title[1:], (Folded(title, tuple(part)),)) for title, part in parts if part]
+    return [*folded, *left]
+
+
+def _section(title: str, blocks: Sequence[Block]) -> list[Block]:
     """A section, or nothing where it would be empty."""
-    said = [paragraph(introduction)] if introduction else []
-    return [Heading(level, title), *said, *blocks] if blocks else []
+    return [Heading(2, title), *blocks] if blocks else []
+
+
+def _each(
+    compared: Sequence[Comparison], title: str, part: Callable[[Comparison], list[Block]], introduction: str
+) -> list[Block]:
+    """The same part of every comparison that has it."""
+    there = [(comparison, blocks) for comparison in compared if (blocks := part(comparison))]
+    each = [block for comparison, blocks in there for block in (Heading(3, f"{title}: {comparison.label}"), *blocks)]
+    return [paragraph(introduction), *each] if each else []
+
+
+def _first_picture(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+    """The answer to the question that was asked, drawn; nothing where no two rows can be compared."""
+    drawn = ratio_plots.ratios(compared)
+    if drawn is None:
+        return []
+    title = f"{drawn.axis.capitalize()}, with {text.INTERVAL}s"
+    file = pictures.add("ratios", compared[0].workload, ratio_plots.picture(drawn, title))
+    return [Image(file, title), paragraph(ratio_plots.reading(drawn))]
 
 
 def _comparison(number: int, comparison: Comparison, pictures: Pictures) -> list[Block]:
     baseline, note = comparison.baseline, comparison.baseline_note
     words = f"Baseline: {baseline.name} ({note})." if baseline else f"Baseline: none: {note}."
-    blocks: list[Block] = [Heading(2, comparison.title), paragraph(words), tables.times(comparison)]
-    blocks += summary.cautions(comparison)
+    blocks: list[Block] = [Heading(2, comparison.title), paragraph(words), ranking.ranking(comparison)]
     if comparison.ranked:
-        title = f"Median times of {comparison.title}"
+        title = f"Times of {comparison.title}"
         file = pictures.add("medians", comparison.workload, plots.medians(comparison, title), number)
         blocks.append(Image(file, title))
-    for title, part, introduction in (
-        ("Phases", tables.phases(comparison), "Medians over the processes."),
-        ("Parity", tables.parities(comparison), _PARITY),
-        ("Checks of the timing", tables.checks(comparison), _CHECKS),
-    ):
-        blocks += _section(3, f"{title}: {comparison.label}", part, introduction)
     return blocks
+
+
+def _placement(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+    """The drawings here, the tables of every op on the page."""
+    parts = placement.sections(compared, pictures)
+    return [paragraph(_PLACEMENT), *parts] if parts else []
 
 
 def _sizes(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """A plot of time against size for each workload that was measured at several sizes."""
+    """A plot for each workload that was measured at several sizes, and from which size several devices pay."""
     blocks: list[Block] = []
     for workload, series in plots.over_sizes(compared).items():
-        title = f"Time against size: {workload}"
+        title = f"Speed against size: {workload}"
         file = pictures.add("sizes", series[0][1].workload, plots.sizes(series, title))
-        words = f"{workload}. Time and size are logarithmic; error bars are 95 % intervals."
+        words = (
+            f"{workload}. Both axes are logarithmic; error bars are 95 % intervals; the grey lines are the others. A "
+            "dashed line with hollow marks is the fewest devices of several."
+        )
         blocks += [paragraph(words), Image(file, title)]
-    return blocks
+    return [*blocks, *ledger.sizes(compared)]

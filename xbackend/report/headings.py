@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from xbackend.report.blocks import Block, Heading
+from xbackend.report.blocks import Heading, Written
 from xbackend.wording import plain
 
 
@@ -14,7 +14,7 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w\- ]", "", plain(heading).lower()).replace(" ", "-")
 
 
-def fragments(blocks: Sequence[Block]) -> dict[int, str]:
+def fragments(blocks: Sequence[Written]) -> dict[int, str]:
     """The fragment of each heading by its position among the blocks; equal ones are numbered as forges do."""
     seen: dict[str, int] = {}
     names = {}

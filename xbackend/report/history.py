@@ -10,20 +10,9 @@ from collections.abc import Sequence
 from xbackend.analysis.history import Line, Point, Series, changes, name_of, series
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.report import history_plots, text
-from xbackend.report.blocks import (
-    Block,
-    Bold,
-    Contents,
-    Heading,
-    Image,
-    Inline,
-    Notice,
-    paragraph,
-    table,
-    tabled,
-    terms,
-)
+from xbackend.report.blocks import Block, Bold, Contents, Heading, Image, Notice, paragraph, table, tabled, terms
 from xbackend.report.pictures import Pictures
+from xbackend.report.tables import status
 from xbackend.results.schema import Results
 from xbackend.wording import counted, join, plain
 
@@ -115,7 +104,7 @@ def _row(line: Line, point: Point) -> list[str]:
     notes = [point.news] if point.news else []
     notes += [] if point.run.complete else ["incomplete run"]
     notes += [] if change is None or change.sessions else ["how sessions differ is not known"]
-    notes += [] if m.status == "ok" else [f"{m.status}: {text.shorten(plain(m.reason), 160)}"]
+    notes += [] if m.status == "ok" else [status(m)]
     return [
         line.label,
         str(line.devices),
@@ -128,7 +117,7 @@ def _row(line: Line, point: Point) -> list[str]:
 
 
 def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Block:
-    rows: list[list[Inline]] = [
+    rows = [
         [
             name_of(run),
             text.moment(run.created),

@@ -28,7 +28,7 @@ def picture(series: Series, title: str) -> bytes:
     labels = drawn(series)
     places = {id(run): position for position, run in enumerate(series.runs)}
     counts = sorted({line.devices for line in series.lines})
-    with canvas(7.6, 0.6 + _PANEL * len(labels)) as (figure, finish):
+    with canvas(0.6 + _PANEL * len(labels)) as (figure, finish):
         panels = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
         handles: dict[str, Any] = {}
         for axes, label in zip(panels, labels, strict=True):

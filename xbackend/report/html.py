@@ -12,6 +12,7 @@ from itertools import count
 from markupsafe import Markup
 
 from xbackend.report.blocks import Block, Image
+from xbackend.report.folding import for_page
 from xbackend.report.inline_svg import inline
 from xbackend.report.writing import template
 from xbackend.wording import plain, visible
@@ -33,4 +34,4 @@ def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
         # No fragment of a heading has a full stop.
         return Markup(inline(pictures[image.file], f"picture.{next(numbers)}.", image.alt))
 
-    return _PAGE(blocks, pictures=pictures, inlined=inlined)
+    return _PAGE(for_page(blocks), pictures=pictures, inlined=inlined)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from xbackend import wording
 from xbackend.analysis.comparison import Comparison
-from xbackend.analysis.scaling import ENOUGH_SIZES, Pays, Scaling, Shares, Sweep, scalings, sweeps
+from xbackend.analysis.scaling import ENOUGH_SIZES, SHARING, Pays, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
-from xbackend.measure.loop import FOREIGN
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Heading, Image, bullets, paragraph, table
 from xbackend.report.pictures import Pictures
-from xbackend.results.schema import Results
+from xbackend.results.schema import FOREIGN, Results
 from xbackend.wording import counted, join
 
 _CLOSE = 0.05  # of the time: devices that are busy as long as each other
@@ -29,8 +28,10 @@ READING = (
     "Efficiency: speed-up divided by the number of devices. The shares are of a profiled execution, the medians over "
     "the processes. Transfers: the part of its time in which at least one was under way; alone: the part in which, "
     "besides, no device computed. Idle: the part in which a device computed nothing. At once: the part in which at "
-    "least two devices computed. Cores of one: how many cores one device alone keeps busy. Simulated devices are CPU "
-    "devices of one process, which share its cores; real ones do not."
+    "least two devices computed. Cores of one: how many cores one device alone keeps busy. Devices are "
+    "simulated by cores where they are CPU devices of one process, each with as many threads as it has cores and the "
+    "process with the cores of all; sharing cores where each may use those of all; real where they are none of one "
+    "process; not equal where they are of several kinds."
 )
 _HEADERS = (
     *("backend", "devices", "one device", "several", "speed-up", "interval (processes)", "verdict"),
@@ -118,7 +119,7 @@ def _causes(s: Scaling, cores: int) -> list[str]:
             causes.append(f"the devices work one after the other (at once {percent(s.shares.together)} of the time)")
         elif most - s.shares.exposed >= _WAITING:
             causes.append(f"{worst} is idle {percent(most)} of the time")
-    if s.simulated and s.cores_of_one is not None and s.cores_of_one >= _FULL * cores:
+    if s.kind == SHARING and s.cores_of_one is not None and s.cores_of_one >= _FULL * cores:
         whole = "both cores" if cores == 2 else f"the {cores} cores" if cores > 1 else "the one core"
         busy = text.number(s.cores_of_one, 2)
         causes.append(f"one device already uses {whole} ({busy} busy), which all devices share")
@@ -132,15 +133,32 @@ def _in_turn(shares: Shares) -> bool:
 
 
 def sections(results: Results, comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """The ledger of each comparison that has one and more devices, its timelines, and the sizes; empty without any."""
-    ledgers = [(comparison, own) for comparison in comparisons if (own := scalings(comparison))]
-    blocks: list[Block] = [paragraph(READING), paragraph(timelines.READING)] if ledgers else []
-    cores = results.machine.cores
-    for comparison, own in ledgers:
-        blocks += [Heading(3, f"Ledger: {comparison.label}"), _table(own)]
-        blocks.append(bullets(*((Bold(s.many.name), ": ", verdict(s, cores)) for s in own)))
+    """Why several devices are faster or not: words and timelines for each comparison that has them; empty without."""
+    blocks: list[Block] = []
+    for comparison, own in _ledgers(comparisons):
+        blocks.append(Heading(3, f"One device against several: {comparison.label}"))
+        blocks.append(bullets(*((Bold(s.many.name), ": ", verdict(s, results.machine.cores)) for s in own)))
         blocks += _timelines(comparison, own, pictures)
-    return blocks + _sizes(sweeps(s for _, own in ledgers for s in own))
+    return [*blocks, paragraph(timelines.READING)] if blocks else []
+
+
+def figures(comparisons: Sequence[Comparison]) -> list[Block]:
+    """The ledger of each comparison that has one and more devices; empty without any."""
+    tables = [
+        block
+        for comparison, own in _ledgers(comparisons)
+        for block in (Heading(3, f"Ledger: {comparison.label}"), _table(own))
+    ]
+    return [paragraph(READING), *tables] if tables else []
+
+
+def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
+    """From which size several devices pay, for each backend; empty where no size was measured on several."""
+    return _sizes(sweeps(s for _, own in _ledgers(comparisons) for s in own))
+
+
+def _ledgers(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, list[Scaling]]]:
+    return [(comparison, own) for comparison in comparisons if (own := scalings(comparison))]
 
 
 def _table(ledger: Sequence[Scaling]) -> Block:
@@ -166,7 +184,7 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
         percent(s.efficiency),
         *shares,
         text.number(s.cores_of_one, 2),
-        "simulated" if s.simulated else "real",
+        s.kind,
     ]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from xbackend.report.blocks import Block
+from xbackend.report.folding import for_markdown
 from xbackend.report.writing import template
 from xbackend.wording import plain, visible
 
@@ -24,14 +25,43 @@ _INLINE = re.compile(r"[\\`*\[\]|~$^{}#]|(?<![^\W_])_|_(?![^\W_])|!(?=\[)")
 _START = re.compile(r"^(?:[-+](?= |$)|[-=](?=[-= ]*$)|\d+[.)](?= |$))")
 
 
-def escape(text: object) -> str:
-    """Text as markdown that shows exactly this text, on one line, anywhere in a document.
+# What a forge may make a link of though nobody wrote one: addresses, names with a full stop that end like a domain
+# (`tf.distribute`, `model.py`), four numbers with full stops, `@name`, `#123`, `GH-123`, `owner/name#1`, commits.
+_WORD = re.compile(r"[\w@#./:+=?&%~-]*[\w/]")
+_LINKED = re.compile(
+    r"://|\bwww\.|[\w-]\.[^\W\d_]{2,}|\b\d+\.\d+\.\d+\.\d+|@\w|#\d|\bGH-\d|"
+    r"^(?=[0-9a-f]*[a-f])(?=[0-9a-f]*\d)[0-9a-f]{7,40}$"
+)
 
-    Line breaks become blanks and control characters U+FFFD, see `plain`.
+
+def escape(text: object) -> str:
+    """Text as markdown that shows exactly this text, on one line, anywhere in a document, with no link in it.
+
+    Line breaks become blanks and control characters U+FFFD, see `plain`. Names that a forge would make a link of become
+    code.
     """
-    line = _INLINE.sub(lambda m: "\\" + m[0], plain(text))
-    line = "".join(_ENTITIES.get(c, c) for c in line)
-    return _START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], line)
+    line, parts, end = plain(text), [], 0
+    for word in _WORD.finditer(line):
+        if _LINKED.search(word[0]):
+            parts += [_escaped(line[end : word.start()]), f"`{word[0]}`"]
+            end = word.end()
+    parts.append(_escaped(line[end:]))
+    return _START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], "".join(parts))
+
+
+def _escaped(part: str) -> str:
+    part = _INLINE.sub(lambda m: "\\" + m[0], part)
+    return "".join(_ENTITIES.get(c, c) for c in part)
+
+
+def _uncoded(text: str) -> Markup:
+    """The words of a picture, in which code would be lost."""
+    return Markup(_START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], _escaped(plain(text))))
+
+
+def _tagged(text: str) -> Markup:
+    """Text inside of a tag."""
+    return Markup("".join(_ENTITIES.get(c, c) for c in plain(text)))
 
 
 def _fenced(mermaid: str) -> Markup:
@@ -39,9 +69,9 @@ def _fenced(mermaid: str) -> Markup:
     return Markup(visible(mermaid).rstrip().replace("<", "#60;").replace("`", "#96;"))
 
 
-_DOCUMENT = template("document.md.j2", escape, fenced=_fenced)
+_DOCUMENT = template("document.md.j2", escape, fenced=_fenced, uncoded=_uncoded, tagged=_tagged)
 
 
 def write(blocks: Sequence[Block]) -> str:
     """A document of these blocks."""
-    return _DOCUMENT(blocks).rstrip() + "\n"
+    return _DOCUMENT(for_markdown(blocks)).rstrip() + "\n"

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError, UsageError
-from xbackend.files import write_whole
+from xbackend.files import refused, write_whole
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, paragraph, table
 from xbackend.results.schema import Results, load
@@ -31,20 +31,10 @@ def index(reports: Path) -> Path:
     return path
 
 
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it. Raises `StoreError`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"the folder {folder} cannot be made: {error.strerror or error}") from error
-
-
 def write_file(path: Path, data: bytes) -> None:
-    """Write a file of a folder that is there, whole or not at all. Raises `StoreError`."""
-    try:
+    """Write a file whole or not at all, its folder made if need be. Raises `StoreError`."""
+    with refused(f"the report cannot be written to {path}"):
         write_whole(path, data)
-    except OSError as error:
-        raise StoreError(f"the report cannot be written to {path}: {error.strerror or error}") from error
 
 
 def _blocks(reports: Path) -> list[Block]:

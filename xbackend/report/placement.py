@@ -7,20 +7,17 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xbackend.analysis.comparison import Comparison, Measured
-from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
-from xbackend.drawing.forms import mermaid
-from xbackend.drawing.graph import Graph
+from xbackend.analysis.comparison import Comparison, Row
+from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
+from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
-from xbackend.report import text
-from xbackend.report.blocks import Block, Drawing, Heading, Image, paragraph, tabled
+from xbackend.report.blocks import Block, Drawing, Heading, Image, OnPage, bullets, paragraph, tabled
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, join
 
 # Mermaid draws at most this much: https://mermaid.js.org/config/schema-docs/config.html#maxtextsize
 LARGEST_DRAWING = 50_000
-_MOST_EDGES = 500
 
 _OPS = ("backends", "devices", "asked", "bound to", "executed on", "status", "ops", "which")
 _TRANSFERS = ("backends", "devices", "from", "to", "why", "transfers", "bytes")
@@ -35,7 +32,7 @@ _CAUSES = (
 
 
 Drawn = dict[str, str]  # what a drawing shows, sizes aside -> the comparison where it stands
-Shown = Sequence[tuple[Measured, Evidence]]
+Shown = Sequence[tuple[Row, Evidence]]
 
 
 def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
@@ -44,10 +41,23 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
     drawn: Drawn = {}
     for comparison in comparisons:
         shown = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
-        part = [*_tables(shown), *_executed(comparison, shown, pictures, drawn), *_drawings(shown)]
-        if part:
-            blocks += [Heading(3, f"Placement: {comparison.label}"), *part]
+        tables = OnPage("the placement of every op and each transfer", tuple(_tables(shown)))
+        pictured = [*_executed(comparison, shown, pictures, drawn), *_drawings(shown)]
+        if tables.blocks or pictured:
+            blocks += [Heading(3, f"Placement: {comparison.label}"), *_answers(shown), tables, *pictured]
     return blocks
+
+
+def _answers(shown: Shown) -> list[Block]:
+    """Whether all ran as asked, each different answer once with the rows that it holds for."""
+    whose: dict[str, list[str]] = {}
+    for row, evidence in shown:
+        placement = Placement(evidence.ops, evidence.transfers, evidence.backward)
+        if placement.ops:
+            whose.setdefault("; ".join([placement.summary(), *placement.differences()]), []).append(row.name)
+    return (
+        [bullets(*((f"{said[0].upper()}{said[1:]}: ", join(names)) for said, names in whose.items()))] if whose else []
+    )
 
 
 def _tables(shown: Shown) -> list[Block]:
@@ -58,7 +68,7 @@ def _tables(shown: Shown) -> list[Block]:
     return [*tabled(_OPS, ops, right=("devices", "ops")), *causes, *moved]
 
 
-def _shared(rows: Sequence[tuple[Measured, list[str]]]) -> list[list[str]]:
+def _shared(rows: Sequence[tuple[Row, list[str]]]) -> list[list[str]]:
     """Each different row once, after the backends and the number of devices that it holds for."""
     backends: dict[tuple[str, ...], list[str]] = {}
     for row, cells in rows:
@@ -90,7 +100,7 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
     routes: dict[tuple[str, ...], list[TransferRecord]] = {}
     for transfer in transfers:
         routes.setdefault((transfer.source, transfer.target, transfer.cause), []).append(transfer)
-    return [[*route, str(len(made)), text.size(sum(t.bytes for t in made))] for route, made in routes.items()]
+    return [[*route, str(len(made)), bytes_text(sum(t.bytes for t in made))] for route, made in routes.items()]
 
 
 def _drawings(shown: Shown) -> list[Block]:
@@ -148,8 +158,4 @@ def _shape(graph: Graph) -> str:
 def _picture(comparison: Comparison, graphs: Sequence[Graph], whose: str, pictures: Pictures) -> list[Block]:
     title = f"What {whose} executed, {comparison.label}: {' beside '.join(graph.title for graph in graphs)}"
     file = pictures.add("placement", comparison.workload, svg(graphs, title).encode())
-    said, image = paragraph(f"What was executed by {whose}, {_LEGEND}"), Image(file, title)
-    source = mermaid(graphs)
-    if len(source) > LARGEST_DRAWING or sum(len(graph.edges) for graph in graphs) > _MOST_EDGES:
-        return [said, image]
-    return [said, Drawing(source, image)]
+    return [paragraph(f"What was executed by {whose}, {_LEGEND}"), Image(file, title, large=True)]

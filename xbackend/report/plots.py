@@ -1,22 +1,24 @@
-"""The plots of times: of one comparison of candidates, and against the size."""
+"""The plots of times: of one comparison, one device against several, and against the size, a panel for each backend."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
+from statistics import median
 from typing import Any
 
-from xbackend.analysis.comparison import Comparison, Measured, size_of, titled, without_size
+from xbackend.analysis.comparison import Comparison, Row, size_of, titled, without_size
 from xbackend.analysis.statistics import interval
 from xbackend.report import text
-from xbackend.report.canvas import COLOURS, canvas
+from xbackend.report.canvas import GREY, canvas
+from xbackend.report.styles import style
+from xbackend.wording import plain
 
-_MARKERS = "osD^vP<>Xphd"  # not as many as colours: both together repeat after 132 backends only
-_LINES = ("-", "--", ":", "-.")
-# A range wider than this is drawn on a logarithmic axis.
-_WIDE = 20
-_LABEL = 48
-_BESIDE = 28  # letters: with a longer label than this the legend stands below and not beside
+# So many times the median time the longest is drawn on a linear axis; above it would flatten the rest.
+_WIDE = 4
+_LABEL = 30
+_COLUMNS = 3
 
 
 BySize = list[tuple[float, Comparison]]
@@ -34,109 +36,158 @@ def over_sizes(comparisons: Sequence[Comparison]) -> dict[str, BySize]:
     return {title: sorted(members, key=lambda member: member[0]) for title, members in several.items()}
 
 
-def bar(row: Measured) -> tuple[float, float] | None:
+def bar(row: Row) -> tuple[float, float] | None:
     """Both ends of the interval of a time; `None` where there are too few processes for one."""
     low, high = interval(row.medians)
     return None if math.isnan(low) else (low, high)
 
 
 def medians(comparison: Comparison, title: str) -> bytes:
-    """A line for each row: a dot for each process, a line for the interval, a bar across at the time, its value.
+    """A line for each backend, the fastest above: a dot for each process, a line for the interval, a mark at the time,
+    hollow on the fewest devices of several; a cross stroke is the ideal, the time on the fewest over how many times as
+    many the most are.
 
     There must be a row that has a time.
     """
-    with canvas(7.6, 0.9 + 0.3 * len(comparison.rows)) as (figure, finish):
+    by_label: dict[str, list[Row]] = {}
+    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.medians)]:
+        by_label.setdefault(row.label, []).append(row)
+    counts = sorted({row.devices for row in comparison.rows})
+    with canvas(0.8 + 0.26 * len(by_label)) as (figure, finish):
         axes = figure.add_subplot()
         unit = text.time_unit(row.time for row in comparison.ranked)
         scaled = [t / unit[1] for row in comparison.ranked for t in (*row.medians, *(bar(row) or ()))]
-        _time_axis(axes, unit, min(scaled), max(scaled))
-        counts = sorted({row.devices for row in comparison.rows})
-        for place, row in enumerate(comparison.rows):
-            _row(axes, place, row, unit, COLOURS[counts.index(row.devices) % len(COLOURS)])
-        labels = [text.shorten(row.name, _LABEL) for row in comparison.rows]
-        axes.set_yticks(range(len(labels)), labels)
-        axes.set_ylim(len(labels) - 0.4, -0.6)
-        axes.tick_params(axis="y", length=0)
+        _time_axis(axes, unit, min(scaled), max(scaled), median(row.time or 0.0 for row in comparison.ranked) / unit[1])
+        for place, rows in enumerate(by_label.values()):
+            _line(axes, place, sorted(rows, key=lambda row: row.devices), unit, counts)
+        row_labels(axes, list(by_label))
+        axes.set_ylim(len(by_label) - 0.4, -0.6)
         axes.grid(axis="x")
         return finish(title)
 
 
-def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float) -> None:
-    """The axis of time; room is left on the right for the values in words."""
+def row_labels(axes: Any, labels: Sequence[str]) -> None:
+    """The names of the rows, an environment or an option on a line of its own, smaller."""
+    axes.set_yticks(range(len(labels)), [_in_lines(label, _LABEL) for label in labels])
+    for shown in axes.get_yticklabels():
+        if "\n" in shown.get_text():
+            shown.set_fontsize(7.5)
+    axes.tick_params(axis="y", length=0)
+
+
+def _in_lines(label: str, length: int) -> str:
+    """At most ``length`` letters a line: the backend, and below it what tells it from others of its name."""
+    parts = re.split(r" (?=\()|(?=\[)", plain(label), maxsplit=1)
+    return "\n".join(text.shorten(part, length) for part in parts if part)
+
+
+def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float, middle: float) -> None:
     scale = ""
-    if high > _WIDE * low:
-        scale = ", logarithmic axis"
+    if high > _WIDE * middle or high > 20 * low:
+        scale = ", logarithmic"
         axes.set_xscale("log")
-        width = (high / low) ** 0.2
-        axes.set_xlim(low / 1.3, high * max(width, 1.3))
-        _log_ticks(axes.xaxis, axes.get_xlim(), _tick)
+        room = max((high / low) ** 0.05, 1.05)
+        axes.set_xlim(low / room, high * room)
+        log_ticks(axes.xaxis, axes.get_xlim(), tick, most=5)
     else:
-        axes.set_xlim(0, high * 1.22)
-    axes.set_xlabel(f"time of one execution ({unit[0]}{scale})")
+        axes.set_xlim(0, high * 1.05)
+    axes.set_xlabel(f"time of one execution ({unit[0]}{scale})", fontsize=9)
 
 
-def _row(axes: Any, place: int, row: Measured, unit: tuple[str, float], colour: str) -> None:
-    if row.time is None:
-        words = row.measurement.status if row.measurement.status != "ok" else "no time"
-        axes.text(0.01, place, words, transform=axes.get_yaxis_transform(), va="center", style="italic")
-        return
-    dots, ends = ([t / unit[1] for t in times] for times in (row.medians, bar(row) or ()))
-    axes.plot(ends, [place] * len(ends), color=colour, linewidth=1.6)
-    axes.plot(dots, [place] * len(dots), "o", color=colour, markersize=5, alpha=0.55, markeredgewidth=0)
-    axes.plot([row.time / unit[1]], [place], "|", color=colour, markersize=14, markeredgewidth=2.5)
+def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], counts: Sequence[int]) -> None:
+    """The rows of a backend, which differ in how many devices they have."""
+    looks = style(rows[0].measurement.backend)
+    timed = [row for row in rows if row.time is not None]
+    words = [row.measurement.status if row.measurement.status != "ok" else "no time" for row in rows if not row.time]
+    for row in timed:
+        ends = [t / unit[1] for t in bar(row) or ()]
+        axes.plot(ends, [place] * len(ends), color=looks["color"], linewidth=1.8, alpha=0.8)
+        dots = [t / unit[1] for t in row.medians]
+        axes.plot(dots, [place] * len(dots), ".", color=looks["color"], markersize=4, alpha=0.6, markeredgewidth=0)
+        face = "none" if len(counts) > 1 and row.devices == counts[0] else looks["color"]
+        at = [(row.time or 0.0) / unit[1]]
+        axes.plot(at, [place], **looks, markersize=7, markerfacecolor=face, markeredgewidth=1.2)
+    if len(timed) > 1:
+        first, last = timed[0], timed[-1]
+        ideal = (first.time or 0.0) * first.devices / max(last.devices, 1) / unit[1]
+        axes.plot([ideal, ideal], [place - 0.3, place + 0.3], color=GREY, linewidth=1.4)
+        ends = [(row.time or 0.0) / unit[1] for row in (first, last)]
+        axes.plot(ends, [place] * 2, color=looks["color"], linewidth=0.8)
+    times = " \N{RIGHTWARDS ARROW} ".join(text.number((row.time or 0.0) / unit[1], 4) for row in timed)
     axes.annotate(
-        text.time(row.time, unit),
-        (max(dots + ends), place),
-        xytext=(8, 0),
+        ", ".join(filter(None, [times, *dict.fromkeys(words)])),
+        (1, place),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(5, 0),
         textcoords="offset points",
         va="center",
-        fontsize=9,
+        fontsize=8.5,
     )
 
 
 def sizes(series: BySize, title: str) -> bytes:
-    """Time against size, both logarithmic, with intervals; below it GFLOP/s, which tells close lines apart."""
-    lines: dict[tuple[str, int], list[tuple[float, Measured]]] = {}
+    """A panel for each backend: GFLOP/s against size where operations were counted, else the time, both logarithmic,
+    with intervals; the others stand behind it in grey."""
+    lines: dict[str, dict[int, list[tuple[float, Row]]]] = {}
     for size, comparison in series:
         for row in comparison.rows:
             if row.medians:
-                lines.setdefault((row.label, row.devices), []).append((size, row))
-    backends = list(dict.fromkeys(backend for backend, _ in lines))
-    counts = sorted({devices for _, devices in lines})
-    rated = any(row.gflops for points in lines.values() for _, row in points)
-    with canvas(7.6, max(6.4 if rated else 3.6, 0.9 + 0.24 * len(lines))) as (figure, finish):
-        axes, *below = figure.subplots(2 if rated else 1, 1, sharex=True, squeeze=False)[:, 0]
-        handles = []
-        for (backend, devices), points in lines.items():
-            style = _line_style(backends.index(backend), counts.index(devices))
-            handles.append(_times(axes, points, style))
-            for rates in below:
-                _rates(rates, points, style)
-        _size_axes([axes, *below], sorted(dict(series)))
-        labels = [text.shorten(points[0][1].name, _LABEL) for points in lines.values()]
-        beside = max(map(len, labels)) <= _BESIDE
-        where: dict[str, Any] = {"loc": "outside right upper"} if beside else {"loc": "outside lower left", "ncols": 2}
-        figure.legend(handles, labels, fontsize=9, **where)
+                lines.setdefault(row.label, {}).setdefault(row.devices, []).append((size, row))
+    every = [points for own in lines.values() for points in own.values()]
+    rated = all(row.gflops for points in every for _, row in points)
+    counts = sorted({devices for own in lines.values() for devices in own})
+    bands = -(-len(lines) // _COLUMNS)
+    with canvas(0.6 + 1.25 * bands) as (figure, finish):
+        grid = figure.subplots(bands, min(_COLUMNS, len(lines)), sharex=True, sharey=True, squeeze=False)
+        for axes in grid.flat[len(lines) :]:
+            axes.set_visible(False)
+        for axes, (label, own) in zip(grid.flat, lines.items(), strict=False):
+            for points in every:
+                axes.plot(*zip(*_curve(points, rated), strict=True), color=GREY, linewidth=0.6, alpha=0.45)
+            for devices, points in own.items():
+                _curve_of(axes, points, rated, hollow=len(counts) > 1 and devices == counts[0])
+            axes.set_title(_in_lines(label, 20), loc="left", fontsize=8.5)
+        _size_axes(grid.flat[0], sorted(dict(series)), rated)
+        for axes in grid.flat:
+            axes.tick_params(labelsize=8)
+            axes.grid()
+        for column in range(grid.shape[1]):  # the lowest panel that is there has the sizes
+            shown = [axes for axes in grid[:, column] if axes.get_visible()]
+            shown[-1].tick_params(axis="x", labelbottom=True)
+        figure.supxlabel("size", fontsize=9, color=GREY)
+        figure.supylabel("GFLOP/s" if rated else "time of one execution", fontsize=9, color=GREY)
         return finish(title)
 
 
-def _line_style(backend: int, devices: int) -> dict[str, Any]:
-    return {
-        "color": COLOURS[backend % len(COLOURS)],
-        "marker": _MARKERS[backend % len(_MARKERS)],
-        "linestyle": _LINES[devices % len(_LINES)],
-        "linewidth": 1.3,
-        "markersize": 5,
-    }
+def _curve(points: Sequence[tuple[float, Row]], rated: bool) -> list[tuple[float, float]]:
+    return [(size, (row.gflops if rated else row.time) or 0.0) for size, row in points]
 
 
-def _times(axes: Any, points: list[tuple[float, Measured]], style: dict[str, Any]) -> Any:
-    rows = [row for _, row in points]
-    looks = {"capsize": 2.5, "elinewidth": 1.0, **style}
-    return axes.errorbar([size for size, _ in points], [row.time for row in rows], yerr=errors(rows), **looks)
+def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, hollow: bool) -> None:
+    """A line with the marks of its backend, hollow and dashed on the fewest devices of several."""
+    looks = style(points[0][1].measurement.backend)
+    at, values = zip(*_curve(points, rated), strict=True)
+    below, above = errors([row for _, row in points])
+    if rated:  # operations over time: the same interval, turned round
+        times = [row.time or 0.0 for _, row in points]
+        longest = [v - v * t / (t + a) for v, t, a in zip(values, times, above, strict=True)]
+        shortest = [v * t / max(t - b, 1e-300) - v for v, t, b in zip(values, times, below, strict=True)]
+        below, above = longest, shortest
+    axes.errorbar(
+        at,
+        values,
+        yerr=[below, above],
+        **looks,
+        markersize=4.5,
+        markerfacecolor="none" if hollow else looks["color"],
+        linestyle="--" if hollow else "-",
+        linewidth=1.3,
+        elinewidth=1,
+        capsize=2,
+    )
 
 
-def errors(rows: Sequence[Measured]) -> list[list[float]]:
+def errors(rows: Sequence[Row]) -> list[list[float]]:
     """How far the intervals reach below and above the times: no bar without an interval, and never less than 0, which
     the rounding of logarithms may give."""
     ends = [(row.time or 0.0, bar(row) or (row.time or 0.0,) * 2) for row in rows]
@@ -144,43 +195,41 @@ def errors(rows: Sequence[Measured]) -> list[list[float]]:
     return [below, [max(high - time, 0.0) for time, (_, high) in ends]]
 
 
-def _rates(axes: Any, points: list[tuple[float, Measured]], style: dict[str, Any]) -> None:
-    known = [(size, row.gflops) for size, row in points if row.gflops]
-    axes.plot([size for size, _ in known], [rate for _, rate in known], **style)
-
-
-def _size_axes(panels: Sequence[Any], ticks: list[float]) -> None:
-    axes = panels[0]
+def _size_axes(axes: Any, ticks: list[float], rated: bool) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
-    _log_ticks(axes.yaxis, axes.get_ylim(), tick_time)
-    _log_ticks(axes.xaxis, axes.get_xlim(), _tick)
-    if len(ticks) <= 8:
-        axes.set_xticks(ticks, [_tick(tick) for tick in ticks])
-    axes.set_ylabel("time of one execution")
-    for rates in panels[1:]:
-        rates.set_ylabel("GFLOP/s")
-        rates.set_ylim(bottom=0)
-    panels[-1].set_xlabel("size")
-    for panel in panels:
-        panel.grid()
+    log_ticks(axes.yaxis, axes.get_ylim(), tick if rated else tick_time, most=4)
+    log_ticks(axes.xaxis, axes.get_xlim(), tick, most=4)
+    if len(ticks) <= 4:
+        axes.set_xticks(ticks, [tick(each) for each in ticks])
 
 
-def _tick(value: float) -> str:
+def tick(value: float) -> str:
+    """A number for the tick of an axis."""
     return f"{value:.6g}"
 
 
 def tick_time(value: float) -> str:
     """Seconds for the tick of an axis."""
     name, length = text.time_unit([value])
-    return f"{_tick(value / length)} {name}"
+    return f"{tick(value / length)} {name}"
 
 
-def _log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], str]) -> None:
-    """Ticks in words of our own: matplotlib's would be mathematics, which no renderer of SVG sets."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+def log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], str], most: int = 9) -> None:
+    """At least two ticks in words of our own: matplotlib's would be mathematics, which no renderer of SVG sets."""
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
     wide = limits[1] > 300 * limits[0]
-    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=9))
+    located: Any = LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=most)
+    if sum(limits[0] <= place <= limits[1] for place in located.tick_values(*limits)) < 2:
+        located = FixedLocator(_between(*limits, most))
+    axis.set_major_locator(located)
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     axis.set_minor_locator(NullLocator())
+
+
+def _between(low: float, high: float, most: int) -> list[float]:
+    """Round numbers between two that are close to each other."""
+    from matplotlib.ticker import MaxNLocator
+
+    return [float(place) for place in MaxNLocator(max(most - 1, 1)).tick_values(low, high) if low <= place <= high]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xbackend import wording
-from xbackend.analysis.comparison import Comparison, Measured, label
+from xbackend.analysis.comparison import Comparison, Row
 from xbackend.report import text
 from xbackend.report.blocks import Block, table, tabled
 from xbackend.results.schema import Measurement, Phases
-from xbackend.wording import counted, plain
+from xbackend.wording import counted, join, plain
 
 RATIO = f"ratio ({text.INTERVAL})"
 HEADERS = (
@@ -17,6 +16,7 @@ HEADERS = (
     "status",
 )
 _WORDS = ("backend", "verdict", "status")
+NUMBERS = tuple(header for header in HEADERS if header not in _WORDS)
 _PARITY = ("backend", "devices", "relative error", "largest that passes", "largest error (ULP)", "passed", "inputs")
 _CHECKS = ("backend", "devices", "a second wait adds", "twice the work takes", "compilers watched")
 _SHORT = 160
@@ -46,10 +46,10 @@ def times(comparison: Comparison) -> Block:
     """The comparison itself; the reasons of what is not ok stand below it, where there is room for them."""
     states = [row.measurement.status for row in comparison.rows]
     rows = [[*cells[:-1], state] for cells, state in zip(comparison_rows(comparison), states, strict=True)]
-    return table(HEADERS, rows, right=[header for header in HEADERS if header not in _WORDS])
+    return table(HEADERS, rows, right=NUMBERS)
 
 
-def _ratio(row: Measured, comparison: Comparison) -> tuple[str, str]:
+def _ratio(row: Row, comparison: Comparison) -> tuple[str, str]:
     """The ratio to the baseline with its interval, and the verdict: never the one without the other."""
     if row is comparison.baseline:
         return "1", "baseline"
@@ -57,7 +57,7 @@ def _ratio(row: Measured, comparison: Comparison) -> tuple[str, str]:
     return (text.NOTHING, text.NOTHING) if against is None else (text.ratio(against), text.verdict(against))
 
 
-def _spread(row: Measured, unit: tuple[str, float]) -> str:
+def _spread(row: Row, unit: tuple[str, float]) -> str:
     if row.spread is None:
         return text.NOTHING
     low, high = row.spread
@@ -66,10 +66,10 @@ def _spread(row: Measured, unit: tuple[str, float]) -> str:
     return f"{text.number(low / unit[1], 4)} to {text.time(high, unit)} ({len(row.medians)})"
 
 
-def status(measurement: Measurement, length: int = _SHORT) -> str:
-    """The status and, where it is not ok, its reason in at most so many characters."""
+def status(measurement: Measurement) -> str:
+    """The status and, where it is not ok, the beginning of its reason."""
     known = measurement.status
-    return known if known == "ok" else f"{known}: {text.shorten(reason(measurement), length)}"
+    return known if known == "ok" else f"{known}: {text.shorten(reason(measurement), _SHORT)}"
 
 
 def reason(measurement: Measurement) -> str:
@@ -125,14 +125,21 @@ def _worst(which: Callable[[list[float]], float], values: list[float], words: st
     return words.format(text.number(which(values), digits)) if values else text.NOTHING
 
 
-def not_ok(measurements: Sequence[Measurement]) -> list[Block]:
-    """Everything that was not measured, with its whole reason; empty where all is well."""
-    rows = [
-        [" ".join([m.workload, wording.pairs(m.parameters)]), label(m), str(m.devices), m.status, reason(m) + _kept(m)]
-        for m in measurements
-        if m.status != "ok"
-    ]
-    return tabled(("workload", "backend", "devices", "status", "reason"), rows, right=("devices",))
+def not_ok(comparisons: Sequence[Comparison]) -> list[Block]:
+    """Everything that was not measured, each whole reason once; empty where all is well."""
+    where: dict[tuple[str, str, str], dict[str, list[str]]] = {}
+    for comparison in comparisons:
+        for row in comparison.rows:
+            m = row.measurement
+            if m.status != "ok":
+                there = where.setdefault((row.label, m.status, reason(m) + _kept(m)), {})
+                there.setdefault(comparison.label, []).append(str(row.devices))
+    rows = [[*what, "; ".join(f"{c} on {_devices(d)}" for c, d in there.items())] for what, there in where.items()]
+    return tabled(("backend", "status", "reason", "where"), rows)
+
+
+def _devices(counts: Sequence[str]) -> str:
+    return f"{join(counts)} device{'' if list(counts) == ['1'] else 's'}"
 
 
 def _kept(measurement: Measurement) -> str:

@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from xbackend import wording
 from xbackend.analysis.statistics import LEVEL, Ratio
-from xbackend.wording import plain
+from xbackend.wording import percent, plain
 
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
@@ -21,18 +22,8 @@ def shorten(text: str, length: int) -> str:
 
 
 def number(value: float | None, digits: int = 3) -> str:
-    """A number with so many significant digits; a dash for `None`, ``nan`` and ``inf`` as they are."""
-    if value is None:
-        return NOTHING
-    if not math.isfinite(value):
-        return str(value)
-    if value == 0:
-        return "0"
-    rounded = f"{value:.{digits - 1}e}"
-    exponent = int(rounded.partition("e")[2])
-    if not -4 <= exponent < 7:
-        return rounded
-    return f"{float(rounded):.{max(digits - 1 - exponent, 0)}f}"
+    """As `wording.number`; a dash for `None`."""
+    return NOTHING if value is None else wording.number(value, digits)
 
 
 def power(value: float | None) -> str:
@@ -54,11 +45,6 @@ def verdict(against: Ratio) -> str:
     return f"{against.verdict} ({percent(against.smallest)} would be)"
 
 
-def percent(factor: float) -> str:
-    """By how many percent a factor differs from 1."""
-    return f"{number(100 * (factor - 1), 2)} %"
-
-
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
     """The unit in which the middle one of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
@@ -74,13 +60,6 @@ def time(value: float | None, unit: tuple[str, float] | None = None) -> str:
         return number(value)
     name, length = unit or time_unit([value])
     return f"{number(value / length, 4)} {name}"
-
-
-def size(value: int) -> str:
-    """Bytes as text in the largest binary unit that leaves at least 1."""
-    units = ("B", "KiB", "MiB", "GiB", "TiB")
-    power = next((p for p in range(len(units)) if value < 1024 ** (p + 1)), len(units) - 1)
-    return f"{number(value / 1024**power)} {units[power]}" if power else f"{value} B"
 
 
 def moment(stamp: str) -> str:

@@ -30,7 +30,7 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
         leading, trailing = " " * part[:1].isspace(), " " * (len(part) > 1 and part[-1:].isspace())
         return Markup(f"{leading}{escape(part)}{trailing}")
 
-    def write(blocks: Sequence[b.Block], **values: Any) -> str:
+    def write(blocks: Sequence[b.Written], **values: Any) -> str:
         def below(position: int) -> list[tuple[int, str]]:
             wanted = (i for i, block in enumerate(blocks) if isinstance(block, b.Heading) and block.level == 2)
             return [(i, names[i]) for i in wanted if i > position]
@@ -48,7 +48,7 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
         undefined=StrictUndefined,
     )
     environment.filters |= {"plain": plain, "address": _address, "running": running, **filters}
-    kinds = (*get_args(b.Block), b.Bold, b.Hyperlink)
+    kinds = (*get_args(b.Written), b.Bold, b.Hyperlink)
     environment.tests |= {kind.__name__.lower(): lambda value, kind=kind: isinstance(value, kind) for kind in kinds}
     made = environment.get_template(name)
     return write

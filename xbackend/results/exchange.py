@@ -121,18 +121,16 @@ def _link(source: str, target: str) -> None:
 
 
 def _put(made: Path, target: Path, there: bool) -> bool:
-    """Give a folder its name, in exchange for the one that was there; `False` where that changed. Raises `OSError`."""
+    """Give a folder its name, in exchange for the one that was there; `False` where meanwhile one came or went.
+
+    Raises `OSError`."""
     try:
         if there:
             _exchange(made, target)
         else:
             made.rename(target)
-    except FileNotFoundError:
-        if target.is_dir() or not there:
-            raise
-        return False
     except OSError:
-        if there or not target.is_dir():
+        if target.is_dir() is there:
             raise
         return False
     return True

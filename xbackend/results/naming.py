@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from xbackend.wording import pairs, plain
+
 
 def label(backend: str, environment: str) -> str:
     """As in ``pytensor (pytensor==2.38.3)``, or ``pytensor`` in the locked environment."""
@@ -12,8 +14,8 @@ def label(backend: str, environment: str) -> str:
 
 
 def described(workload: str, parameters: Mapping[str, Any]) -> str:
-    """As in ``matpow size=512 n=10 dtype=float32 method=chain``."""
-    return " ".join([workload, *(f"{name}={value}" for name, value in parameters.items())])
+    """As in ``matpow size=512, n=10, dtype=float32, method=chain``."""
+    return " ".join(filter(None, (plain(workload), pairs(parameters))))
 
 
 def names(backend: str, environment: str) -> list[str]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
 from xbackend.errors import DamagedStore
 from xbackend.results import journal
-from xbackend.results.schema import Count, Measurement, Pair, Results, key_of, upgraded
+from xbackend.results.schema import Count, Measurement, Pair, Process, Results, counting, key_of, upgraded
 
 NOT_COME_TO = "not measured: the run did not come to it"
 
@@ -51,7 +51,7 @@ def records(path: Path) -> list[Record]:
     kept = []
     for number, line in enumerate(journal.read(path), 1):
         try:
-            if isinstance(line, dict) and "measurement" in line:
+            if "measurement" in line:
                 line = {**line, "measurement": upgraded(line["measurement"])}
             kept.append(msgspec.convert(line, Record))
         except msgspec.ValidationError as error:
@@ -64,8 +64,8 @@ def recovered(plan: Results, records: Sequence[Record]) -> Results:
     rows = {key(row): row for row in plan.measurements}
     seen: set[Key] = set()
     for record in records:
+        new, at = record.measurement, key(record.measurement)
         if not record.half:
-            new, at = record.measurement, key(record.measurement)
             rows[at] = _merged(rows[at], new) if at in seen else new
             seen.add(at)
     return msgspec.structs.replace(
@@ -82,6 +82,7 @@ def _merged(old: Measurement, new: Measurement) -> Measurement:
 
 def _pairs(records: Iterable[Record]) -> list[Pair]:
     pairs: dict[tuple[Key, int], Pair] = {}
+    halves: dict[tuple[Key, int, Half], list[Process]] = {}
     for record in records:
         if record.half and record.measurement.processes:
             row = record.measurement
@@ -92,9 +93,11 @@ def _pairs(records: Iterable[Record]) -> list[Pair]:
                     environment=row.environment, first=[], second=[], processes=[],
                 ),
             )  # fmt: skip
-            (pair.first if record.half == "first" else pair.second).extend(p.median for p in row.processes)
+            halves.setdefault((key(row), record.pair, record.half), []).extend(row.processes)
             if record.half == "second" or record.pair:
                 pair.processes.extend(msgspec.structs.replace(p, profile=None) for p in row.processes)
+    for (at, number, half), processes in halves.items():
+        getattr(pairs[at, number], half).extend(p.median for p in counting(processes))
     return list(pairs.values())
 
 
@@ -122,8 +125,3 @@ def processes(folder: Path) -> list[Path]:
         return []
     own = [n for n in names if n.suffix == ".jsonl" and n.stem.isdecimal() and int(n.stem) > 0]
     return [folder / name for name in sorted(own, key=lambda name: int(name.stem))]
-
-
-def plain(record: Record) -> Any:
-    """A record as what JSON can hold."""
-    return msgspec.to_builtins(record)

@@ -13,16 +13,15 @@ older run stands in for it.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import stat
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +81,7 @@ class Run:
         Raises `StoreError`.
         """
         record = recovery.Record(measurement=measurement, label=label, half=half, pair=pair)
-        journal.append(self.folder / JOURNAL / _SESSION, recovery.plain(record))
+        journal.append(self.folder / JOURNAL / _SESSION, msgspec.to_builtins(record))
 
     def finish(self, results: Results) -> Path:
         """Write the results, whole; their path. Raises `StoreError`."""
@@ -138,8 +137,8 @@ class Store:
 
         ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, what
         its results are called (of several the newest; ``before~1`` is the one before), or the path of a
-        ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its
-        finished processes only.
+        ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its finished
+        processes only.
 
         Raises:
             StoreError: there is no such run, or it cannot be read.
@@ -171,9 +170,7 @@ class Store:
     def _named_anew(self, made: Path, plan: Results) -> Path:
         """Rename a folder to the first time from now on that is later than every run's and that nobody has."""
         taken = [time for time in map(_time, self.names()) if time is not None]
-        at = datetime.now(UTC).replace(microsecond=0)
-        if taken:
-            at = max(at, _after(taken[-1]))
+        at = max([datetime.now(UTC).replace(microsecond=0), *map(_after, taken[-1:])])
         while True:
             folder = self.folder / at.strftime(_NAME)
             schema.save(msgspec.structs.replace(plan, run=folder.name), made / PLAN)
@@ -190,8 +187,7 @@ class Store:
     def _named(self, name: str) -> Path | None:
         """The folder of a run in the store; `None` where the name is a path. Raises `StoreError`."""
         names = self.names()
-        latest = _LATEST.fullmatch(name)
-        if latest:
+        if latest := _LATEST.fullmatch(name):
             times = [n for n in names if _time(n) is not None]
             back = int(latest[1] or 0)
             if back >= len(times):
@@ -201,14 +197,12 @@ class Store:
             return self.folder / times[-1 - back]
         if name in names:
             return self.folder / name
-        titled = self._titled(name)
-        if titled is not None:
+        if titled := self._titled(name):
             return titled
-        if _is_path(name):
+        if os.path.exists(name):
             path = Path(name)
-            # A run of the store by its path is that run, and is treated as one.
             inside = path.name in names and os.path.isdir(path) and path.samefile(self.folder / path.name)
-            return self.folder / path.name if inside else None
+            return self.folder / path.name if inside else None  # a run of the store by its path is that run
         meant = [n for n in names if name and n.startswith(name)]
         if len(meant) == 1:
             return self.folder / meant[0]
@@ -225,7 +219,7 @@ class Store:
         Raises `StoreError` where a newer one is damaged, which may have been called so, or where there are fewer.
         """
         title, _, back = name.rpartition("~") if _BACK.search(name) else (name, "", "0")
-        count, damaged = 0, ""
+        named, damaged = 0, ""
         for run in reversed(self.runs() if title else []):
             if run.damaged:
                 damaged = damaged or run.name
@@ -235,20 +229,20 @@ class Store:
                         f"{name!r} may be the run {damaged}, which is damaged and newer than {run.name}; name the run "
                         "that you mean by its time: xbackend runs lists them"
                     )
-                if count == int(back):
+                if named == int(back):
                     return self.folder / run.name
-                count += 1
-        if count:
-            raise StoreError(f"there is no run {name} in {self.folder}, which has {count} of that name")
+                named += 1
+        if named:
+            raise StoreError(f"there is no run {name} in {self.folder}, which has {named} of that name")
         return None
 
     def _information(self, name: str) -> RunInfo:
         folder = self.folder / name
         try:
             results = _read(folder)
-            count = sum(len(p.rounds) for m in results.measurements for p in m.processes)
+            rounds = sum(len(p.rounds) for m in results.measurements for p in m.processes)
             if not results.complete:
-                count = max(count, recovery.rounds(folder / JOURNAL))
+                rounds = max(rounds, recovery.rounds(folder / JOURNAL))
         except (StoreError, OSError) as error:
             return RunInfo(name, damaged=str(error))
         return RunInfo(
@@ -259,7 +253,7 @@ class Store:
             running=not results.complete and held(folder),
             measurements=sum(m.status == "ok" for m in results.measurements),
             of=len(results.measurements),
-            rounds=count,
+            rounds=rounds,
         )
 
 
@@ -284,13 +278,6 @@ def _after(time: datetime) -> datetime:
         ) from None
 
 
-def _is_path(name: str) -> bool:
-    try:
-        return name != "" and Path(name).exists()
-    except (OSError, ValueError):  # too long, or with a null character
-        return False
-
-
 def _from_path(path: Path) -> Results:
     """Results from outside of the store, where nothing is renamed."""
     if not os.path.isdir(path):
@@ -310,12 +297,10 @@ def _read(folder: Path) -> Results:
                 "folder and measure again"
             )
         read = {path.name: reader(path) for path, reader in _parts(folder).items()}
-    if RESULTS in read:
-        results: Results = read[RESULTS]
-        return results
-    if PLAN not in read:
+    if RESULTS not in read and PLAN not in read:
         raise DamagedStore(f"{folder} holds neither {RESULTS} nor {PLAN}; remove it or measure again")
-    return recovery.recovered(read[PLAN], read.get(_SESSION, []))
+    results: Results = read.get(RESULTS) or recovery.recovered(read[PLAN], read.get(_SESSION, []))
+    return results
 
 
 def _parts(folder: Path) -> dict[Path, Callable[[Path], Any]]:
@@ -323,28 +308,13 @@ def _parts(folder: Path) -> dict[Path, Callable[[Path], Any]]:
     if there(folder / RESULTS):
         return {folder / RESULTS: _own}
     parts: dict[Path, Callable[[Path], Any]] = {folder / PLAN: _own} if there(folder / PLAN) else {}
-    if _no_folder(folder / JOURNAL):
+    if there(folder / JOURNAL) and not os.path.isdir(folder / JOURNAL):
         return {folder / JOURNAL: _no_journal, **parts}
     session = folder / JOURNAL / _SESSION
     if there(session):
         parts[session] = recovery.records
     # A damaged journal of a process is damage, wherever its run was cut off.
     return parts | dict.fromkeys(recovery.processes(folder / JOURNAL), journal.read)
-
-
-def _no_folder(path: Path) -> bool:
-    """Whether something else is in the place of a folder. Raises `OSError`."""
-    return there(path) and not stat.S_ISDIR(_followed(path))
-
-
-def _followed(path: Path) -> int:
-    """What kind of file a path leads to; 0 for none. Raises `OSError`."""
-    try:
-        return path.stat().st_mode
-    except OSError as error:
-        if error.errno in (errno.ENOENT, errno.ELOOP):
-            return 0
-        raise
 
 
 def _names(folder: Path) -> list[str]:
@@ -374,10 +344,8 @@ def _set_aside(folder: Path) -> str:
     moved = []
     with suppress(OSError):  # it is damaged all the same, and named
         for path in _damaged(folder):
-            aside = path.with_name(f"{path.name}.damaged")
-            number = 2
-            while there(aside):
-                aside, number = path.with_name(f"{path.name}.damaged-{number}"), number + 1
+            names = chain([f"{path.name}.damaged"], (f"{path.name}.damaged-{number}" for number in count(2)))
+            aside = next(free for name in names if not there(free := path.with_name(name)))
             path.rename(aside)
             moved.append(aside.relative_to(folder).as_posix())
     return f"; set aside as {', '.join(moved)}" if moved else ""

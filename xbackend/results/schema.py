@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from statistics import median
+from statistics import median, median_low
 from typing import Annotated, Any
 
 import msgspec
@@ -22,17 +22,19 @@ from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
-from xbackend.files import read_file, write_whole
+from xbackend.files import read_file, refused, write_whole
 
 # 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
 # 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
 # a measurement `environment` and `versions`; a file has a `checksum`.
 # 4: a process has `checks` and `compiled`, an A/A pair `processes`.
 # 5: a description and the settings have the same fields whatever the backend and the command.
+# 6: a process has `again`, the settings `wait` and `waited`.
 # Files of older versions are read; they lack these.
-VERSION = 5
+VERSION = 6
 
 FORMAT = "xbackend.results"
+FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
 
 # What can be: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
@@ -70,9 +72,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     Seconds: ``wall`` from its start to the end of the last span, ``busy`` of each device (it computed, in one span or
     in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
-    ``together`` (at least two devices computed).
-    ``spans`` are device, start, end, ``compute`` or ``transfer``, and what; of ``count`` there were, the first are
-    kept, of the process only whose share of ``together`` is nearest to the median.
+    ``together`` (at least two devices computed). ``spans`` are device, start, end, ``compute`` or ``transfer``, and
+    what. There were ``count`` of them; the first are kept, and of the `typical` profile only.
     """
 
     wall: Round
@@ -91,6 +92,19 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         if any(start > end for _, start, end, _, _ in self.spans):
             raise ValueError("a profile has a span that ends before it begins")
 
+    @property
+    def at_once(self) -> float:
+        """The part of the time, from 0 to 1, in which at least two devices computed."""
+        return min(1.0, max(0.0, self.together / self.wall))
+
+
+def typical(profiles: Sequence[Profile]) -> Profile | None:
+    """The profile whose share of `at_once` is nearest to the median; the first of several, `None` of none."""
+    if not profiles:
+        return None
+    middle = median_low([profile.at_once for profile in profiles])
+    return min(profiles, key=lambda profile: abs(profile.at_once - middle))
+
 
 class Process(msgspec.Struct, frozen=True, kw_only=True):
     """One fresh process: where it stood in the order, when it started, its rounds.
@@ -101,7 +115,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
     ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
     of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
-    the timed rounds, and did nothing. Both are `None` in files of older versions.
+    the timed rounds, and did nothing. Both are `None` in files of older versions. ``again`` is the ``order`` of the
+    process, disturbed by others, in whose place it was measured; `None` of one that was not.
     """
 
     order: Count
@@ -117,11 +132,37 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     accelerator_processes: list[str] | None = None
     checks: dict[str, float] | None = None
     compiled: list[str] | None = None
+    again: Count | None = None
 
     @property
     def median(self) -> float:
         """The median round: the one figure of this process."""
         return median(self.rounds)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other processes used the cores meanwhile; its own seconds say nothing about it."""
+        return (self.foreign_cores or 0.0) > FOREIGN
+
+
+def attempts(processes: Sequence[Process]) -> list[list[Process]]:
+    """The processes of one candidate, each with those behind it that were measured in its place."""
+    tried = [[process] for process in processes if process.again is None]
+    place = {each[0].order: each for each in reversed(tried)}
+    for process in processes:
+        if process.again is not None and process.again not in place:  # a run that was cut off, or damaged
+            tried.append(place.setdefault(process.again, []))
+        if process.again is not None:
+            place[process.again].append(process)
+    return tried
+
+
+def counting(processes: Sequence[Process]) -> list[Process]:
+    """The processes of one candidate that count: of each and those in its place one.
+
+    It is the first that others left alone; where all of them were disturbed, the first.
+    """
+    return [next((p for p in each if not p.disturbed), each[0]) for each in attempts(processes)]
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,15 +246,20 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(self.placement, Evidence)
 
     @property
+    def counting(self) -> list[Process]:
+        """Its processes, without those that were disturbed and measured again."""
+        return counting(self.processes)
+
+    @property
     def medians(self) -> list[float]:
-        """Seconds: one for each process that finished."""
-        return [process.median for process in self.processes]
+        """Seconds: one for each process that counts."""
+        return [process.median for process in self.counting]
 
 
 class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate measured against itself: seconds, the medians of processes of two equal halves.
 
-    What the two differ by is noise. ``processes`` are those of them that no measurement has.
+    What the two differ by is noise. ``processes`` are those of them that no measurement has, also what does not count.
     """
 
     workload: str
@@ -240,11 +286,12 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How it was measured: what was asked for (``quick``, ``thorough``, ``minutes``, ``devices``, ``threads`` of every
-    process, ``seed``, ``effort`` of one process) and what became of it.
+    process or, with ``cores_per_device``, of every device, ``seed``, ``effort`` of one process) and what became of it.
 
     ``processes`` each candidate had, or was to have; ``blocks`` says in words what a block was; ``seconds`` all of it
     took, ``stopped`` why it ended, ``width`` the widest interval of a time over that time. ``warnings`` concern all of
-    the run; `None` where nobody looked. What is not known has its default.
+    the run; `None` where nobody looked. What is not known has its default. ``wait`` is how many seconds it was allowed
+    to wait for other processes to leave the cores alone, ``waited`` how many of ``seconds`` it did.
     """
 
     quick: bool | None = None
@@ -253,12 +300,15 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     devices: list[Count] = []
     processes: Count | None = None
     threads: Count | None = None
+    cores_per_device: Count | None = None
     seed: int | None = None
     effort: dict[str, int | float] = {}
     blocks: str = ""
     seconds: Seconds | None = None
     stopped: str = ""
     width: Amount | None = None
+    wait: Amount | None = None
+    waited: Seconds | None = None
     warnings: list[str] | None = None
 
 
@@ -289,10 +339,8 @@ def save(results: Results, path: Path) -> None:
     Raises `StoreError` where that is not possible, or where they could not be read back.
     """
     data = encode(results, path)
-    try:
+    with refused(f"results cannot be written to {path}"):
         write_whole(path, data)
-    except OSError as error:
-        raise StoreError(f"results cannot be written to {path}: {error.strerror or error}") from error
 
 
 def encode(results: Results, path: Path) -> bytes:
@@ -320,11 +368,8 @@ def load(path: Path) -> Results:
         DamagedStore: it is not what was written.
         StoreVersionError: a newer version of xbackend wrote it.
     """
-    try:
+    with refused(f"results cannot be read from {path}"):
         data = read_file(path)
-    except (OSError, ValueError) as error:  # ValueError: no path can have a null character
-        reason = getattr(error, "strerror", None) or error
-        raise StoreError(f"results cannot be read from {path}: {reason}") from error
     return decode(data, path)
 
 
@@ -356,8 +401,8 @@ def upgraded(row: Any) -> Any:
     Before, each backend had fields of its own, which are settings now, and ``blas`` was one library or several.
     """
     old = row.get("description") if isinstance(row, dict) else None
-    if not isinstance(old, dict):
-        return row
+    if not isinstance(old, dict) or not isinstance(old.get("settings", {}), dict):
+        return row  # which the schema refuses
     blas = old.get("blas", [])
     ours, theirs = ({f.name for f in fields(kind)} for kind in (Description, Pool))
     mixed = [old, *(pool for pool in [blas] if isinstance(pool, dict))]

@@ -17,9 +17,9 @@ _CRASHES = {"SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGS
 
 @dataclass(frozen=True)
 class Ending:
-    """What the guard of a worker reports (see `guard.py`), or that there is no report."""
+    """What the guard of a worker reports (see `guard.py`), or that there is none: the guard was ended too."""
 
-    known: bool
+    known: bool = False
     worker: int = 0
     signal: int | None = None
     status: int | None = None
@@ -32,18 +32,13 @@ class Ending:
     def read(cls, report: Mapping[str, Any] | None) -> Ending:
         """The ending that a report tells of."""
         if report is None:
-            return cls.unknown()
+            return cls()
         return cls(True, **{name: report[name] for name in cls.__dataclass_fields__ if name != "known"})
 
     @property
     def by_xbackend(self) -> bool:
         """Whether it went on until it was ended from here: its signal then says nothing."""
         return self.why == ENDED_BY_XBACKEND
-
-    @classmethod
-    def unknown(cls) -> Ending:
-        """The ending of a worker whose guard was ended too."""
-        return cls(False)
 
     @property
     def signal_name(self) -> str:

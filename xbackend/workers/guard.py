@@ -9,7 +9,8 @@ stand in their way. It keeps the end of what the worker prints, on either output
 xbackend is gone, it kills everything that the worker started, also what left its process group, and writes a report.
 
 `CONFIGURATION` is JSON: `report` (the file to write), `environment` (variables to set; null removes one), `memory`
-(bytes of address space, or null), `modules` (what the worker shall be able to import, see `bootstrap.py`).
+(bytes of address space, or null), `cores` (those that the worker may use, or null), `modules` (what the worker shall
+be able to import, see `bootstrap.py`).
 """
 
 from __future__ import annotations
@@ -59,6 +60,8 @@ def start_worker(command: list[str], configuration: dict[str, Any], stderr: int)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         if configuration["memory"] is not None:
             resource.setrlimit(resource.RLIMIT_AS, (configuration["memory"],) * 2)
+        if configuration["cores"] is not None:
+            os.sched_setaffinity(0, configuration["cores"])
         environment = dict(os.environ)
         for name, value in configuration["environment"].items():
             if value is None:
@@ -122,7 +125,7 @@ class Guard:
             if self.asked:
                 deadline, why = self._asked(deadline), "xbackend ended it"
             if time.monotonic() >= deadline:
-                self._kill(signal.SIGKILL)
+                os.kill(self.worker, signal.SIGKILL)  # what it started goes when it is gone
             ended = self._reap()
         self._finish(why, *ended)
 
@@ -141,12 +144,6 @@ class Guard:
             return b"?"
         self.tail = (self.tail + data)[-KEPT:]
         return data
-
-    def _kill(self, number: int) -> None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.worker, number)
-        with contextlib.suppress(ProcessLookupError):  # it may not have made its group yet
-            os.kill(self.worker, number)
 
     def _reap(self) -> tuple[int, int] | None:
         """Take note of children that ended; the worker's status and peak memory (bytes) once it has."""

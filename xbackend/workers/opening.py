@@ -25,6 +25,7 @@ def open(
     virtual_devices: int = 1,
     visible: str | Device | Iterable[str | Device] | None = None,
     threads: int | None = None,
+    cores_per_device: int | None = None,
     isolated: bool = False,
     environment: str | None = None,
     limit: float | None = LIMIT,
@@ -42,6 +43,8 @@ def open(
         virtual_devices: how many CPU devices to make of the physical one.
         visible: the devices to use, in any spelling: one, several with commas between, or a list; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.
+        cores_per_device: how many processor cores a CPU device is: it computes with so many threads, in a worker that
+            is pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores.
         isolated: always use a worker.
         environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
             environment that is made first where it is missing.
@@ -53,9 +56,10 @@ def open(
         UnknownBackend, BackendUnavailable, DeviceUnavailable, ArgumentError, EnvironmentFailed, WorkerError.
     """
     entry = registry.get(name)
-    chosen = _visible(visible)
-    settings = Settings(virtual_devices, chosen, threads)
-    if not isolated and environment is None and memory is None and _can_run_here(entry, settings):
+    settings = Settings(virtual_devices, _visible(visible), threads, cores_per_device=cores_per_device)
+    asked_for = isolated or any(asked is not None for asked in (environment, memory, cores_per_device))
+    why_not_here = "a worker was asked for" if asked_for else _why_not_here(entry, settings)
+    if not why_not_here:
         backend = entry.load(settings)
         if entry.exclusive:
             _here[entry.environment] = settings
@@ -63,7 +67,7 @@ def open(
     lacking = [package for package in _FOR_WORKERS if find_spec(package) is None]
     if lacking:
         raise BackendUnavailable(
-            f"backend {name!r} cannot be opened here: {_why_not_here(entry, settings)}, and a worker of its own takes "
+            f"backend {name!r} cannot be opened here: {why_not_here}, and a worker of its own takes "
             f"{', '.join(lacking)}, which {sys.executable} lacks (xbackend's own environments hold a framework only): "
             "run this with the Python that xbackend was installed in"
         )
@@ -81,24 +85,19 @@ def _visible(visible: str | Device | Iterable[str | Device] | None) -> tuple[str
     if visible is None:
         return None
     named = visible.split(",") if isinstance(visible, str) else [visible] if isinstance(visible, Device) else visible
-    if not isinstance(named, Iterable) or not (found := tuple(str(Device.parse(device)) for device in named)):
+    if not isinstance(named, Iterable) or not (devices := tuple(str(Device.parse(device)) for device in named)):
         raise ArgumentError(f"visible={visible!r} names no device: give 'cpu:0', or a list of devices, or leave it out")
-    return found
-
-
-def _can_run_here(entry: Entry, settings: Settings) -> bool:
-    if any(find_spec(package) is None for package in entry.packages):
-        return False
-    return not entry.exclusive or not _here or _here == {entry.environment: settings}
+    return devices
 
 
 def _why_not_here(entry: Entry, settings: Settings) -> str:
+    """What keeps a backend from running in this interpreter; empty where nothing does."""
     missing = [package for package in entry.packages if find_spec(package) is None]
     if missing:
         return f"{', '.join(missing)} cannot be imported"
     if entry.exclusive and _here and _here != {entry.environment: settings}:
         return f"{next(iter(_here))} was opened in this interpreter before"
-    return "a worker was asked for"
+    return ""
 
 
 def _say(message: str) -> None:

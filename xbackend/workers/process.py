@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -39,6 +39,7 @@ class Launch:
         modules: top-level modules to make importable beside xbackend: name to file or package directory.
         memory: limit of its address space in bytes, or none.
         limit: seconds for the start, and for a request that gives no limit of its own; `None` for no limit.
+        cores: the processor cores that it may use, by number; those of this process if not given.
     """
 
     label: str
@@ -47,6 +48,7 @@ class Launch:
     modules: Mapping[str, str] = field(default_factory=dict)
     memory: int | None = None
     limit: float | None = 600.0
+    cores: Sequence[int] | None = None
 
 
 class Reference:
@@ -117,6 +119,7 @@ class WorkerProcess:
                 **launch.environment,
             },
             "memory": launch.memory,
+            "cores": None if launch.cores is None else list(launch.cores),
             "modules": {**launch.modules, "xbackend": str(PACKAGE)},
         }
         guard = PACKAGE / "workers" / "guard.py"
@@ -237,7 +240,7 @@ class WorkerProcess:
             number: SIGQUIT lets it write down where it hangs before.
         """
         if os.getpid() != self._owner or self._ended:
-            return Ending.unknown()
+            return Ending()
         report, pids = _read(self._report), self.pids
         if self._guard is not None:
             if report is None and pids:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 import numpy as np
 
-from xbackend import environments
+from xbackend import cores, environments
 from xbackend.backends import registry, threads
 from xbackend.backends.contract import Backend, Built, Executable, Settings, Value
 from xbackend.backends.description import Description
@@ -34,7 +34,7 @@ class RemoteBackend(Backend):
     """The backend of that name in a worker process of its own.
 
     ``process_start`` and ``framework_import`` are the seconds until its process answered, and from there until its
-    framework was there.
+    framework was there; ``cores`` are those that its process is pinned to, `None` where it may use all.
 
     Functions are traced and bound here, where the user's lines are known; the placed program goes over as data. Values
     stay in the worker; here they are references, freed there when they are gone here.
@@ -68,16 +68,20 @@ class RemoteBackend(Backend):
         environment: Mapping[str, str | None] | None = None,
         modules: Mapping[str, str] | None = None,
     ) -> None:
+        wanted = settings or Settings()
+        each = wanted.cores_per_device
+        self.cores = None if each is None else cores.pinned(wanted.virtual_devices, each)
         self._launch = Launch(
             f"backend {name!r} ({requirement})" if requirement else f"backend {name!r}",
             Path(python) if python is not None else _python(name, requirement),
-            {**threads.environment((settings or Settings()).threads), **(environment or {})},
+            {**threads.environment(wanted.threads), **(environment or {})},
             modules or {},
             memory,
             limit,
+            self.cores,
         )
         entry = registry.get(name)
-        super().__init__(entry.name, entry.settings(settings))
+        super().__init__(entry.name, entry.settings(wanted))
 
     def start(self) -> Iterable[Device]:
         begun = time.perf_counter()

@@ -1,12 +1,9 @@
 """A^n + B^n: the 'hello world' of programs on two devices.
 
-Source: TensorFlow-Examples, multigpu_basics (2016), which raises two 10000 x 10000 uniform matrices to the 10th
-power. The
-recursion printed there stops one step late and computes the 11th power; its matrices are not scaled, so that an
-entry of
-the result is about 5e36, one product short of overflowing float32. Here the power is what it says, and a uniform
-matrix is
-scaled by 2/size, which brings its largest eigenvalue to about 1: powers neither overflow nor vanish.
+Source: TensorFlow-Examples, multigpu_basics (2016), which raises two 10000 x 10000 uniform matrices to the 10th power.
+The recursion printed there stops one step late and computes the 11th power; its matrices are not scaled, so that an
+entry of the result is about 5e36, one product short of overflowing float32. Here the power is what it says, and a
+uniform matrix is scaled by 2/size, which brings its largest eigenvalue to about 1: powers neither overflow nor vanish.
 """
 
 from __future__ import annotations

@@ -30,14 +30,14 @@ def prepare(backend: str, devices: int, threads: int | None) -> None:
     os.environ.setdefault("POCL_DEVICES", " ".join(["pthread"] * devices))
     if threads is not None:
         os.environ["POCL_MAX_PTHREAD_COUNT"] = str(threads)
-    lacking = system.missing(system.GPUARRAY)
-    if lacking and importlib.util.find_spec("pygpu") is None:
+    if importlib.util.find_spec("pygpu") is not None:
+        return
+    if lacking := system.missing(system.GPUARRAY):
         raise BackendUnavailable(
             f"backend {backend} needs packages of the system that are not there: {', '.join(lacking)}; "
             f"{system.remedy(lacking)}"
         )
-    if importlib.util.find_spec("pygpu") is None:
-        _expose_pygpu(backend)
+    _expose_pygpu(backend)
 
 
 def _expose_pygpu(backend: str) -> None:
@@ -99,8 +99,8 @@ def _pocl(backend: str, wanted: int) -> dict[str, str]:
     try:
         for platform in range(count_platforms("opencl")):
             if init(f"opencl{platform}:0").devname.startswith(("pthread", "cpu", "basic")):
-                found = count_devices("opencl", platform)
-                return {f"cpu:{i}": f"opencl{platform}:{i}" for i in range(min(found, wanted))}
+                count = min(count_devices("opencl", platform), wanted)
+                return {f"cpu:{i}": f"opencl{platform}:{i}" for i in range(count)}
     except GpuArrayException as error:
         raise BackendUnavailable(f"backend {backend} found no device of OpenCL: {error}; clinfo shows why") from error
     raise BackendUnavailable(

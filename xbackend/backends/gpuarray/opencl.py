@@ -7,30 +7,19 @@ are for CUDA only).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from xbackend.backends.lineage.division import floor_of_quotient, power_by_squaring
-from xbackend.backends.lineage.ops import TABLE, Row, lengths
+from xbackend.backends.lineage.ops import TABLE, Row, lengths, sum_of_products
 from xbackend.program.program import Node
 
 # Products of integer matrices are sums of all products of elements. Beyond so many of these the op is left to the host,
 # which a strict placement refuses.
 MOST_PRODUCTS = 2**24
-
-Pair = Callable[[Any, Any], Any]
-
-
-def _on_opencl(row: Row, otherwise: Mapping[str, Row] = TABLE) -> Row:
-    """The row for devices of OpenCL, which are those of the kind ``cpu``; on CUDA what Theano has."""
-
-    def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        device = node.device or ""
-        return (row if device.startswith("cpu") else otherwise[node.op])(T, node, inputs)
-
-    return chosen
 
 
 def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., Sequence[Any]]) -> Sequence[Any]:
@@ -44,12 +33,12 @@ def _halves(T: Any, values: Sequence[Any], length: int, combine: Callable[..., S
     return values
 
 
-def _fold(pair: Callable[[Any, Any], Pair]) -> Row:
-    """A reduction by an op of two arrays; ``pair(T, node)`` gives it."""
+def _fold(pair: Row) -> Row:
+    """A reduction by an op of two arrays."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         x, axes = inputs[0], tuple(node.params["axis"])
-        shape, combine = lengths(x), pair(T, node)
+        shape = lengths(x)
         count = prod(shape[a] for a in axes)
         if not axes:
             return x
@@ -57,7 +46,7 @@ def _fold(pair: Callable[[Any, Any], Pair]) -> Row:
             return T.alloc(T.constant(node.op != "any", dtype=node.dtype.value), *node.shape)
         kept = [a for a in range(len(shape)) if a not in axes]
         rows = T.reshape(x.dimshuffle(*axes, *kept), (count, *(shape[a] for a in kept)), ndim=1 + len(kept))
-        (folded,) = _halves(T, [rows], count, lambda a, b: [combine(a, b)])
+        (folded,) = _halves(T, [rows], count, lambda a, b: [pair(T, node, [a, b])])
         return T.reshape(folded, node.shape, ndim=len(node.shape))
 
     return row
@@ -69,21 +58,15 @@ def _mean(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.true_div(TABLE["sum"](T, node, inputs), T.constant(count, dtype=node.dtype.value))
 
 
-def _extreme(comparison: str) -> Callable[[Any, Node], Pair]:
+def _extreme(comparison: str) -> Row:
     """The larger or smaller of two. Theano's own is no OpenCL: theano/scalar/basic.py, Maximum.c_code, ``nan("")``."""
 
-    def pair(T: Any, node: Node) -> Pair:
-        def chosen(a: Any, b: Any) -> Any:
-            first = getattr(T, comparison)(a, b)
-            return T.switch(first if node.dtype.is_integer else T.or_(T.isnan(a), first), a, b)
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        a, b = inputs
+        first = getattr(T, comparison)(a, b)
+        return T.switch(first if node.dtype.is_integer else T.or_(T.isnan(a), first), a, b)
 
-        return chosen
-
-    return pair
-
-
-def _of_two(comparison: str) -> Row:
-    return lambda T, node, inputs: _extreme(comparison)(T, node)(*inputs)
+    return row
 
 
 def _position(better: str) -> Row:
@@ -124,11 +107,7 @@ def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """To the nearest, halves to the even one. Theano's calls ``floorf``, which is no OpenCL, as its quotients do."""
     if node.dtype.is_integer:
         return inputs[0]
-    x = inputs[0]
-
-    def number(value: float) -> Any:
-        return T.constant(value, dtype=node.dtype.value)
-
+    x, number = inputs[0], partial(T.constant, dtype=node.dtype.value)
     below = T.floor(x)
     rest = T.sub(x, below)
     odd = T.neq(T.mul(number(2), T.floor(T.mul(number(0.5), below))), below)
@@ -148,41 +127,45 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     inner = lengths(a)[-1]
     if not inner or not prod(node.shape):
         return T.alloc(T.constant(0, dtype=node.dtype.value), *node.shape)
-    rank = len(node.shape)
     if node.dtype.is_integer:
         if prod(node.shape) * inner > MOST_PRODUCTS:
             return TABLE["matmul"](T, node, inputs)
-        lead = range(rank - 2)
-        products = T.mul(a.dimshuffle(*lead, rank - 2, rank - 1, "x"), b.dimshuffle(*lead, "x", rank - 2, rank - 1))
-        return T.sum(products, axis=rank - 1, dtype=node.dtype.value)
-    if rank == 2:
+        return sum_of_products(T, a, b, node.dtype.value)
+    if len(node.shape) == 2:
         return T.dot(a, b)
     # CLBlast's product of stacks is not reached by libgpuarray: one product after the other.
     batch = prod(node.shape[:-2])
     left = T.reshape(a, (batch, *lengths(a)[-2:]), ndim=3)
     right = T.reshape(b, (batch, *lengths(b)[-2:]), ndim=3)
     products = [T.dot(left[i], right[i]).dimshuffle("x", 0, 1) for i in range(batch)]
-    return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=rank)
+    return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=len(node.shape))
 
 
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
-    """The rows for contexts, in place of those of the generation."""
-    opencl: Mapping[str, Row] = {
-        "maximum": _of_two("ge"),
-        "minimum": _of_two("le"),
-        "mean": _mean,
-        "max": _fold(_extreme("ge")),
-        "min": _fold(_extreme("le")),
-        "prod": _fold(lambda T, node: T.mul),  # its own has a gradient that the host computes
-        "any": _fold(lambda T, node: T.or_),
-        "all": _fold(lambda T, node: T.and_),
-        "argmax": _position("gt"),
-        "argmin": _position("lt"),
-        "cumulative_sum": _cumulative_sum,
-        "matmul": _matmul,
-        "pow": power_by_squaring,
-        "round": _round,
-        "floor_divide": _floor_divide,
-    }
+    """The rows of the generation, with those for devices of OpenCL, which are of the kind ``cpu``, where there are."""
+
+    def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        cuda = not (node.device or "").startswith("cpu")
+        return (native if cuda else _OPENCL)[node.op](T, node, inputs)
+
     native = {**TABLE, **otherwise}
-    return {**otherwise, **{name: _on_opencl(row, native) for name, row in opencl.items()}}
+    return {**otherwise, **dict.fromkeys(_OPENCL, chosen)}
+
+
+_OPENCL: Mapping[str, Row] = {
+    "maximum": _extreme("ge"),
+    "minimum": _extreme("le"),
+    "mean": _mean,
+    "max": _fold(_extreme("ge")),
+    "min": _fold(_extreme("le")),
+    "prod": _fold(TABLE["multiply"]),  # its own has a gradient that the host computes
+    "any": _fold(TABLE["logical_or"]),
+    "all": _fold(TABLE["logical_and"]),
+    "argmax": _position("gt"),
+    "argmin": _position("lt"),
+    "cumulative_sum": _cumulative_sum,
+    "matmul": _matmul,
+    "pow": power_by_squaring,
+    "round": _round,
+    "floor_divide": _floor_divide,
+}

@@ -18,12 +18,12 @@ import numpy as np
 
 from xbackend.backends.assembly import Lowered
 from xbackend.backends.gpuarray.contexts import HOST
-from xbackend.backends.lineage.adapter import Variable
+from xbackend.backends.placed import Variable
 from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 
-# Kinds of entries in a trace: the op computes what the mark of that number says, or that was fused into it.
+# An entry of a trace says that the op computes what a mark, by its number, names, or that this was fused into the op.
 _COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"
 _EVIDENCE = "context of the op in the optimised graph"
 _TRANSFERS = ("GpuFromHost", "HostFromGpu", "GpuToGpu")
@@ -47,7 +47,7 @@ class Mark:
 
 
 def mark(graph: Lowered, where: Mapping[Variable, Device]) -> Sequence[Mark]:
-    """Write into the traces of the lowered graph which mark each op has; returns the marks."""
+    """The marks of a lowered graph, whose traces now hold the number of each op's mark."""
     marks: list[Mark] = []
     for i, v in graph.own():
         lengths = getattr(v.tag, "lengths", None)
@@ -132,7 +132,7 @@ def _kind(node: Any) -> str:
 
 
 class Reader:
-    """Reads the records of one compiled function, once."""
+    """Reads the records of one compiled function."""
 
     def __init__(self, graph: Lowered, marks: Sequence[Mark], optimised: Any) -> None:
         self.program, self._graph, self._marks = graph.program, graph, marks
@@ -146,26 +146,22 @@ class Reader:
                 lengths.add(node)
             else:
                 self._nodes.append(node)
-        self._found: Execution | None = None
 
     def execution(self) -> Execution:
         """What the compiled function executes at each call."""
-        if self._found is None:
-            backward = with_folded(self.program, self._backward())
-            self._found = Execution(self._ops(), self._transfers(), backward)
-        return self._found
+        return Execution(self._ops(), self._transfers(), with_folded(self.program, self._backward()))
 
     def _of(self, variables: Sequence[Variable], kind: str = _COMPUTES) -> list[Mark]:
         return [self._marks[n] for v in variables for k, n in _entries(v) if k == kind]
 
     def _computing(self, kind: str) -> Mapping[int, list[tuple[Mark, Any]]]:
         """By node of the program: its marks, with the op of the optimised graph that computes or contains them."""
-        found: dict[int, list[tuple[Mark, Any]]] = defaultdict(list)
+        by_node: dict[int, list[tuple[Mark, Any]]] = defaultdict(list)
         for node in self._nodes:
             if _kind(node) not in _COPIES:
                 for m in self._of(node.outputs, kind):
-                    found[m.node].append((m, node))
-        return found
+                    by_node[m.node].append((m, node))
+        return by_node
 
     def _ops(self) -> Mapping[int, Executed]:
         computing, containing = self._computing(_COMPUTES), self._computing(_CONTAINS)

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xbackend.backends.assembly import Assembly, Lowered, StagedBackend
+from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.ops import TABLE
-from xbackend.backends.modes import Compiled
-from xbackend.backends.placed import Stage, cut, toposort
+from xbackend.backends.placed import Stage, toposort
 from xbackend.backends.special_numbers import QUOTIENTS
+from xbackend.backends.staged import Compiled
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
@@ -70,22 +70,17 @@ class DevicePut(NamedTuple):
         return "device_put"
 
 
-class JAXBackend(StagedBackend):
+class JAXBackend(JAXDevices):
     """JAX, without a framework above it."""
 
     added: tuple[str, ...] = (QUOTIENTS,)
-    mode: JAXDevices
 
     def start(self) -> Iterable[Device]:
         self.limit_threads()
-        self.mode = JAXDevices(self)
-        return self.mode.start()
+        return self.start_mode()
 
     def build(self, program: Program) -> Built:
-        graph = _Tracing(self, program).traced()
-        order = [*program.outputs, *program.updates.values()]
-        outputs = [(graph.variables[i], graph.device(i)) for i in order]
-        return Assembly(self, graph, cut(graph.sources, outputs, DevicePut)).built()
+        return assembled(self, _Tracing(self, program).traced(), DevicePut)
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
         equations = toposort(stage.outputs, stage.inputs)
@@ -95,10 +90,10 @@ class JAXBackend(StagedBackend):
             for equation in equations:
                 results = equation.results([known.get(v, v.value) for v in equation.inputs])
                 known.update(zip(equation.outputs, results, strict=True))
-            return tuple([known[v] if v in known else self.mode.jax.numpy.asarray(v.value) for v in stage.outputs])
+            return tuple([known[v] if v in known else self.jax.numpy.asarray(v.value) for v in stage.outputs])
 
         try:
-            return self.mode.compiled(function, stage.inputs, stage.device)
+            return self.compiled(function, stage.inputs, stage.device)
         except Exception as error:
             raise self.unsupported(label, None, error) from error
 
@@ -144,7 +139,7 @@ class _Tracing:
         if node.op == "grad":
             env.update(self.gradients(node.inputs[0], env))
         elif node.op == "transfer":
-            source, target = (self.backend.mode.theirs[self.graph.device(j)] for j in (node.inputs[0], i))
+            source, target = (self.backend.theirs[self.graph.device(j)] for j in (node.inputs[0], i))
             env[i] = self.jax.device_put(inputs[0], target, src=source)
         elif node.op in MADE_HERE:
             env[i] = generate(node)
@@ -194,7 +189,7 @@ class _Tracing:
         """The equation, or the one noted before that is the same."""
         op: Any = eqn.primitive
         if eqn.primitive.name == "device_put" and eqn.params["devices"][0] is not None:
-            source, target = (self.backend.mode.ours[eqn.params[k][0]] for k in ("srcs", "devices"))
+            source, target = (self.backend.ours[eqn.params[k][0]] for k in ("srcs", "devices"))
             op = DevicePut(source, target)
         of = [v if v.value is None else (v.dtype, v.shape, np.asarray(v.value).tobytes()) for v in inputs]
         key = (eqn.primitive, str(op), str(eqn.params), *of)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -12,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Value
-from xbackend.backends.modes import Compiled, Mode
+from xbackend.backends.staged import Compiled, StagedBackend
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import BackendUnavailable, DeviceUnavailable
+from xbackend.errors import DeviceUnavailable
+from xbackend.program.host import native
 
 
 @cache
@@ -30,43 +32,35 @@ def _compiled(jax: Any) -> Counter[str]:
     return counted
 
 
-class JAXDevices(Mode):
+class JAXDevices(StagedBackend):
     """Values are JAX arrays, each on a device of JAX; a stage is a function that JAX compiles for its device."""
 
-    name = "JAX"
-    packages = ("jax", "jaxlib")
-    mutates = False
+    packages: tuple[str, ...] = ("jax", "jaxlib")
     evidence = "device of the stage's outputs, as JAX says"
-    stages = "those on different devices overlap: JAX computes them while Python goes on"
+    overlap = "those on different devices overlap: JAX computes them while Python goes on"
 
-    def start(self) -> Iterable[Device]:
-        try:
-            import jax
-        except ImportError as error:
-            raise BackendUnavailable(
-                f"backend {self.backend.name} needs jax, which cannot be imported: {error}; pip install jax"
-            ) from error
-        self.jax = jax
+    def start_mode(self) -> Iterable[Device]:
+        self.jax = jax = self.needed("jax")
         _compiled(jax)
-        settings = self.backend.settings
+        settings = self.settings
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
-            try:
+            # Refused where JAX computes already in this process; the devices that it has may be enough.
+            with contextlib.suppress(RuntimeError):
                 jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
-            except RuntimeError as error:
-                # JAX computes already in this process; its devices may be enough.
-                if len(jax.devices("cpu")) < settings.virtual_devices:
-                    raise DeviceUnavailable(self._too_few(len(jax.devices("cpu")))) from error
         host = jax.devices("cpu")
         if len(host) < settings.virtual_devices:
-            raise DeviceUnavailable(self._too_few(len(host)))
+            raise DeviceUnavailable(
+                f"backend {self.name} was asked for {settings.virtual_devices} virtual devices, but JAX was started in "
+                f"this process with cpu:0 to cpu:{len(host) - 1}; open it with isolated=True"
+            )
         every = [*host[: settings.virtual_devices], *(d for d in jax.local_devices() if d.platform != "cpu")]
-        counts: dict[str, int] = {}
+        counts = Counter[str]()
         self.ours: dict[Any, Device] = {}
         for theirs in every:
             kind = "gpu" if theirs.platform in ("gpu", "cuda", "rocm") else theirs.platform
-            self.ours[theirs] = Device(kind, counts.get(kind, 0))
-            counts[kind] = counts.get(kind, 0) + 1
+            self.ours[theirs] = Device(kind, counts[kind])
+            counts[kind] += 1
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
         # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
         alone = all(theirs.platform == "cpu" for theirs in every)
@@ -75,19 +69,12 @@ class JAXDevices(Mode):
         jax.config.update("jax_enable_x64", True)
         return choose_visible(self.ours.values(), settings.visible)
 
-    def _too_few(self, there: int) -> str:
-        return (
-            f"backend {self.backend.name} was asked for {self.backend.settings.virtual_devices} virtual devices, but "
-            f"JAX was started in this process with cpu:0 to cpu:{there - 1}; open it with isolated=True"
-        )
-
     def put(self, array: np.ndarray, device: Device) -> Value:
         # JAX may use the memory of the array itself, so it gets a copy of its own.
-        return self.jax.device_put(np.array(array, order="C"), self.theirs[device])
+        return self.jax.device_put(np.array(native(array), order="C"), self.theirs[device])
 
     def mover(self, device: Device) -> Callable[[Value], Value]:
-        mover: Callable[[Value], Value] = partial(self.jax.device_put, device=self.theirs[device])
-        return mover
+        return partial(self.jax.device_put, device=self.theirs[device])
 
     def device_of(self, value: Value) -> Device:
         (theirs,) = value.devices()
@@ -119,7 +106,7 @@ class JAXDevices(Mode):
     def is_out_of_memory(self, error: BaseException) -> bool:
         return super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 
-    def threads(self) -> dict[str, int | None]:
+    def own_threads(self) -> dict[str, int | None]:
         """XLA's own pool, counted by the names of this process's threads (Linux)."""
         try:
             names = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
@@ -128,10 +115,10 @@ class JAXDevices(Mode):
         # JAX before 0.10 gave them no names.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
-    def blas(self) -> Pool:
-        return Pool("XLA's own", threads=self.threads()["XLA"])
+    def products(self) -> Pool:
+        return Pool("XLA's own", threads=self.own_threads()["XLA"])
 
-    def settings(self) -> dict[str, Any]:
+    def compiler_settings(self) -> dict[str, Any]:
         config = self.jax.config
         own = {"precision": config.jax_default_matmul_precision, "x64": config.jax_enable_x64}
-        return {**super().settings(), **own}
+        return {**super().compiler_settings(), **own}

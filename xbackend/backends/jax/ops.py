@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xbackend.backends.numpy.ops import slices
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
@@ -18,18 +19,14 @@ def _named(name: str) -> Row:
     return lambda jnp, node, inputs: getattr(jnp, name)(*inputs)
 
 
-def _reduction(name: str, **options: Any) -> Row:
+def _reduction(name: str, typed: bool = False) -> Row:
     """Without axes there is nothing to reduce. Integers keep their dtype."""
 
     def row(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        axes = tuple(node.params["axis"])
+        axes, options = tuple(node.params["axis"]), {"dtype": node.dtype.value} if typed else {}
         return getattr(jnp, name)(inputs[0], axis=axes, **options) if axes else jnp.asarray(inputs[0])
 
     return row
-
-
-def _typed(name: str) -> Row:
-    return lambda jnp, node, inputs: _reduction(name, dtype=node.dtype.value)(jnp, node, inputs)
 
 
 def _arg_reduction(name: str) -> Row:
@@ -51,15 +48,10 @@ def _remainder(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return rest if node.dtype.is_integer else _special(jnp, node).remainder(inputs[0], inputs[1], rest)
 
 
-def _slice(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    params = node.params
-    return inputs[0][tuple(map(slice, params["starts"], params["stops"], params["steps"]))]
-
-
 TABLE: Mapping[str, Row] = {
     **{name: _named(name) for name in OPS},
     **{name: _reduction(name) for name in ("max", "min", "any", "all")},
-    **{name: _typed(name) for name in ("sum", "prod", "mean")},
+    **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
     **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
     "atan2": _named("arctan2"),
     "floor_divide": _floor_divide,
@@ -69,7 +61,7 @@ TABLE: Mapping[str, Row] = {
     "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),
     "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
     "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
-    "slice": _slice,
+    "slice": lambda jnp, node, inputs: inputs[0][slices(node.params)],
     "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
     "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
 }

@@ -2,48 +2,49 @@
 
 A program becomes one graph of the framework, gradients by the framework's own ``grad`` on that graph; `placed` cuts it
 into stages; the mode compiles each stage and gives its innermost callable. A generation (`pytensor.py`, `aesara.py`)
-says what its modules are called and where it differs; a mode (`host_modes.py`) what a value is and how a stage is
-compiled.
+says what its modules are called and where it differs; a mode (`host_modes.py`, `jax_mode.py`) what a value is and how a
+stage is compiled. A backend is a class of both.
 """
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends.assembly import Assembly, Lowered
+from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage import rewrites
 from xbackend.backends.lineage.generation import Generation
-from xbackend.backends.lineage.host_modes import LineageMode
 from xbackend.backends.lineage.ops import TABLE, Row, is_filled, shape_of
-from xbackend.backends.modes import Compiled
-from xbackend.backends.placed import Stage, cut, fold_lengths, transfer_op
+from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
+from xbackend.backends.staged import Compiled
+from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program
 
-Variable = Any  # of the framework
-
-# Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and all
-# three modes would spend their time on folding them.
+# Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
+# every mode would spend its time on folding them.
 LARGE = 64
 
 
 class LineageBackend(Generation):
-    """A generation in a mode. Subclasses set ``package``, ``computes`` (the mode) and what differs."""
+    """A generation in a mode. A generation sets ``package`` and what differs; a mode ``linker_name``, and
+    ``compile_mode``, the framework's own, when it starts."""
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # of the generation, more of it while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
-    computes: ClassVar[type[LineageMode]]
-    mode: LineageMode
+    folds = False  # unless the compiler below the framework does it
+    linker_name: ClassVar[str]
+    compile_mode: Any
     added: tuple[str, ...] = (
         QUOTIENTS,
         ROOTS,
@@ -55,31 +56,46 @@ class LineageBackend(Generation):
         self.import_framework()
         graph = self.module("graph.basic")
         self.Transfer = self.transfer(self.module("graph.op").Op, graph.Apply)
-        self.mode = self.computes(self)
-        devices = tuple(self.mode.start())
+        devices = self.start_mode()
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
-        mode = rewrites.chosen(self.mode.compile_mode, self.settings.options)
-        self.mode.compile_mode = mode.excluding(*self.left_out)
+        mode = rewrites.chosen(self.compile_mode, self.settings.options)
+        self.compile_mode = mode.excluding(*self.left_out)
         self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
-        self.folds = self.mode.folds or rewrites.fold_constants(mode)
-        if self.settings.threads is not None and self.blas is not None:
-            from threadpoolctl import threadpool_limits
-
-            threadpool_limits(self.settings.threads, user_api="blas")
+        self.folds = self.folds or rewrites.fold_constants(mode)
+        if self.blas is not None:
+            limit_blas(self.settings.threads)
         return devices
+
+    @abc.abstractmethod
+    def start_mode(self) -> Iterable[Device]:
+        """Make ready, and make ``compile_mode``; return the visible devices."""
+
+    @abc.abstractmethod
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+        """What a compiled function of the framework calls in the end, for inputs of the given types."""
+
+    def products(self) -> Pool:
+        return self.blas.describe() if self.blas is not None else Pool("the framework's own choice")
+
+    def compiler_settings(self) -> dict[str, Any]:
+        own = {
+            "compiler": str(self.framework.config.cxx),
+            "linker": self.linker_name,
+            "rewrites": rewrites.included(self.compile_mode),
+        }
+        return {**super().compiler_settings(), **own}
 
     def build(self, program: Program) -> Built:
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
         with self._deep(len(program.nodes)), self.changed_flags(floatX="float64", **self.configuration):
-            graph = self._lower(program)
-            order = [*program.outputs, *program.updates.values()]
-            outputs = [(graph.variables[i], graph.device(i)) for i in order]
-            if self.folds_lengths:
-                fold_lengths([variable for variable, _ in outputs], self._lengths())
-            plan = cut(graph.sources, outputs, self.Transfer)
-            return Assembly(self, graph, plan).built()
+            return self._compile(self._lower(program))
+
+    def _compile(self, graph: Lowered) -> Built:
+        if self.folds_lengths:
+            self._fold_lengths(graph)
+        return assembled(self, graph, self.Transfer)
 
     def transfer(self, op: type, apply: type) -> type:
         """The op that moves a value, made of the framework's classes."""
@@ -169,22 +185,24 @@ class LineageBackend(Generation):
         by_target = dict(zip(wrt, gradients, strict=True))
         return {i: by_target[nodes[i].inputs[1]] for i in group}
 
-    def _lengths(self) -> Callable[[Any], Variable | None]:
-        """What `fold_lengths` asks: the constant in place of a node that computes a shape, where that is known."""
-        asks = self.module("tensor.shape").Shape
+    def _fold_lengths(self, graph: Lowered) -> None:
+        """Let the graph use numbers where it asks for a shape that is known.
 
-        def constant(node: Any) -> Variable | None:
-            known = shape_of(node.inputs[0]) if isinstance(node.op, asks) else None
-            return None if known is None else self.T.constant(np.array(known, "int64"))
-
-        return constant
+        The gradient of a concatenation asks for shapes: from another stage they would come as values, and JAX and Numba
+        compile for lengths that they know.
+        """
+        shape_op = self.module("tensor.shape").Shape
+        for node in toposort(variable for variable, _ in graph.results()):
+            for i, variable in enumerate(node.inputs):
+                if variable.owner is not None and isinstance(variable.owner.op, shape_op):
+                    known = shape_of(variable.owner.inputs[0])
+                    if known is not None:
+                        node.inputs[i] = self.T.constant(np.array(known, "int64"))
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
         wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]
         try:
-            function = self.framework.function(
-                wrapped, stage.outputs, mode=self.mode.compile_mode, on_unused_input="ignore"
-            )
-            return self.mode.innermost(function, [v.type for v in stage.inputs], stage.device)
+            function = self.framework.function(wrapped, stage.outputs, mode=self.compile_mode, on_unused_input="ignore")
+            return self.innermost(function, [v.type for v in stage.inputs], stage.device)
         except Exception as error:
             raise self.unsupported(label, None, error) from error

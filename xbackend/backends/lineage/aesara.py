@@ -15,76 +15,9 @@ from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_ro
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 
 
-class _AesaraNumbaMode(NumbaMode):
-    added: tuple[str, ...] = (
-        *NumbaMode.added,
-        "without fastmath",
-        "products of matrices without copies of their factors",
-    )
-
-    def make(self) -> Any:
-        mode = super().make()
-
-        def product(x: Any, y: Any) -> Any:
-            return np.asarray(np.dot(x, y))
-
-        # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
-        self.replace(self.backend.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
-        return mode
-
-    def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
-        basic = self.backend.module("link.numba.dispatch.basic")
-        before = basic._numba_funcify.dispatch(op)
-
-        @basic._numba_funcify.register(op)  # type: ignore[untyped-decorator]
-        def replaced(op: Any, node: Any, **options: Any) -> Any:
-            return basic.numba_njit(function(node)) if concerns(node) else before(op, node=node, **options)
-
-
 def _of_one_floating_dtype(node: Any) -> bool:
     dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
     return len(dtypes) == 1 and not dtypes.pop().startswith("int")
-
-
-class _AesaraJAXMode(JAXMode):
-    added: tuple[str, ...] = (
-        *JAXMode.added,
-        "argmax, max with argmax, and the gradient of concat, which Aesara lacks in JAX",
-    )
-
-    def _prepare_dispatch(self) -> None:
-        super()._prepare_dispatch()
-        jnp = self.jax.numpy
-        register = self.backend.module("link.jax.dispatch.basic").jax_funcify.register
-
-        def flattened(op: Any, x: Any) -> Any:
-            axes = tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
-            kept = [a for a in range(x.ndim) if a not in axes]
-            lengths = [x.shape[a] for a in kept]
-            return jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
-
-        # Aesara 2.9.4 made an op of its own of argmax and left JAX without it.
-        @register(self.backend.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
-        def argmax(op: Any, **_: Any) -> Any:
-            return lambda x: jnp.argmax(flattened(op, x), axis=-1).astype("int64")
-
-        # What max and argmax of the same array are merged to. Its own takes the axes for traced values.
-        @register(self.backend.module("tensor.math").MaxAndArgmax)  # type: ignore[untyped-decorator]
-        def max_and_argmax(op: Any, **_: Any) -> Any:
-            def both(x: Any) -> Any:
-                flat = flattened(op, x)
-                return jnp.max(flat, axis=-1), jnp.argmax(flat, axis=-1).astype("int64")
-
-            return both
-
-        # Aesara leaves the gradient of a concatenation, and so that of a stack, without JAX.
-        @register(self.backend.module("tensor.basic").Split)  # type: ignore[untyped-decorator]
-        def split(op: Any, node: Any, **_: Any) -> Any:
-            constant = self.backend.module("tensor.basic").get_scalar_constant_value
-            _, axis, sizes = node.inputs
-            ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
-            along = int(constant(axis))
-            return lambda x, *lengths: jnp.split(x, ends, axis=along)
 
 
 class _Aesara(LineageBackend):
@@ -93,30 +26,86 @@ class _Aesara(LineageBackend):
     left_out = LEFT_OUT
 
 
-class AesaraC(_Aesara):
+class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
     rows: ClassVar[Mapping[str, Row]] = C_ROWS
 
-    computes = CMode
 
-
-class AesaraNumba(_Aesara):
+class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
-    # All of fastmath would let LLVM assume that there is no NaN and no infinity.
-    # What it generates lies in temporary files: Numba would keep all of it beside them, and never find it again.
+    # With fastmath LLVM would assume that there is no NaN and no infinity. Numba's cache would never find anything
+    # again: it goes by the file, and Aesara's generated source lies in temporary ones.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
         **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
         "cumulative_sum": cumulative_rows,
     }
+    mode_added: ClassVar[tuple[str, ...]] = (
+        *NumbaMode.mode_added,
+        "without fastmath",
+        "products of matrices without copies of their factors",
+    )
 
-    computes = _AesaraNumbaMode
+    def make_mode(self) -> Any:
+        mode = super().make_mode()
+
+        def product(x: Any, y: Any) -> Any:
+            return np.asarray(np.dot(x, y))
+
+        # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
+        self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
+        return mode
+
+    def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
+        basic = self.module("link.numba.dispatch.basic")
+        before = basic._numba_funcify.dispatch(op)
+
+        @basic._numba_funcify.register(op)  # type: ignore[untyped-decorator]
+        def replaced(op: Any, node: Any, **options: Any) -> Any:
+            return basic.numba_njit(function(node)) if concerns(node) else before(op, node=node, **options)
 
 
-class AesaraJAX(_Aesara):
+class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
-    computes = _AesaraJAXMode
+    mode_added: ClassVar[tuple[str, ...]] = (
+        *JAXMode.mode_added,
+        "argmax, max with argmax, and the gradient of concat, which Aesara lacks in JAX",
+    )
+
+    def _prepare_dispatch(self) -> None:
+        super()._prepare_dispatch()
+        jnp = self.jax.numpy
+        register = self.module("link.jax.dispatch.basic").jax_funcify.register
+
+        def flattened(op: Any, x: Any) -> Any:
+            axes = tuple(range(x.ndim)) if op.axis is None else tuple(op.axis)
+            kept = [a for a in range(x.ndim) if a not in axes]
+            lengths = [x.shape[a] for a in kept]
+            return jnp.transpose(x, (*kept, *axes)).reshape(*lengths, prod(x.shape[a] for a in axes))
+
+        # Aesara 2.9.4 made an op of its own of argmax and left JAX without it.
+        @register(self.module("tensor.math").Argmax)  # type: ignore[untyped-decorator]
+        def argmax(op: Any, **_: Any) -> Any:
+            return lambda x: jnp.argmax(flattened(op, x), axis=-1).astype("int64")
+
+        # What max and argmax of the same array are merged to. Its own takes the axes for traced values.
+        @register(self.module("tensor.math").MaxAndArgmax)  # type: ignore[untyped-decorator]
+        def max_and_argmax(op: Any, **_: Any) -> Any:
+            def both(x: Any) -> Any:
+                flat = flattened(op, x)
+                return jnp.max(flat, axis=-1), jnp.argmax(flat, axis=-1).astype("int64")
+
+            return both
+
+        # Aesara leaves the gradient of a concatenation, and so that of a stack, without JAX.
+        @register(self.module("tensor.basic").Split)  # type: ignore[untyped-decorator]
+        def split(op: Any, node: Any, **_: Any) -> Any:
+            constant = self.module("tensor.basic").get_scalar_constant_value
+            _, axis, sizes = node.inputs
+            ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
+            along = int(constant(axis))
+            return lambda x, *lengths: jnp.split(x, ends, axis=along)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 def _number(T: Any, node: Node) -> Callable[[float], Any]:
     """Constants of the dtype of a node."""
-    return lambda n: T.constant(n, dtype=node.dtype.value)
+    return partial(T.constant, dtype=node.dtype.value)
 
 
 def _special(T: Any, node: Node) -> Elementwise:

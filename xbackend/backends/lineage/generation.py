@@ -20,7 +20,7 @@ from xbackend.errors import BackendUnavailable
 
 
 class Generation(StagedBackend):
-    """What a mode knows of its backend: the framework, ``T`` (its tensors), ``blas`` and the settings."""
+    """What is the same in every mode: the framework, ``T`` (its tensors) and ``blas``."""
 
     package: ClassVar[str]
     flags: ClassVar[str]  # the environment variable that the generation reads its configuration from
@@ -35,7 +35,7 @@ class Generation(StagedBackend):
 
     def import_framework(self) -> None:
         """Configure and import it. Raises `BackendUnavailable`."""
-        self.packages = (self.package,)
+        self.packages = (self.package, *self.packages)
         self.limit_threads()
         self.blas = blas.choose()
         self._configure()
@@ -43,13 +43,19 @@ class Generation(StagedBackend):
             self.framework = self.module()
             self.T = self.module("tensor")
         except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
+            present = ""
+            if version := self._version():
+                present = f"version {version} is here, and does not work with what else is: take another version, or "
             raise BackendUnavailable(
                 f"backend {self.name} needs {self.package}, which cannot be imported: {type(error).__name__}: {error}; "
-                f"{self._found()}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
+                f"{present}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
                 f"xbackend env sync {self.package}"
             ) from error
         self._configure_imported()
-        self._quieten()
+        # It looks for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or fails.
+        wrong = "We did not find a dynamic library"
+        logger = logging.getLogger(f"{self.package}.tensor.blas")
+        logger.addFilter(lambda record: not str(record.msg).startswith(wrong))
 
     def _wanted(self) -> dict[str, str]:
         """The configuration that a fast product needs."""
@@ -61,7 +67,7 @@ class Generation(StagedBackend):
         return wanted
 
     def _configure(self) -> None:
-        """Configuration for the import, in front of the user's own, which so has the last word."""
+        """Configuration for the import. It stands before the user's own, which has the last word so."""
         if self.package in sys.modules:
             return
         home = os.environ.get("XBACKEND_HOME") or os.path.join(
@@ -69,27 +75,17 @@ class Generation(StagedBackend):
         )
         # A directory of its own per version: what is compiled there outlives the process. Two processes may share it;
         # the framework locks it, and one waits while the other compiles.
-        version = importlib.metadata.version(self.package) if self._installed() else "missing"
-        compiled = Path(home).expanduser().absolute() / "compiled" / f"{self.compiles or self.package}-{version}"
+        name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
+        compiled = Path(home).expanduser().absolute() / "compiled" / name
         wanted = {"base_compiledir": str(compiled), **self._wanted()}
         own = ",".join(f"{k}={v}" for k, v in wanted.items())
         os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
 
-    def _found(self) -> str:
-        """What is there of it, where it cannot be imported though it is."""
-        if not self._installed():
+    def _version(self) -> str:
+        """The version that is here, empty if none is."""
+        if importlib.util.find_spec(self.package) is None:
             return ""
-        version = importlib.metadata.version(self.package)
-        return f"version {version} is here, and does not work with what else is: take another version of it, or "
-
-    def _installed(self) -> bool:
-        return importlib.util.find_spec(self.package) is not None
-
-    def _quieten(self) -> None:
-        """It looks for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or fails."""
-        wrong = "We did not find a dynamic library"
-        logger = logging.getLogger(f"{self.package}.tensor.blas")
-        logger.addFilter(lambda record: not str(record.msg).startswith(wrong))
+        return importlib.metadata.version(self.package)
 
     def _configure_imported(self) -> None:
         """The same for a framework that the user's own script imported before."""

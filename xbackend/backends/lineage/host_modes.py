@@ -18,41 +18,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.contract import Value
+from xbackend.backends.description import IN_TURN
 from xbackend.backends.device_threads import DeviceThreads, Resident
-from xbackend.backends.lineage import rewrites
-from xbackend.backends.lineage.generation import Generation
-from xbackend.backends.modes import Call, Compiled, Mode
-from xbackend.backends.threads import Pool
+from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.blas import redirect_numba
+from xbackend.backends.staged import Call, Compiled
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
+from xbackend.program.host import native
 
 
-class LineageMode(Mode):
-    """A mode of the Theano lineage. Its ``start`` makes ``compile_mode``."""
-
-    backend: Generation
-    linker_name: ClassVar[str]
-    folds: ClassVar[bool] = False  # whether the compiler below the framework computes what depends on constants only
-    compile_mode: Any  # what the framework calls a mode
-
-    @abc.abstractmethod
-    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
-        """What a compiled function of the framework calls in the end, for inputs of the given types."""
-
-    def blas(self) -> Pool:
-        blas = self.backend.blas
-        return blas.describe() if blas is not None else Pool("the framework's own choice")
-
-    def settings(self) -> dict[str, Any]:
-        own = {
-            "compiler": str(self.backend.framework.config.cxx),
-            "linker": self.linker_name,
-            "rewrites": rewrites.included(self.compile_mode),
-        }
-        return {**super().settings(), **own}
-
-
-class HostMode(LineageMode):
+class HostMode(LineageBackend):
     """Content is a NumPy array. One device: values are arrays too. Several are pretended, each with a thread in which
     its stages run: values are `Resident`, and know the thread that computed them.
 
@@ -63,28 +39,27 @@ class HostMode(LineageMode):
     mutates = True
     evidence = "ran in the thread of its device"
 
-    def start(self) -> Iterable[Device]:
-        settings = self.backend.settings
-        every = [Device("cpu", i) for i in range(settings.virtual_devices)]
-        self._devices = choose_visible(every, settings.visible)
-        if not self._devices:
-            raise DeviceUnavailable(f"backend {self.backend.name} has CPU devices only, and none is visible")
-        self.compile_mode = self.make()
+    def start_mode(self) -> Iterable[Device]:
+        every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
+        self.devices = tuple(choose_visible(every, self.settings.visible))
+        if not self.devices:
+            raise DeviceUnavailable(f"backend {self.name} has CPU devices only, and none is visible")
+        self.compile_mode = self.make_mode()
         if not self.plain:
-            self._threads = DeviceThreads(self._devices)
+            self._threads = DeviceThreads(self.devices)
             self.confirm = self.synchronize
-        return self._devices
+        return self.devices
 
     @abc.abstractmethod
-    def make(self) -> Any:
+    def make_mode(self) -> Any:
         """The framework's mode. Raises `BackendUnavailable`."""
 
     @property
     def plain(self) -> bool:
-        return len(self._devices) == 1
+        return len(self.devices) == 1
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        return self.value(np.array(array, order="C"), device)
+        return self.value(np.array(native(array), order="C"), device)
 
     def get(self, value: Value) -> np.ndarray:
         return np.array(self.content(value))
@@ -105,7 +80,7 @@ class HostMode(LineageMode):
 
     def device_of(self, value: Value) -> Device:
         if self.plain:
-            return self._devices[0]
+            return self.devices[0]
         self.content(value)
         return value.device  # type: ignore[no-any-return]
 
@@ -113,7 +88,7 @@ class HostMode(LineageMode):
         if self.plain:
             return value
         if not isinstance(value, Resident):
-            raise DeviceUnavailable(f"this array was not made by backend {self.backend.name}: it is on no device of it")
+            raise DeviceUnavailable(f"this array was not made by backend {self.name}: it is on no device of it")
         return value.wait()
 
     def value(self, content: Any, device: Device) -> Value:
@@ -140,51 +115,55 @@ class HostMode(LineageMode):
 class CMode(HostMode):
     """Compiled by the C++ compiler, op by op, run by the virtual machine in C (``cvm``)."""
 
-    name = "C"
     linker_name = "cvm"
-    added: tuple[str, ...] = ("powers of integers by squaring", "quotients of the smallest integer")
-    stages = "they take turns: compiled C code keeps Python's interpreter lock"
+    mode_added: ClassVar[tuple[str, ...]] = ("powers of integers by squaring", "quotients of the smallest integer")
+    overlap = f"{IN_TURN}compiled C code keeps Python's interpreter lock"
 
-    def make(self) -> Any:
-        config = self.backend.framework.config
+    def make_mode(self) -> Any:
+        config = self.framework.config
         if not config.cxx or not shutil.which(str(config.cxx).split()[0]):
             raise BackendUnavailable(
-                f"backend {self.backend.name} compiles with a C++ compiler, and there is none; "
+                f"backend {self.name} compiles with a C++ compiler, and there is none; "
                 "install one (Debian, Ubuntu: apt-get install g++) or give its path in "
-                f"{self.backend.flags}=cxx=PATH"
+                f"{self.flags}=cxx=PATH"
             )
-        if self.backend.blas is not None:
-            self.backend.blas.load()  # now, so that its threads can be set and read
-        self._machine = self.backend.module("link.c.cvm").CVM
-        return self.backend.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
+        if self.blas is not None:
+            self.blas.load()  # now, so that its threads can be set and read
+        self._machine = self.module("link.c.cvm").CVM
+        return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
     def compilations(self) -> dict[str, int]:
         """The modules of C that were asked for; of these it finds some in its cache and has the others compiled."""
-        return {self.linker_name: sum(self.backend.module("link.c.basic").get_module_cache().stats)}
+        return {self.linker_name: sum(self.module("link.c.basic").get_module_cache().stats)}
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
-        machine = getattr(function, self.backend.machine)
+        machine = getattr(function, self.machine)
         if not isinstance(machine, self._machine):
             raise UnsupportedOperation(
                 f"the function was not linked by the C linker but by {type(machine).__name__}: is the compiler broken?"
             )
         given = [container.storage for container in function.input_storage]
         results = [container.storage for container in function.output_storage]
-        alone = threading.Lock()  # a call's inputs and outputs are in the function's storage
+        return Compiled(call_of(machine, given, results, threading.Lock()), device)
 
-        def call(*values: Value) -> Sequence[Value]:
-            with alone:
-                for storage, value in zip(given, values, strict=True):
-                    storage[0] = value
-                outputs: list[Value] = machine()
-                # What is left in a storage is used again by the next call: an output would be overwritten.
-                for storage in results:
-                    storage[0] = None
-                for storage in given:
-                    storage[0] = None
-                return outputs
 
-        return Compiled(call, device)
+def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:
+    """A virtual machine as a callable of the contents of the storages that it reads, ``given``. A call's inputs and
+    results are in the machine's storages, so that it runs under the lock ``alone``."""
+
+    def call(*values: Value) -> Sequence[Value]:
+        with alone:
+            for storage, value in zip(given, values, strict=True):
+                storage[0] = value
+            outputs: list[Value] = machine()
+            # What is left in a storage is used again by the next call: an output would be overwritten.
+            for storage in results:
+                storage[0] = None
+            for storage in given:
+                storage[0] = None
+            return outputs
+
+    return call
 
 
 def product_of_integers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -243,35 +222,27 @@ def _compiled_by_numba() -> Counter[str]:
 class NumbaMode(HostMode):
     """One function compiled by Numba."""
 
-    name = "NUMBA"
     linker_name = "numba"
-    added: tuple[str, ...] = (
+    mode_added: ClassVar[tuple[str, ...]] = (
         "products and powers of integers in integers",
         "on several devices: compiled without Python's lock",
     )
     packages = ("numba", "llvmlite", "scipy")
-    stages = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
+    overlap = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
 
-    def make(self) -> Any:
-        try:
-            import numba
-        except ImportError as error:
-            raise BackendUnavailable(
-                f"backend {self.backend.name} needs numba, which cannot be imported: {error}; pip install numba"
-            ) from error
+    def make_mode(self) -> Any:
+        numba = self.needed("numba")
         _compiled_by_numba()
         self._typeof, self._jit = numba.typeof, numba.njit
         self._array, self._tuple = numba.types.Array, numba.types.Tuple
-        if self.backend.settings.threads is not None:
-            numba.set_num_threads(min(self.backend.settings.threads, numba.config.NUMBA_NUM_THREADS))
-        if self.backend.blas is not None:
-            from xbackend.backends.lineage.blas import redirect_numba
-
-            redirect_numba(self.backend.blas)
+        if self.settings.threads is not None:
+            numba.set_num_threads(min(self.settings.threads, numba.config.NUMBA_NUM_THREADS))
+        if self.blas is not None:
+            redirect_numba(self.blas)
         # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
-        self.replace(self.backend.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
-        self.replace(self.backend.module("scalar.basic").Pow, is_of_integers, power_of_integers)
-        return self.backend.module("compile.mode").get_mode("NUMBA")
+        self.replace(self.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
+        self.replace(self.module("scalar.basic").Pow, is_of_integers, power_of_integers)
+        return self.module("compile.mode").get_mode("NUMBA")
 
     def compilations(self) -> dict[str, int]:
         return dict(_compiled_by_numba())

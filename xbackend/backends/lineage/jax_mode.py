@@ -3,32 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from xbackend.backends.jax.devices import JAXDevices
-from xbackend.backends.lineage.host_modes import LineageMode
-from xbackend.backends.modes import Compiled
+from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.staged import Compiled
 from xbackend.devices import Device
 
 
-class JAXMode(JAXDevices, LineageMode):
+class JAXMode(JAXDevices, LineageBackend):
     """One function compiled by JAX for a device of JAX."""
 
     linker_name = "jax"
-    added: tuple[str, ...] = ("sums and constants in the dtypes of the graph", "shapes checked while tracing only")
+    mode_added: ClassVar[tuple[str, ...]] = (
+        "sums and constants in the dtypes of the graph",
+        "shapes checked while tracing only",
+    )
     folds = True  # XLA does
 
-    def start(self) -> Iterable[Device]:
-        devices = super().start()
+    def start_mode(self) -> Iterable[Device]:
+        devices = super().start_mode()
         self._prepare_dispatch()
-        self.compile_mode = self._make()
+        jax = self.jax
+
+        class Linker(self.module("link.jax").JAXLinker):  # type: ignore[misc]
+            def jit_compile(self, function: Any) -> Any:
+                dtypes = [v.type.dtype for v in self.fgraph.outputs]
+
+                def exact(*values: Any) -> Any:
+                    results = function(*values)
+                    return tuple(jax.numpy.asarray(r, dtype=d) for r, d in zip(results, dtypes, strict=True))
+
+                return jax.jit(exact)
+
+        modes = self.module("compile.mode")
+        self.compile_mode = modes.Mode(linker=Linker(), optimizer=modes.get_mode("JAX").provided_optimizer)
         return devices
 
     def _prepare_dispatch(self) -> None:
         """Where JAX's result would not have the dtype of the graph."""
-        jax, module = self.jax, self.backend.module
+        jax, module = self.jax, self.module
         jnp = jax.numpy
         basic = module("link.jax.dispatch.basic")
         module("link.jax.dispatch")
@@ -59,23 +75,6 @@ class JAXMode(JAXDevices, LineageMode):
         @basic.jax_funcify.register(module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
         def specify_shape(op: Any, **_: Any) -> Any:
             return lambda x, *shape: x
-
-    def _make(self) -> Any:
-        jax = self.jax
-        jnp = jax.numpy
-
-        class Linker(self.backend.module("link.jax").JAXLinker):  # type: ignore[misc]
-            def jit_compile(self, function: Any) -> Any:
-                dtypes = [v.type.dtype for v in self.fgraph.outputs]
-
-                def exact(*values: Any) -> Any:
-                    results = function(*values)
-                    return tuple(jnp.asarray(r, dtype=d) for r, d in zip(results, dtypes, strict=True))
-
-                return jax.jit(exact)
-
-        modes = self.backend.module("compile.mode")
-        return modes.Mode(linker=Linker(), optimizer=modes.get_mode("JAX").provided_optimizer)
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         return self.compiled(function.vm.jit_fn.__wrapped__, inputs, device)

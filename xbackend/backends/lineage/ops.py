@@ -2,7 +2,7 @@
 
 The generations share names and meaning to so great a part that one table serves them all: every function here takes
 the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A generation that differs overrides a row
-(`Lowering.rows`).
+(`LineageBackend.rows`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import copysign, prod
 from typing import Any
 
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
-from xbackend.backends.numpy.ops import ARC_NAMES
+from xbackend.backends.numpy.ops import ARC_NAMES, slices
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
 
@@ -86,10 +86,9 @@ def wide_reduction(name: str) -> Row:
 
 def _least(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """The lineage's min is the negative of the max of negatives; the smallest integer has none, but a complement."""
-    axes = tuple(node.params["axis"])
-    if not node.dtype.is_integer or not axes:
+    if not node.dtype.is_integer or not node.params["axis"]:
         return _reduction("min")(T, node, inputs)
-    return T.invert(T.max(T.invert(inputs[0]), axis=axes))
+    return T.invert(_reduction("max")(T, node, [T.invert(inputs[0])]))
 
 
 def _reduction(name: str, typed: bool = False) -> Row:
@@ -131,27 +130,25 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     if len(node.shape) == 2:
         return T.dot(a, b)
     if node.dtype.is_integer:
-        # BatchedDot takes floating point only (aesara/tensor/blas.py, pytensor/tensor/blas.py: BatchedDot.c_code).
-        lead = range(len(node.shape) - 2)
-        rank = a.ndim
-        left = a.dimshuffle(*lead, rank - 2, rank - 1, "x")
-        right = b.dimshuffle(*lead, "x", rank - 2, rank - 1)
+        # BatchedDot takes floating point only (aesara/tensor/blas.py, pytensor/tensor/blas.py: BatchedDot.c_code), and
         # Aesara's Numba mode has no sums of int32; cut off afterwards, those of int64 are the same.
-        products = T.mul(T.cast(left, "int64"), T.cast(right, "int64"))
-        return T.cast(T.sum(products, axis=len(node.shape) - 1, dtype="int64"), node.dtype.value)
+        return T.cast(sum_of_products(T, T.cast(a, "int64"), T.cast(b, "int64"), "int64"), node.dtype.value)
     batch = prod(node.shape[:-2])
     rows, columns, inner = node.shape[-2], node.shape[-1], lengths(a)[-1]
     product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
     return T.reshape(product, node.shape, ndim=len(node.shape))
 
 
+def sum_of_products(T: Any, a: Any, b: Any, dtype: str) -> Any:
+    """The product of matrices, or of stacks of them, as the sum of all products of elements."""
+    rank = a.ndim
+    lead = range(rank - 2)
+    left, right = a.dimshuffle(*lead, rank - 2, rank - 1, "x"), b.dimshuffle(*lead, "x", rank - 2, rank - 1)
+    return T.sum(T.mul(left, right), axis=rank - 1, dtype=dtype)
+
+
 def _broadcast_to(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return inputs[0] if lengths(inputs[0]) == node.shape else T.alloc(inputs[0], *node.shape)
-
-
-def _slice(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    params = node.params
-    return inputs[0][tuple(map(slice, params["starts"], params["stops"], params["steps"]))]
 
 
 def _astype(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -221,8 +218,7 @@ def nan_aware(name: str) -> Row:
 
 
 def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    value = generate(node)
-    return T.constant(value, dtype=node.dtype.value)
+    return T.constant(generate(node), dtype=node.dtype.value)
 
 
 TABLE: Mapping[str, Row] = {
@@ -248,7 +244,7 @@ TABLE: Mapping[str, Row] = {
     "permute_dims": lambda T, node, inputs: inputs[0].dimshuffle(tuple(node.params["axes"])),
     "broadcast_to": _broadcast_to,
     "concat": lambda T, node, inputs: T.concatenate(list(inputs), axis=node.params["axis"]),
-    "slice": _slice,
+    "slice": lambda T, node, inputs: inputs[0][slices(node.params)],
     "astype": _astype,
     "full": _full,
     **dict.fromkeys(("constant", "arange", "eye"), _constant),

@@ -22,41 +22,6 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.matmul(*inputs)
 
 
-class _PyTensorNumbaMode(NumbaMode):
-    added: tuple[str, ...] = (
-        *NumbaMode.added,
-        "functions of single elements with signs of zeros",
-        "1 / x of float32 as a division",
-    )
-
-    def make(self) -> Any:
-        mode = super().make()
-        keep_signs_of_zeros(self.backend.module("link.numba.dispatch.scalar"))
-        # 1 / sqrt(x) of float32 became an approximation that is NaN for 0 and infinity (arcp).
-        inverse = self.backend.module("scalar.basic").Reciprocal
-        self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
-        return mode
-
-    def replace(
-        self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
-    ) -> None:
-        basic = self.backend.module("link.numba.dispatch.basic")
-        # Versions that cache what Numba compiles take a key beside it, so that their own is not found there. What is
-        # cached imports the module of the function: one that was compiled from another module is not to be found.
-        keyed = hasattr(basic, "numba_funcify_and_cache_key")
-        before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
-
-        def replaced(op: Any, node: Any, **given: Any) -> Any:
-            if not concerns(node):
-                return before(op, node=node, **given)
-            compiled = basic.numba_njit(function(node), **options)
-            dtypes = [v.type.dtype for v in (*node.inputs, *node.outputs)]
-            key = f"{function.__module__} {type(op).__name__} {dtypes}, 1"
-            return (compiled, key) if keyed else compiled
-
-        (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)
-
-
 def _is_single(node: Any) -> bool:
     return all(v.type.dtype == "float32" for v in (*node.inputs, *node.outputs))
 
@@ -68,8 +33,8 @@ def _reciprocal(x: Any) -> Any:
 def keep_signs_of_zeros(scalar: Any) -> None:
     """Let Numba compile functions of single elements with signed zeros; ``scalar`` is the module that has them.
 
-    PyTensor compiles everything without (nsz), which loops that sum need: LLVM reorders a sum, and so vectorises it,
-    only where zeros have no sign. Those loops are compiled elsewhere and stay as they are.
+    PyTensor compiles everything with LLVM's ``nsz``, by which zeros have no sign. Loops that sum need it, because only
+    so does LLVM reorder a sum and vectorise it; they are compiled elsewhere and stay as they are.
     """
     theirs, key = scalar.numba_basic, getattr(scalar, "scalar_op_cache_key", None)
     if hasattr(theirs, "signed_zeros"):
@@ -95,23 +60,49 @@ class _PyTensor(LineageBackend):
     rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
 
 
-class PyTensorNumba(_PyTensor):
+class PyTensorNumba(NumbaMode, _PyTensor):
     """PyTensor's default."""
 
     rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
+    mode_added: ClassVar[tuple[str, ...]] = (
+        *NumbaMode.mode_added,
+        "functions of single elements with signs of zeros",
+        "1 / x of float32 as a division",
+    )
 
-    computes = _PyTensorNumbaMode
+    def make_mode(self) -> Any:
+        mode = super().make_mode()
+        keep_signs_of_zeros(self.module("link.numba.dispatch.scalar"))
+        # 1 / sqrt(x) of float32 became an approximation that is NaN for 0 and infinity (arcp).
+        inverse = self.module("scalar.basic").Reciprocal
+        self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
+        return mode
+
+    def replace(
+        self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any
+    ) -> None:
+        basic = self.module("link.numba.dispatch.basic")
+        # Versions that cache what Numba compiles take a key beside it, so that their own is not found there. What is
+        # cached imports the module of the function: one that was compiled from another module is not to be found.
+        keyed = hasattr(basic, "numba_funcify_and_cache_key")
+        before = (basic.numba_funcify_and_cache_key if keyed else basic.numba_funcify).dispatch(op)
+
+        def replaced(op: Any, node: Any, **given: Any) -> Any:
+            if not concerns(node):
+                return before(op, node=node, **given)
+            compiled = basic.numba_njit(function(node), **options)
+            dtypes = [v.type.dtype for v in (*node.inputs, *node.outputs)]
+            key = f"{function.__module__} {type(op).__name__} {dtypes}, 1"
+            return (compiled, key) if keyed else compiled
+
+        (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)
 
 
-class PyTensorC(_PyTensor):
+class PyTensorC(CMode, _PyTensor):
     """PyTensor's C linker, which was its default before version 3."""
 
     rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
 
-    computes = CMode
 
-
-class PyTensorJAX(_PyTensor):
+class PyTensorJAX(JAXMode, _PyTensor):
     """PyTensor compiled by JAX, on JAX's devices."""
-
-    computes = JAXMode

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar
 
-from xbackend.backends.lineage.adapter import LineageBackend, Variable
+from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
 
@@ -40,8 +41,8 @@ class Theano(LineageBackend):
 
     def _wanted(self) -> dict[str, str]:
         # Without a word on BLAS, its import asks NumPy's old distutils and fails (theano/configdefaults.py:
-        # default_blas_ldflags).
-        # Who waits for another process that compiles looks every second or two, not every five to ten.
+        # default_blas_ldflags). A process that waits for another one's compilation looks every second or two, not every
+        # five to ten.
         return {"blas.ldflags": "", "compile.wait": "1", **super()._wanted()}
 
     def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
@@ -67,7 +68,5 @@ def ones(node: Node) -> tuple[bool, ...]:
     return tuple(length == 1 for length in node.shape)
 
 
-class TheanoC(Theano):
+class TheanoC(CMode, Theano):
     """Theano's default."""
-
-    computes = CMode

@@ -16,13 +16,13 @@ import numpy as np
 from xbackend.backends import threads
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
-from xbackend.backends.description import Description, versions
+from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy.gradients import Gradients
 from xbackend.backends.numpy.ops import VIEWS, function
 from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import BackendUnavailable, PlacementError
+from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
@@ -44,18 +44,8 @@ class NumPyBackend(Backend):
     added: tuple[str, ...] = (ROOTS, "results in the memory of operands that nothing else uses")
 
     def start(self) -> Iterable[Device]:
-        try:
-            import autograd.numpy
-        except ImportError as error:
-            raise BackendUnavailable(
-                f"backend numpy takes its gradients from autograd, which cannot be imported: {error}; "
-                "pip install autograd"
-            ) from error
-        self._xp = autograd.numpy
-        if self.settings.threads is not None:
-            from threadpoolctl import threadpool_limits
-
-            threadpool_limits(self.settings.threads, user_api="blas")
+        self._xp = self.needed("autograd.numpy")
+        threads.limit_blas(self.settings.threads)
         every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
         return choose_visible(every, self.settings.visible)
 
@@ -66,8 +56,7 @@ class NumPyBackend(Backend):
         return np.array(value.array)
 
     def device_of(self, value: Value) -> Device:
-        device: Device = value.device
-        return device
+        return value.device  # type: ignore[no-any-return]
 
     def synchronize(self, values: Iterable[Value]) -> None:
         """NumPy has computed before it returns."""
@@ -77,7 +66,7 @@ class NumPyBackend(Backend):
 
     def build(self, program: Program) -> Built:
         storages = {i: self.storage(v) for i, v in program.shared.items()}
-        return Lowering(program, self._xp, storages).built()
+        return Linker(program, self._xp, storages).built()
 
     def describe(self) -> Description:
         blas = threads.pools()
@@ -86,18 +75,24 @@ class NumPyBackend(Backend):
             devices=[str(d) for d in self.devices],
             threads={pool.library: pool.threads for pool in blas},
             blas=blas,
-            notes={"added": "; ".join(self.added)},
+            notes={"stages": f"{IN_TURN}NumPy computes one op after the other", "added": "; ".join(self.added)},
         )
 
 
-class Lowering:
+class Linker:
     """A placed program as straight-line Python: a call of NumPy for each node, which takes the memory of an operand for
     its result where nobody else has a use for it."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages = program, storages
         self.devices = [self.place(i) for i in range(len(program.nodes))]
-        self._check_devices()
+        for i, node in enumerate(program.nodes):
+            for j in node.inputs if node.op not in ("transfer", "grad") else ():
+                if self.devices[j] != self.devices[i]:
+                    raise PlacementError(
+                        f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
+                        f"{self.devices[j]}: a transfer is missing"
+                    )
         self.constants = {i: generate(n) for i, n in enumerate(program.nodes) if n.op in GENERATORS}
         self.gradients = Gradients(program, self.devices, xp)
         self.steps = analyses.steps(program)
@@ -109,15 +104,6 @@ class Lowering:
         """The tag of a node's value."""
         return Device.parse(self.program.nodes[i].device or "")
 
-    def _check_devices(self) -> None:
-        for i, node in enumerate(self.program.nodes):
-            for j in node.inputs if node.op not in ("transfer", "grad") else ():
-                if self.devices[j] != self.devices[i]:
-                    raise PlacementError(
-                        f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
-                        f"{self.devices[j]}: a transfer is missing"
-                    )
-
     def built(self) -> Built:
         return Built(self.source().compile(), self._executed, self.profile)
 
@@ -125,15 +111,16 @@ class Lowering:
         """The program's calls; ``timed``: which also say when each of them began."""
         program = self.program
         source = Source(program.name, [f"a{i}" for i in program.inputs])
-        names, objects = [self._name(i) for i in range(len(program.nodes))], source.objects
+        names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(program.nodes))]
+        objects = source.objects
         objects |= {names[i]: constant for i, constant in self.constants.items()}
         objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
-        objects |= {"lowering": self, "errstate": np.errstate, "asarray": np.asarray, "DeviceArray": DeviceArray}
+        objects |= {"linker": self, "errstate": np.errstate, "asarray": np.asarray, "DeviceArray": DeviceArray}
         objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         kept = [*program.outputs, *program.updates.values()]
         objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
         for i in program.inputs:
-            source.line(f"if a{i}.device != d{i}: lowering.misplaced({i}, a{i}.device)")
+            source.line(f"if a{i}.device != d{i}: linker.misplaced({i}, a{i}.device)")
             source.line(f"v{i} = a{i}.array")
         for i in self.storages:
             source.line(f"v{i} = cell{i}.value.array")
@@ -148,15 +135,12 @@ class Lowering:
             source.step(f"[{made}]" if node.op == "grad" else made, call, last, where)
         if timed:
             source.line("began()")
-        source.line("lowering.ran = True")
+        source.line("linker.ran = True")
         values = {i: f"DeviceArray({names[i]}, d{i})" for i in kept}
         for target, i in program.updates.items():
             source.line(f"cell{target}.value = {values[i]}")
         source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
         return source
-
-    def _name(self, i: int) -> str:
-        return f"c{i}" if i in self.constants else f"v{i}"
 
     def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
         """The expression that computes a step; puts what it calls into ``objects``."""
@@ -210,10 +194,10 @@ class Lowering:
             i = step.makes[0]
             node = self.program.nodes[i]
             device = self.devices[node.inputs[0] if node.op == "grad" else i]
+            kind, what = "compute", f"{node.op} (node {i})"
             if node.op == "transfer":
-                spans.append(Span(device, begun, end, "transfer", f"{self.devices[node.inputs[0]]} to {device}"))
-            else:
-                spans.append(Span(device, begun, end, "compute", f"{node.op} (node {i})"))
+                kind, what = "transfer", f"{self.devices[node.inputs[0]]} to {device}"
+            spans.append(Span(device, begun, end, kind, what))
         return spans
 
 

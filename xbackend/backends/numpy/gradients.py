@@ -74,8 +74,7 @@ class Gradients:
             return x
 
         defvjp(handed_on, lambda result, x, i, back: lambda g: handed_on(g, i, not back), argnums=(0,))
-        step: Callable[..., Any] = handed_on
-        return step
+        return handed_on  # type: ignore[no-any-return]
 
     def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
         """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""

@@ -16,7 +16,8 @@ Function = Callable[..., Any]
 VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice"})
 
 
-def _slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
+def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
+    """The slices of an op of that name, by axis."""
     return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
 
 
@@ -68,7 +69,7 @@ def function(xp: Any, node: Node) -> Function:
             lambda x: xp.broadcast_to(xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"])
         ),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
-        "slice": lambda: lambda x: x[_slices(p)],
+        "slice": lambda: lambda x: x[slices(p)],
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
         "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
         "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from xbackend import cores
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
-from xbackend.backends.placement import Execution, Span
+from xbackend.backends.placement import Span
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.profile import events_during, spans
@@ -31,13 +32,12 @@ from xbackend.backends.tensorflow.reading import Observed, read_partitions, reco
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
-from xbackend.program.host import check_fits, native
+from xbackend.program.host import native
 from xbackend.program.program import Program
 
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
-_numbers = itertools.count()
 # What executed, from the devices of the results and the `RunMetadata` of a collected call.
 Reader = Callable[[Sequence[Device], Any], Observed]
 
@@ -104,19 +104,6 @@ def _functions(context: Any) -> Counter[str]:
     return counted
 
 
-class _Once:
-    """What a function gives, which is called when first asked for and forgotten then: it may hold much."""
-
-    def __init__(self, make: Callable[[], Observed]) -> None:
-        self._make: Callable[[], Observed] | None = make
-
-    def __call__(self) -> Observed:
-        if self._make is not None:
-            self._found = self._make()
-            self._make = None
-        return self._found
-
-
 CARRIED = "int32 of further CPUs as uint32, the same bits, from and to programs"  # in `Backend.added`
 
 
@@ -131,19 +118,13 @@ class TensorFlow(Backend):
 
     def start(self) -> Iterable[Device]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # which instructions it was compiled for, and the like
-        try:
-            import tensorflow as tf
-        except Exception as error:  # a broken installation fails in many ways
-            raise BackendUnavailable(
-                f"backend {self.name} cannot import TensorFlow: {type(error).__name__}: {error}; pip install tensorflow"
-            ) from error
-        self.tf = tf
+        self.tf = tf = self.needed("tensorflow")
         self._configure()
         # All that there are: the runtime names a device in full where it says what ran on it.
         self.names = {
-            Device(kind, number): f"/job:localhost/replica:0/task:0{found.name}"
+            Device(kind, number): f"/job:localhost/replica:0/task:0{logical.name}"
             for kind in ("cpu", "gpu")
-            for number, found in enumerate(tf.config.list_logical_devices(kind.upper()))
+            for number, logical in enumerate(tf.config.list_logical_devices(kind.upper()))
         }
         self.by_name = {name: device for device, name in self.names.items()}
         self.runtime = Runtime(tf)
@@ -156,13 +137,14 @@ class TensorFlow(Backend):
         tf.config.set_soft_device_placement(False)
         tf.config.experimental.enable_tensor_float_32_execution(False)
         if wanted.threads is not None:
-            for pool in ("intra_op", "inter_op"):
-                self._before_start(
-                    f"threads={wanted.threads}",
-                    getattr(tf.config.threading, f"set_{pool}_parallelism_threads"),
-                    wanted.threads,
-                    met=lambda: set(self._threads().values()) == {wanted.threads},
-                )
+            # An op computes with the intra-op pool; the inter-op pool starts ops: those of each device in a thread,
+            # and of several devices in one more, which waits for them. With one less devices take turns.
+            starting = wanted.threads
+            if wanted.cores_per_device is not None:
+                starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
+            for pool, count in (("intra_op", wanted.threads), ("inter_op", starting)):
+                setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
+                self._before_start(f"threads={count}", setter, count, met=partial(self._has_threads, pool, count))
         cpus = tf.config.list_physical_devices("CPU")
         if wanted.virtual_devices > 1 and cpus:
             pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
@@ -181,9 +163,7 @@ class TensorFlow(Backend):
             # It would take all memory of the GPU at once otherwise.
             self._before_start("memory growth", tf.config.experimental.set_memory_growth, gpu, True, met=lambda: True)
 
-    def _before_start(
-        self, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool] = lambda: False
-    ) -> None:
+    def _before_start(self, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
         """Apply a setting that TensorFlow takes only before its first use in a process.
 
         Raises `BackendUnavailable` when it is too late and the setting is not ``met`` anyway.
@@ -197,19 +177,23 @@ class TensorFlow(Backend):
                     f"another setting ({error}); open it with isolated=True, or before anything uses TensorFlow"
                 ) from error
 
+    def _has_threads(self, pool: str, count: int) -> bool:
+        return self._threads()[pool] == count
+
     def _threads(self) -> dict[str, int]:
         """The size of each of TensorFlow's pools."""
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         threading_ = self.tf.config.threading
         return {  # 0 is TensorFlow's word for 'as many as there are cores'
-            "inter_op": threading_.get_inter_op_parallelism_threads() or cores,
-            "intra_op": threading_.get_intra_op_parallelism_threads() or cores,
+            "inter_op": threading_.get_inter_op_parallelism_threads() or cores.count(),
+            "intra_op": threading_.get_intra_op_parallelism_threads() or cores.count(),
         }
 
     def put(self, array: np.ndarray, device: Device) -> Value:
-        tf, name = self.tf, self.names[device]
+        tf, name, array = self.tf, self.names[device], native(array)
+        if device.index:
+            array = array.view(self.carrier(array.dtype.name, device))
         with tf.device(name):
-            value = tf.constant(native(array).view(self.carrier(array.dtype.name, device)))
+            value = tf.constant(array)
             if not device.is_accelerator and value.backing_device != name:
                 value = tf.raw_ops.Identity(input=value)  # TensorFlow makes int32 constants on cpu:0
         return value
@@ -250,26 +234,6 @@ class TensorFlow(Backend):
         said = isinstance(error, theirs) or isinstance(error.__cause__, theirs)
         return said or super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 
-    def lowering(self, program: Program, xla: bool = False, staged: bool = False) -> Lowering:
-        """A fresh lowering; the prefix of its names is its own, so that collected graphs can be told apart.
-
-        Raises `ArgumentError` for an array that no memory holds: TensorFlow takes a minute to fail on such a constant,
-        unless XLA makes it part of a loop.
-        """
-        for node in () if xla else program.nodes:
-            check_fits(node.aval.nbytes, f"{node.op} {node.aval}" + (f" (at {node.source})" if node.source else ""))
-        return Lowering(
-            self.tf,
-            program,
-            prefix=f"xb{next(_numbers)}_",
-            names=self.names,
-            storages={i: self.storage(v) for i, v in program.shared.items()},
-            put=self.put,
-            carrier=self.carrier,
-            xla=xla,
-            staged=staged,
-        )
-
     def graph(self, lowering: Lowering) -> Any:
         """The program as one concrete function without automatic control dependencies."""
 
@@ -283,14 +247,13 @@ class TensorFlow(Backend):
 
     def traced(self, lowering: Lowering, trace: Callable[[list[Any]], Any]) -> Any:
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` for what TensorFlow refuses."""
+        program, spec = lowering.program, self.tf.TensorSpec
+        nodes = [(i, program.nodes[i].shape) for i in program.inputs]
+        specs = [spec(shape, lowering.carried(i), name=f"{lowering.prefix}a{i}") for i, shape in nodes]
         try:
-            return trace(self.specs(lowering))
+            return trace(specs)
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:
-            raise UnsupportedOperation(f"backend {self.name} cannot lower {lowering.program!r}: {error}") from error
-
-    def specs(self, lowering: Lowering) -> list[Any]:
-        found = [(i, lowering.program.nodes[i].shape, lowering.carried(i)) for i in lowering.program.inputs]
-        return [self.tf.TensorSpec(shape, dtype, name=f"{lowering.prefix}a{i}") for i, shape, dtype in found]
+            raise UnsupportedOperation(f"backend {self.name} cannot lower {program!r}: {error}") from error
 
     def failed(self, error: Any) -> BackendError:
         """The error of xbackend for a failure that TensorFlow's runtime reports."""
@@ -308,54 +271,57 @@ class TensorFlow(Backend):
         captured = tuple(function.captured_inputs)
         count = len(function.function_def.signature.output_arg)
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
-        observed: Callable[[], Observed] | None = None
-        beginning = threading.Lock()
+        called, beginning = False, threading.Lock()
+        unread: tuple[list[Device], Any] | None = None  # of the first call; forgotten once read, for it may hold much
+        seen = Observed("nothing was executed yet")
 
         def first(values: Sequence[Value]) -> list[Value]:
-            nonlocal observed
+            nonlocal called, unread
             with beginning:
-                if observed is not None:  # another thread was first, and nothing is collected of a second call
+                if called:  # another thread was first, and nothing is collected of a second call
                     return run(handle, device, name, [*values, *captured], attributes, count)
                 results, metadata = runtime.collected(
                     lambda: run(handle, device, name, [*values, *captured], attributes, count)
                 )
-                observed = _Once(partial(read, [self.device_of(value) for value in results], metadata))
+                unread, called = ([self.device_of(value) for value in results], metadata), True
                 return list(results)
+
+        def observed() -> Observed:
+            nonlocal unread, seen
+            if unread is not None:
+                seen, unread = read(*unread), None
+            return seen
 
         def execute(*values: Value) -> Sequence[Value]:
             try:
-                if observed is None:
-                    return first(values)
-                return run(handle, device, name, [*values, *captured], attributes, count)
+                if called:
+                    return run(handle, device, name, [*values, *captured], attributes, count)
+                return first(values)
             except failure as error:
                 raise self.failed(error) from error
 
         def profile(*values: Value) -> list[Span]:
-            self._check_traceable(lowering)
+            accelerators = sorted({str(device) for device in lowering.devices if device.is_accelerator})
+            if accelerators:  # the host's trace says when their work was handed out
+                raise UnsupportedOperation(
+                    f"backend {self.name} does not tell what {', '.join(accelerators)} did when; profile on the CPU, "
+                    "or with tensorflow-eager, which waits for each op"
+                )
             events = events_during(self.tf, lambda: execute(*values))
-            assert observed is not None  # it was executed
             return spans(observed(), events)
 
         # TensorFlow forgets a function whose last reference goes.
         execute.function = function  # type: ignore[attr-defined]
-        return Built(execute, lambda: Execution({}) if observed is None else records(lowering, observed()), profile)
+        return Built(execute, lambda: records(lowering, observed()), profile)
 
-    def launch_partitioned(self, function: Any, lowering: Lowering) -> Built:
-        """A concrete function that TensorFlow cuts by device."""
+    def launch_partitioned(self, lowering: Lowering) -> Built:
+        """The program as a graph that TensorFlow cuts by device."""
+        function = self.graph(lowering)
 
         def read(_: Sequence[Device], metadata: Any) -> Observed:
             return read_partitions(lowering, function.graph, metadata, self.by_name)
 
         return self.launch(function, None, lowering, read)
-
-    def _check_traceable(self, lowering: Lowering) -> None:
-        """Raises `UnsupportedOperation` for accelerators: the host's trace says when their work was handed out."""
-        found = sorted({str(device) for device in lowering.devices if device.is_accelerator})
-        if found:
-            raise UnsupportedOperation(
-                f"backend {self.name} does not tell what {', '.join(found)} did when; profile on the CPU, "
-                "or with tensorflow-eager, which waits for each op"
-            )
 
     def describe(self) -> Description:
         tf, threads = self.tf, self._threads()
@@ -390,8 +356,7 @@ class TensorFlowGraph(TensorFlow):
     added: tuple[str, ...] = (*TensorFlow.added, CARRIED)
 
     def build(self, program: Program) -> Built:
-        lowering = self.lowering(program)
-        return self.launch_partitioned(self.graph(lowering), lowering)
+        return self.launch_partitioned(Lowering(self, program))
 
 
 class TensorFlowXLA(TensorFlow):
@@ -405,9 +370,9 @@ class TensorFlowXLA(TensorFlow):
 
     def build(self, program: Program) -> Built:
         devices = {n.device for n in program.nodes}
-        lowering = self.lowering(program, xla=True, staged=len(devices) > 1)
+        lowering = Lowering(self, program, xla=True, staged=len(devices) > 1)
         if lowering.staged:
-            return self.launch_partitioned(self.graph(lowering), lowering)
+            return self.launch_partitioned(lowering)
         name = self.names[Device.parse(devices.pop() or "")]
 
         def body(*arguments: Any) -> list[Any]:
@@ -418,12 +383,12 @@ class TensorFlowXLA(TensorFlow):
         # The whole program is one stage, and this is what the runtime calls it.
         call = function.inference_fn.name.decode()
         lowering.stages = dict.fromkeys(range(len(program.nodes)), call)
-        return self.launch(function, name, lowering, lambda found, _: self._read(call, found))
 
-    @staticmethod
-    def _read(call: str, found: Sequence[Device]) -> Observed:
-        """One compiled function has one device, the one that its results are on."""
-        observed = Observed("device of the results of the compiled function", compiled={call})
-        if len(set(found)) == 1:
-            observed.ops[call] = ("XLA computation", found[0])
-        return observed
+        def read(results: Sequence[Device], _: Any) -> Observed:
+            # One compiled function has one device, the one that its results are on.
+            observed = Observed("device of the results of the compiled function", compiled={call})
+            if len(set(results)) == 1:
+                observed.ops[call] = ("XLA computation", results[0])
+            return observed
+
+        return self.launch(function, name, lowering, read)

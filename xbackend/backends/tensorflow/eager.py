@@ -41,66 +41,59 @@ class Replay:
         self.made: dict[int, str] = {}  # slot -> name of the tensor that fills it
         self.called: list[str] = []  # step -> name of its op
         graph = function.graph
-        where: dict[Any, int] = {}
-        for tensor in graph.inputs[: len(lowering.program.inputs)]:
-            where[tensor.ref()] = slot = self._slot(None)
-            self.made[slot] = tensor.name
-        for outside, tensor in zip(function.captured_inputs, graph.inputs[len(lowering.program.inputs) :], strict=True):
-            where[tensor.ref()] = slot = self._slot(outside)
-            self.made[slot] = tensor.name
-        self.constants = set(range(len(lowering.program.inputs), len(self.slots)))
+        self.where: dict[Any, int] = {}  # a tensor's reference -> its slot
+        arguments = len(lowering.program.inputs)
+        for tensor in graph.inputs[:arguments]:
+            self._slot(tensor)
+        for outside, tensor in zip(function.captured_inputs, graph.inputs[arguments:], strict=True):
+            self._slot(tensor, outside)
+        self.constants = set(range(arguments, len(self.slots)))
         needed = self._needed(graph)
         for op in graph.get_operations():
             if op in needed and op.type != "Placeholder":
-                self._prepare(op, where)
-        self.outputs = [where[tensor.ref()] for tensor in graph.outputs]
-        self._free_early()
-
-    def _slot(self, value: Any) -> int:
-        self.slots.append(value)
-        return len(self.slots) - 1
-
-    def _needed(self, graph: Any) -> set[Any]:
-        """The ops that the outputs and the updates depend on."""
-        found = {tensor.op for tensor in graph.outputs} | set(graph.control_outputs)
-        todo = list(found)
-        while todo:
-            for tensor in todo.pop().inputs:
-                if tensor.op not in found:
-                    found.add(tensor.op)
-                    todo.append(tensor.op)
-        return found
-
-    def _prepare(self, op: Any, where: dict[Any, int]) -> None:
-        tf, runtime = self.tf, self.runtime
-        if op.type == "Const":
-            value = self.backend.put(tf.make_ndarray(op.get_attr("value")), self.devices[op.device])
-            where[op.outputs[0].ref()] = slot = self._slot(value)
-            self.constants.add(slot)
-            self.made[slot] = op.outputs[0].name
-            return
-        inputs = tuple(where[tensor.ref()] for tensor in op.inputs)
-        attributes = _attributes(op)
-        first = len(self.slots)
-        for tensor in op.outputs:
-            slot = where[tensor.ref()] = self._slot(None)
-            self.made[slot] = tensor.name
-        prepared = op.type == "Identity" or self.lowering.is_backward(op.name)
-        if inputs and prepared and self.constants.issuperset(inputs):
-            found = runtime.run(
-                runtime.handle, op.device, op.type, [self.slots[j] for j in inputs], attributes, len(op.outputs)
-            )
-            self.slots[first : first + len(found)] = found
-            self.constants.update(range(first, first + len(found)))
-            return
-        self.steps.append((op.device, op.type, inputs, attributes, len(op.outputs), first, ()))
-        self.called.append(op.name)
-
-    def _free_early(self) -> None:
-        """Give every step the slots that nothing reads after it."""
+                self._prepare(op)
+        self.outputs = [self.where[tensor.ref()] for tensor in graph.outputs]
         used = [(*inputs, *range(first, first + count)) for _, _, inputs, _, count, first, _ in self.steps]
         last = last_uses(used, [*self.constants, *self.outputs])
         self.steps = [(*step[:-1], mine) for step, mine in zip(self.steps, last, strict=True)]
+
+    def _slot(self, tensor: Any, value: Any = None) -> int:
+        """A slot for the value of a tensor."""
+        slot = self.where[tensor.ref()] = len(self.slots)
+        self.made[slot] = tensor.name
+        self.slots.append(value)
+        return slot
+
+    def _needed(self, graph: Any) -> set[Any]:
+        """The ops that the outputs and the updates depend on."""
+        needed = {tensor.op for tensor in graph.outputs} | set(graph.control_outputs)
+        todo = list(needed)
+        while todo:
+            for tensor in todo.pop().inputs:
+                if tensor.op not in needed:
+                    needed.add(tensor.op)
+                    todo.append(tensor.op)
+        return needed
+
+    def _prepare(self, op: Any) -> None:
+        tf, runtime = self.tf, self.runtime
+        if op.type == "Const":
+            value = self.backend.put(tf.make_ndarray(op.get_attr("value")), self.devices[op.device])
+            self.constants.add(self._slot(op.outputs[0], value))
+            return
+        inputs = tuple(self.where[tensor.ref()] for tensor in op.inputs)
+        attributes = _attributes(op)
+        first = len(self.slots)
+        for tensor in op.outputs:
+            self._slot(tensor)
+        prepared = op.type == "Identity" or self.lowering.is_backward(op.name)
+        if inputs and prepared and self.constants.issuperset(inputs):
+            given, count = [self.slots[j] for j in inputs], len(op.outputs)
+            self.slots[first:] = runtime.run(runtime.handle, op.device, op.type, given, attributes, count)
+            self.constants.update(range(first, first + count))
+            return
+        self.steps.append((op.device, op.type, inputs, attributes, len(op.outputs), first, ()))
+        self.called.append(op.name)
 
     def built(self) -> Built:
         run, handle, failure = self.runtime.run, self.runtime.handle, self.runtime.failure
@@ -115,7 +108,9 @@ class Replay:
                 results = self._step_by_step(values, observed, spans)
             except failure as error:
                 raise self.backend.failed(error) from error
-            done, fresh = records(self.lowering, self._with_prepared(observed)), False
+            for slot in self.constants.intersection(self.made):  # what was computed here is on a device too
+                observed.ops[op_of(self.made[slot])] = ("Const", self._where(self.slots[slot]))
+            done, fresh = records(self.lowering, observed), False
             return results, spans
 
         def execute(*values: Value) -> Sequence[Value]:
@@ -140,15 +135,15 @@ class Replay:
             given = [slots[j] for j in inputs]
             fresh = self._copied(name, inputs, given, self.devices[device], copies)
             begun = time.perf_counter() - start
-            slots[first : first + count] = found = run(handle, device, kind, given, attributes, count)
-            self.backend.synchronize(found)
+            slots[first : first + count] = results = run(handle, device, kind, given, attributes, count)
+            self.backend.synchronize(results)
             end = time.perf_counter() - start
-            where = self._where(found[0]) if found else self.devices[device]
+            where = self._where(results[0]) if results else self.devices[device]
             if fresh and kind == "Identity":
                 spans.append(Span(where, begun, end, "transfer", f"{fresh[0]} to {where}"))
             else:
                 spans.append(Span(where, begun, end, "compute", name))
-            if found:
+            if results:
                 observed.ops[name] = (kind, where)
         observed.received += copies.values()
         return [slots[j] for j in self.outputs]
@@ -228,13 +223,6 @@ class Replay:
             made = ", ".join(slots[first : first + count])
             source.step(f"[{made}]" if made else "", call, [slots[j] for j in last])
 
-    def _with_prepared(self, observed: Observed) -> Observed:
-        """What was computed here is on a device too."""
-        for slot, name in self.made.items():
-            if slot in self.constants:
-                observed.ops[op_of(name)] = ("Const", self._where(self.slots[slot]))
-        return observed
-
 
 def _attributes(op: Any) -> tuple[Any, ...]:
     """The attributes that a call of the op has to give, as name, value, name, value: each one costs time.
@@ -263,6 +251,5 @@ class TensorFlowEager(TensorFlow):
     carried: Mapping[str, str] = {}  # single ops take int32 where it is
 
     def build(self, program: Program) -> Built:
-        lowering = self.lowering(program)
-        function = self.graph(lowering)
-        return Replay(self, lowering, function).built()
+        lowering = Lowering(self, program)
+        return Replay(self, lowering, self.graph(lowering)).built()

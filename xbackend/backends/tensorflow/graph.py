@@ -7,19 +7,21 @@ belongs to.
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.program import analyses
+from xbackend.program.host import check_fits
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
+
+_numbers = itertools.count()
 
 # Constants of more elements are handed to the graph as values: a graph is a protocol buffer and ends at 2 GiB.
 LARGEST_CONSTANT = 1024
@@ -34,34 +36,19 @@ Tensors = dict[int, Any]
 class Lowering:
     """One program on its way into a graph.
 
-    ``names`` are TensorFlow's full names of the devices, ``storages`` the variables of the shared nodes, ``put`` makes
-    a value on a device, ``carrier`` says in which dtype. With ``staged`` the ops between two transfers become functions
-    that XLA compiles.
+    ``backend`` is a `TensorFlow` of `adapter`. With ``staged`` the ops between two transfers become functions that XLA
+    compiles. The prefix of its names is its own, so that collected graphs can be told apart. Raises `ArgumentError` for
+    an array that no memory holds: TensorFlow takes a minute to fail on such a constant, unless XLA makes it part of a
+    loop.
     """
 
-    def __init__(
-        self,
-        tf: Any,
-        program: Program,
-        *,
-        prefix: str,
-        names: Mapping[Device, str],
-        storages: Mapping[int, Any],
-        put: Callable[[np.ndarray, Device], Any],
-        carrier: Callable[[str, Device], str],
-        xla: bool = False,
-        staged: bool = False,
-    ) -> None:
-        self.tf = tf
-        self.program = program
-        self.prefix = prefix
+    def __init__(self, backend: Any, program: Program, *, xla: bool = False, staged: bool = False) -> None:
+        for node in () if xla else program.nodes:
+            check_fits(node.aval.nbytes, f"{node.op} {node.aval}" + (f" (at {node.source})" if node.source else ""))
+        self.backend, self.tf, self.program, self.xla, self.staged = backend, backend.tf, program, xla, staged
+        self.prefix = f"xb{next(_numbers)}_"
+        self.storages = {i: backend.storage(v) for i, v in program.shared.items()}
         self.devices = [Device.parse(n.device or "") for n in program.nodes]
-        self.names = names
-        self.storages = storages
-        self.put = put
-        self.carrier = carrier
-        self.xla = xla
-        self.staged = staged
         self.values: dict[int, list[str]] = {}  # node -> names of the tensors that are its value, the last one first
         self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
         # Backward op -> the node whose backward op it is and the device that it is to run on, as far as they are known.
@@ -89,7 +76,7 @@ class Lowering:
 
     def carried(self, i: int) -> str:
         """The dtype of a node's value as an argument or a result."""
-        return self.carrier(self.program.nodes[i].dtype.value, self.devices[i])
+        return str(self.backend.carrier(self.program.nodes[i].dtype.value, self.devices[i]))
 
     def _as(self, dtype: str, i: int, tensor: Any) -> Any:
         """The value of a node in a dtype of the same width, on the device of the node."""
@@ -101,7 +88,7 @@ class Lowering:
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
         """The device and the name scope of a node."""
-        with self.tf.device(self.names[self.devices[i]]), self.tf.name_scope(f"{self.prefix}{kind}{i}"):
+        with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(f"{self.prefix}{kind}{i}"):
             yield
 
     def node(self, i: int, tensors: Tensors) -> None:
@@ -119,7 +106,7 @@ class Lowering:
             elif node.op in GENERATORS:
                 result = self._generate(i)
             elif node.op == "transfer":
-                result = _crossing(tf, inputs[0], self.names[self.devices[node.inputs[0]]])
+                result = _crossing(tf, inputs[0], self.backend.names[self.devices[node.inputs[0]]])
             else:
                 result = TABLE[node.op](tf, node, inputs, self.xla)
                 if any(result is tensor for tensor in inputs):
@@ -135,7 +122,7 @@ class Lowering:
         if node.op == "full":
             return tf.fill(node.shape, tf.constant(node.params["fill_value"], node.dtype.value))
         with tf.init_scope():
-            value = self.put(generate(node), self.devices[i])
+            value = self.backend.put(generate(node), self.devices[i])
         return tf.identity(self._as(node.dtype.value, i, value))
 
     def _differentiate(self, loss: int, tensors: Tensors) -> None:
@@ -144,7 +131,7 @@ class Lowering:
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
         with self.place(group[0]):
-            found = tf.compat.v1.gradients(
+            gradients = tf.compat.v1.gradients(
                 self.value(loss, tensors),
                 [self.value(nodes[i].inputs[1], tensors) for i in group],
                 colocate_gradients_with_ops=True,
@@ -152,23 +139,23 @@ class Lowering:
             )
         for op in graph.get_operations()[before:]:
             self.backward[op.name] = self._asked(graph, op)
-        for i, gradient in zip(group, found, strict=True):
+        for i, gradient in zip(group, gradients, strict=True):
             with self.place(i):
                 tensors[i] = tf.identity(gradient, name="gradient")
             self.values[i] = [tensors[i].name, gradient.name]
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
-        """The node whose backward op an op is, and the device that it is to run on: where its forward op is, or that of
-        a crossing gets its value from. What has no name of that kind, as a sum of gradients, is where TensorFlow was
-        told to keep it."""
-        match, nowhere = _BACKWARD.search(op.name), (None, None)
+        """The node whose backward op this is, and the device that it is to run on: that of its forward op, or for a
+        crossing the one that the forward value came from. An op without such a name, as a sum of gradients, belongs
+        where TensorFlow colocates it."""
+        match = _BACKWARD.search(op.name)
         if match is None:
             groups = [group.decode().removeprefix("loc:@") for group in op.colocation_groups()]
             return None, next((self._bound(name) for name in groups if name != op.name), None)
         try:
             forward = graph.get_operation_by_name(match[1])
         except (KeyError, ValueError):
-            return nowhere
+            return None, None
         if forward.node_def.attr["_gradient_op_type"].s.decode().startswith(_CROSSING):
             return self.owner(match[1]), self._bound(forward.inputs[0].op.name)
         return self.owner(match[1]), self._bound(match[1])
@@ -267,7 +254,7 @@ class _Stages:
                 waiting.setdefault(self.level[i], []).append(i)
             elif not self.copied(i):
                 stages.setdefault(self.level[i], {}).setdefault(self.lowering.devices[i], []).append(i)
-        stage_of = {i: (lv, d) for lv, found in stages.items() for d, members in found.items() for i in members}
+        stage_of = {i: (lv, d) for lv, by_device in stages.items() for d, members in by_device.items() for i in members}
         leaving = {*self.program.outputs, *self.program.updates.values()}
         for i, node in enumerate(nodes):
             leaving.update(j for j in node.inputs if stage_of.get(j) != stage_of.get(i) or self.between(i))
@@ -295,8 +282,7 @@ class _Stages:
 
         function = tf.function(stage, autograph=False, jit_compile=True)
         with lowering.place(members[0], "s"):
-            found = function(*[self.tensors[j] for j in arguments])
-        self.tensors.update(zip(results, found, strict=True))
-        lowering.values.update((i, [tensor.name]) for i, tensor in zip(results, found, strict=True))
-        name = found[0].op.name
-        lowering.stages.update(dict.fromkeys((*constants, *members), name))
+            outputs = function(*[self.tensors[j] for j in arguments])
+        self.tensors.update(zip(results, outputs, strict=True))
+        lowering.values.update((i, [tensor.name]) for i, tensor in zip(results, outputs, strict=True))
+        lowering.stages.update(dict.fromkeys((*constants, *members), outputs[0].op.name))

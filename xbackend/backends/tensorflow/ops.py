@@ -29,8 +29,9 @@ def _raw(name: str) -> str:
 _UNARY = {
     **{name: _raw(name) for name in ["abs", "sign", "square", "exp", "expm1", "log", "log1p", "sqrt"]},
     **{
-        name: _raw(name)
-        for name in ["sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"]
+        f"{arc}{name}": _raw(f"{arc}{name}")
+        for arc in ("", "a")
+        for name in ["sin", "cos", "tan", "sinh", "cosh", "tanh"]
     },
     "negative": "Neg",
     "isnan": "IsNan",
@@ -146,12 +147,10 @@ def _extremum(name: str, before: str) -> Row:
 
 def _extreme_reduction(name: str) -> Row:
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-        (x,) = inputs
-        axes = list(node.params["axis"])
-        result = getattr(tf.raw_ops, name)(input=x, axis=tf.constant(axes, tf.int32))
+        result = _reduction(name)(tf, node, inputs, xla)
         if xla and node.dtype.is_floating:  # for the same reason
-            nan = tf.constant(math.nan, node.dtype.value)
-            result = tf.where(tf.reduce_any(tf.math.is_nan(x), axis=axes), nan, result)
+            missing = tf.reduce_any(tf.math.is_nan(inputs[0]), axis=list(node.params["axis"]))
+            result = tf.where(missing, tf.constant(math.nan, node.dtype.value), result)
         return result
 
     return row

@@ -6,12 +6,11 @@ event for every op of a graph, under the name that the op has in the partitioned
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from xbackend.backends.placement import Span
-from xbackend.backends.tensorflow.reading import Observed, Received
-from xbackend.devices import Device
+from xbackend.backends.tensorflow.reading import Observed
 from xbackend.errors import BackendError, UnsupportedOperation
 
 # All that TensorFlow says of the host, nothing of Python, nothing of accelerators.
@@ -46,42 +45,36 @@ def events_during(tf: Any, call: Callable[[], Any]) -> list[Any]:
 
 
 def spans(observed: Observed, events: list[Any]) -> list[Span]:
-    """The events of the ops of a program, in seconds after the start of the call, which is the first event."""
+    """The events of the ops of a program, in seconds after the start of the call, which is the first event.
+
+    A transfer lasts from the sender's op until the value is there. An op that does not block has an event where it
+    begins and one where it is done.
+    """
     started = min((event.timestamp_ps for event in events), default=0)
-    return sorted(_Timeline(observed, started).read(events), key=lambda span: (span.start, str(span.device)))
+    sent = {received.sender for received in observed.received}
+    arriving = {received.name: received for received in observed.received}
+    begun: dict[str, float] = {}  # what began in one event and ends in another
+    result: list[Span] = []
 
+    def computed(name: str, start: float, end: float) -> None:
+        kind, device = observed.ops[name]
+        result.append(Span(device, start, end, "compute", name if name.endswith(kind) else f"{kind} {name}"))
 
-class _Timeline:
-    def __init__(self, observed: Observed, started: int) -> None:
-        self.ops: Mapping[str, tuple[str, Device]] = observed.ops
-        self.sent: Mapping[str, Received] = {r.sender: r for r in observed.received}
-        self.received: Mapping[str, Received] = {r.name: r for r in observed.received}
-        self.started = started
-        self.open: dict[str, float] = {}  # what began in one event and ends in another
-
-    def read(self, events: list[Any]) -> list[Span]:
-        """A transfer lasts from the sender's op until the value is there. An op that does not block has an event where
-        it begins and one where it is done."""
-        found: list[Span] = []
-        for event in sorted(events, key=lambda event: event.timestamp_ps):
-            start = (event.timestamp_ps - self.started) * 1e-12
-            end = start + event.duration_ps * 1e-12
-            waiting = event.args.get("name", "")
-            name = event.args.get("long_name", "").partition(":")[0]
-            if event.name.endswith("ProcessAsync::Start") and waiting in self.ops:
-                self.open[waiting] = start
-            elif event.name.endswith("ProcessAsync::Done") and waiting in self.open:
-                found.append(self._computed(waiting, self.open.pop(waiting), start))
-            elif event.name.endswith("ProcessAsync::Done") and waiting in self.received:
-                received = self.received[waiting]
-                begun = self.open.pop(received.sender, start)
-                found.append(Span(received.target, begun, start, "transfer", f"{received.source} to {received.target}"))
-            elif name in self.sent:
-                self.open[name] = start
-            elif name in self.ops:
-                found.append(self._computed(name, start, end))
-        return found
-
-    def _computed(self, name: str, start: float, end: float) -> Span:
-        kind, device = self.ops[name]
-        return Span(device, start, end, "compute", name if name.endswith(kind) else f"{kind} {name}")
+    for event in sorted(events, key=lambda event: event.timestamp_ps):
+        start = (event.timestamp_ps - started) * 1e-12
+        waiting = event.args.get("name", "")
+        name = event.args.get("long_name", "").partition(":")[0]
+        done = event.name.endswith("ProcessAsync::Done")
+        if event.name.endswith("ProcessAsync::Start") and waiting in observed.ops:
+            begun[waiting] = start
+        elif done and waiting in begun:
+            computed(waiting, begun.pop(waiting), start)
+        elif done and waiting in arriving:
+            value = arriving[waiting]
+            way = f"{value.source} to {value.target}"
+            result.append(Span(value.target, begun.pop(value.sender, start), start, "transfer", way))
+        elif name in sent:
+            begun[name] = start
+        elif name in observed.ops:
+            computed(name, start, start + event.duration_ps * 1e-12)
+    return sorted(result, key=lambda span: (span.start, str(span.device)))

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution, Transferred, with_folded
+from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.devices import Device
 from xbackend.errors import BackendError
@@ -34,6 +35,9 @@ class Received:
     op: str
     name: str = ""
     sender: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op} of {self.tensor}"
 
 
 @dataclass
@@ -62,7 +66,8 @@ def read_partitions(lowering: Lowering, traced: Any, metadata: Any, devices: Map
         nodes = [node for part in graph.partition_graphs for node in part.node]
         if any(node.name.startswith(lowering.prefix) for node in nodes):  # else it is another function's
             _read_ops(observed, nodes, devices)
-            _read_transfers(observed, nodes, devices, _Sizes(lowering.tf, traced, graph.post_optimization_graph))
+            sizes = _Sizes(lowering.tf, traced, graph.post_optimization_graph)
+            _read_transfers(observed, nodes, devices, sizes)
     return observed
 
 
@@ -81,6 +86,7 @@ def _read_ops(observed: Observed, nodes: Iterable[Any], devices: Mapping[str, De
             observed.composed[node.name] = len(node.attr["op_names"].list.s)
 
 
+_MERGED = Executed(None, "", "not among the executed ops: merged with others", "fused")
 _EXCHANGES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
 
 
@@ -117,24 +123,23 @@ class _Sizes:
 
     def __init__(self, tf: Any, traced: Any, optimised: Any) -> None:
         self.tf, self.traced, self.optimised = tf, traced, optimised
-        self.imported: Any = None
 
     def of(self, tensor: str, dtype: int) -> int:
         try:
             shape = self.traced.get_tensor_by_name(tensor).shape
         except (KeyError, ValueError):
-            shape = self._optimised_tensor(tensor).shape
+            shape = self.imported.get_tensor_by_name(tensor).shape
         count = shape.num_elements()
         if count is None:
             raise BackendError(f"TensorFlow does not tell the shape of {tensor}, which it sent to another device")
         return int(count) * int(self.tf.as_dtype(dtype).size)
 
-    def _optimised_tensor(self, tensor: str) -> Any:
-        if self.imported is None:
-            self.imported = self.tf.Graph()
-            with self.imported.as_default():
-                self.tf.graph_util.import_graph_def(self.optimised, name="")  # infers the shapes
-        return self.imported.get_tensor_by_name(tensor)
+    @cached_property
+    def imported(self) -> Any:
+        graph = self.tf.Graph()
+        with graph.as_default():
+            self.tf.graph_util.import_graph_def(self.optimised, name="")  # infers the shapes
+        return graph
 
 
 def op_of(tensor: str) -> str:
@@ -176,18 +181,11 @@ class _Records:
         made = (self._transferred(received, self.claimed.get(received)) for received in self.observed.received)
         return Execution(self._ops(), tuple(made), with_folded(self.program, self._backward()))
 
-    def _transferred(self, found: Received, node: int | None) -> Transferred:
-        backward = self.lowering.is_backward
-        gradient = backward(op_of(found.tensor)) or (bool(found.users) and all(map(backward, found.users)))
-        return Transferred(
-            found.source,
-            found.target,
-            found.bytes,
-            node,
-            node is None and gradient,
-            f"{found.op} of {found.tensor}",
-            self.observed.evidence,
-        )
+    def _transferred(self, value: Received, node: int | None) -> Transferred:
+        backward, evidence = self.lowering.is_backward, self.observed.evidence
+        gradient = backward(op_of(value.tensor)) or (bool(value.users) and all(map(backward, value.users)))
+        of_itself = node is None and gradient
+        return Transferred(value.source, value.target, value.bytes, node, of_itself, str(value), evidence)
 
     def _came(self, i: int) -> list[Received]:
         """What a transfer of the program may have been executed as, on the device that it asked for.
@@ -204,8 +202,8 @@ class _Records:
             return []
         return [r for tensor in self._chain(i) for r in self.by_tensor.get(tensor, ())]
 
-    def _claim(self, i: int, found: Sequence[Received]) -> None:
-        for received in found:
+    def _claim(self, i: int, candidates: Sequence[Received]) -> None:
+        for received in candidates:
             if self.claimed.setdefault(received, i) == i:
                 self.transfers[i] = received
                 return
@@ -225,8 +223,7 @@ class _Records:
 
     def _ops(self) -> dict[int, Executed]:
         result: dict[int, Executed] = {}
-        observed, program = self.observed, self.program
-        live, constant = self.live, analyses.constant(program)
+        observed, program, constant = self.observed, self.program, analyses.constant(self.program)
         for i, node in enumerate(program.nodes):
             if node.op in ("input", "shared"):
                 continue
@@ -234,8 +231,7 @@ class _Records:
             if call in observed.ops:
                 result[i] = self._compiled(call)
             elif i in self.transfers:
-                found = self.transfers[i]
-                result[i] = Executed(found.target, f"{found.op} of {found.tensor}", observed.evidence)
+                result[i] = Executed(self.transfers[i].target, str(self.transfers[i]), observed.evidence)
             elif i in self.shared:
                 evidence = f"its value came with the transfer of node {self.shared[i]}"
                 result[i] = Executed(self.transfers[self.shared[i]].target, "", evidence, "fused")
@@ -244,14 +240,10 @@ class _Records:
                 # A transfer of what was computed while compiling receives nothing: its value is there.
                 folded = (kind == "Const" and node.op not in GENERATORS) or (node.op == "transfer" and i in constant)
                 result[i] = Executed(device, kind, observed.evidence, "folded" if folded else "")
-            elif i not in live:
-                result[i] = Executed(None, "", "its value is not used", "folded")
-            elif node.op in ("transfer", "grad"):
+            elif i in self.live and node.op in ("transfer", "grad"):
                 result[i] = self._handed_on(i)
-            elif i in constant:
-                result[i] = Executed(None, "", f"{CONSTANT}computed while compiling", "folded")
-            else:
-                result[i] = Executed(None, "", "not among the executed ops: merged with others", "fused")
+            elif i in self.live and i not in constant:
+                result[i] = _MERGED
         return {**result, **self._composed()}
 
     def _composed(self) -> dict[int, Executed]:
@@ -276,8 +268,8 @@ class _Records:
         for group in analyses.gradients(self.program).values():
             call = lowering.stages.get(group[0])
             if call in observed.ops:  # the whole backward pass is inside of it
-                found = self._compiled(call)
-                yield Backward(group[0], None, None, found.device, found.framework_op, found.evidence, found.status)
+                whole = self._compiled(call)
+                yield Backward(group[0], None, None, whole.device, whole.framework_op, whole.evidence, whole.status)
 
     def _compiled(self, call: str) -> Executed:
         """A node inside of a stage. The name of the call says which stage it is."""
@@ -300,4 +292,4 @@ class _Records:
                 break
         for device in sorted(there, key=lambda d: (d != bound, "Recv" not in there[d], str(d))):
             return Executed(device, there[device], observed.evidence)
-        return Executed(None, "", "not among the executed ops: merged with others", "fused")
+        return _MERGED

@@ -1,0 +1,12 @@
+"""What a worker's threads may run on; runs inside the worker."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xbackend.measure import loop
+
+
+def affinity(_: Any) -> list[int] | None:
+    """The cores that the threads of this process may use."""
+    return loop.affinity()

@@ -1,0 +1,310 @@
+"""The answer: one sentence for the question that was asked, the same in the terminal and the report."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from report_helpers import any_results, markdown_of, measured, of
+from test_one_verdict import any_seconds
+
+from xbackend import report
+from xbackend.analysis.answer import answer
+from xbackend.analysis.comparison import comparisons
+from xbackend.analysis.scaling import scalings
+from xbackend.analysis.statistics import Verdict
+from xbackend.backends.description import IN_TURN, Description
+from xbackend.report import columns, terminal, text
+from xbackend.report.doubts import doubts
+from xbackend.results.schema import Measurement, Pair, Results, load
+from xbackend.wording import visible
+
+DATA = Path(__file__).parent / "data"
+TWO = {"dev0": "gpu:0", "dev1": "gpu:1"}
+SHARED = {"dev0": "cpu:0", "dev1": "cpu:1"}
+LOCKED = Description(notes={"stages": f"{IN_TURN}compiled C code keeps Python's interpreter lock"})
+
+
+def near(time: float, spread: float = 0.002) -> list[float]:
+    """Five processes."""
+    return [time * (1 + spread * i) for i in (-2, -1, 0, 1, 2)]
+
+
+def both(backend: str, one: float, two: float, size: int = 8, **fields: Any) -> list[Measurement]:
+    """A backend on one device and on two."""
+    fields = {"parameters": {"size": size}, "bindings": TWO, **fields}
+    return [measured(backend, near(one), **fields), measured(backend, near(two), 2, **fields)]
+
+
+def same(size: int = 8) -> Pair:
+    """A candidate that differs from itself by some 3 %."""
+    halves = [[1.0, 1.03, 0.97], [1.02, 0.98, 1.0]]
+    return Pair(workload="matpow", parameters={"size": size}, backend="a", devices=1, first=halves[0], second=halves[1])
+
+
+def said(*rows: Measurement, **fields: Any) -> str:
+    return answer(comparisons(of(*rows, **fields)))
+
+
+# Does another device help?
+
+
+def test_a_few_rows_are_said_one_by_one() -> None:
+    rows = [*both("quick", 1.91, 1.0), *both("locked", 1.0, 1.001, description=LOCKED), *both("slow", 1.0, 2.0)]
+    assert said(*rows, pairs=[same()]) == (
+        "Two devices against one: 1.91 times as fast on quick (1.90 to 1.92), slower on slow (0.500 times as fast, "
+        "0.498 to 0.502), no difference shown on locked (compiled C code keeps Python's interpreter lock)."
+    )
+
+
+def test_many_rows_are_counted_with_what_was_not_measured() -> None:
+    rows = [m for i in range(4) for m in both(f"quick{i}", 1.8 + 0.05 * i, 1.0)]
+    rows += [m for i in range(2) for m in both(f"locked{i}", 1.0, 1.001, description=LOCKED)]
+    rows += both("level", 1.0, 1.001)
+    rows += [measured("gone", near(1.0), parameters={"size": 8}), measured("gone", [], 2, parameters={"size": 8},
+             status="failed", reason="x")]  # fmt: skip
+    assert said(*rows, pairs=[same()]) == (
+        "Two devices against one: 1.8 to 2.0 times as fast on 4 of 8, no difference shown on 3 (2 of them: compiled C "
+        "code keeps Python's interpreter lock), not measured on 1 (failed)."
+    )
+
+
+def test_devices_that_share_their_cores_are_named_as_such() -> None:
+    assert said(*both("a", 2.0, 1.0, bindings=SHARED)).startswith("Two devices against one (sharing cores): 2.00 times")
+
+
+def test_each_size_has_an_answer_and_of_many_sizes_there_is_one() -> None:
+    sizes = {128: 0.5, 512: 1.5, 1024: 1.9}
+    rows = [m for size, gain in sizes.items() for m in both("a", gain, 1.0, size)]
+    assert said(*rows) == (
+        "Two devices against one: size=128: slower on a (0.500 times as fast, 0.498 to 0.502); size=512: 1.50 times "
+        "as fast on a (1.49 to 1.51); size=1024: 1.90 times as fast on a (1.89 to 1.91)."
+    )
+    rows += [m for size in (2048, 4096) for m in both("a", 1.95, 1.0, size)]
+    assert said(*rows) == (
+        "Two devices against one in 5 comparisons: 1.5 to 1.9 times as fast on 4 of 5, slower on 1 (0.50 times as "
+        "fast)."
+    )
+
+
+def test_each_number_of_devices_has_an_answer() -> None:
+    rows = [*both("a", 4.0, 2.0), measured("a", near(1.0), 4, parameters={"size": 8}, bindings=TWO)]
+    assert said(*rows) == (
+        "Two devices against one: 2.00 times as fast on a (1.99 to 2.01); four devices against one: 4.00 times as fast "
+        "on a (3.98 to 4.02)."
+    )
+
+
+def test_too_few_processes_are_an_answer_that_says_what_to_type() -> None:
+    rows = [measured("a", [2.0, 2.0]), measured("a", [1.0, 1.0], 2, bindings=TWO)]
+    assert said(*rows) == (
+        "Two devices against one: too few processes on a (2.00 times as fast in 2); there are too few processes: "
+        "measure with more of them (--processes 10), as below 3 there is no interval at all."
+    )
+
+
+def test_without_a_time_on_both_that_is_the_answer() -> None:
+    rows = [measured("a", near(1.0)), measured("a", [], 2, status="missing", reason="x")]
+    assert said(*rows) == (
+        "Two devices against one: no backend gave a time on both, not measured on a (missing)."
+    )  # fmt: skip
+    assert "not measured on a (on one device failed)" in said(
+        measured("a", [], status="failed"), measured("a", [1.0], 2)
+    )
+
+
+# Who is the fastest?
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (
+            {"a": near(1.0), "b": near(1.8), "c": near(3.0)},
+            "a is the fastest: 1.80 times as fast as the next, b (1.79 to 1.81).",
+        ),
+        (
+            {"c": near(1.8), "a": near(1.0, 0.03), "b": near(1.01, 0.03)},
+            "a and b are the fastest, not told apart (ratio 1.01, 0.942 to 1.08); 1.80 times as fast as the next, c "
+            "(1.70 to 1.91).",
+        ),
+        (
+            {"a": near(1.0, 0.03), "b": near(1.01, 0.03)},
+            "a and b are not told apart (ratio 1.01, 0.942 to 1.08; a difference of 7.2 % would be).",
+        ),
+        (
+            {"a": [1.0, 1.01, 1.02], "b": [1.3, 1.31, 1.32], "c": [1.4, 0.9, 2.9]},
+            "a has the smallest time: 1.30 times as fast as the next, b (1.27 to 1.32); not told apart from c, whose "
+            "times spread (ratio 1.53, 0.352 to 6.61).",
+        ),
+        ({"a": [1.0], "b": [2.0]}, "a has the smallest time, and is not told apart (too few processes: 1); there are"),
+        ({"a": near(1.0), "b": []}, "a is the only one that gave a time; not measured: b (failed)."),
+        ({"a": [], "b": []}, "no candidate gave a time; not measured: a (failed) and b (failed)."),
+    ],
+)
+def test_who_is_the_fastest_by_how_much_and_how_sure(times: dict[str, list[float]], expected: str) -> None:
+    rows = [measured(name, each, status="ok" if each else "failed", reason="x") for name, each in times.items()]
+    assert said(*rows).startswith(expected)
+
+
+def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
+    def rows(*sizes: int) -> list[Measurement]:
+        made = []
+        for size in sizes:
+            fast, slow = ("a", "b") if size < 3 else ("b", "a")
+            made += [measured(fast, near(1.0), parameters={"size": size})]
+            made += [measured(slow, near(1.0 + size / 10), parameters={"size": size})]
+        return made
+
+    assert said(*rows(1, 4)) == (
+        "size=1: a is the fastest: 1.10 times as fast as the next, b (1.09 to 1.11); size=4: b is the fastest: 1.40 "
+        "times as fast as the next, a (1.39 to 1.41)."
+    )
+    assert said(*rows(1, 2, 3, 4, 5)) == (
+        "b is the fastest in 3 of 5 comparisons (1.30 to 1.50 times as fast as the next), a is the fastest in 2 "
+        "(1.10 to 1.20 times as fast as the next)."
+    )
+
+
+def test_several_devices_without_one_are_who_is_the_fastest() -> None:
+    rows = [measured("a", near(1.0), 2), measured("a", near(2.0), 4)]
+    assert said(*rows).startswith("a on 2 devices is the fastest: 2.00 times as fast as the next, a on 4 devices")
+
+
+# One source, one verdict.
+
+
+@settings(max_examples=40, deadline=None)
+@given(any_seconds())
+def test_the_answer_counts_the_verdicts_of_the_tables(results: Results) -> None:
+    """Three backends, which are said one by one."""
+    signs = {
+        Verdict.FASTER: r"[\d.]+ times as fast on \w+ \(",
+        Verdict.SLOWER: "slower on ",
+        Verdict.AMBIGUOUS: "ambiguous on ",
+        Verdict.NO_DIFFERENCE: "no difference shown on ",
+        Verdict.UNKNOWN: "too few processes on ",
+    }
+    for comparison in comparisons(results):
+        found = [s.ratio.verdict for s in scalings(comparison)]
+        words = answer([comparison])
+        assert {v: len(re.findall(sign, words)) for v, sign in signs.items()} == {v: found.count(v) for v in signs}, (
+            words
+        )
+
+
+def test_the_report_and_the_terminal_begin_with_the_same_sentence() -> None:
+    results = load(DATA / "results.json")
+    sentence = answer(comparisons(results))
+    assert report.terminal_lines(results)[0] == sentence
+    source = markdown_of(results)
+    assert source.split("## Summary\n\n")[1].split("\n\n")[0] == sentence
+
+
+# The table.
+
+
+LONG = "pytensor-jax[rewrites=merge]"
+
+
+def long_names() -> Results:
+    return of(
+        *(
+            measured(LONG, near(time, 0.05), devices, environment="pytensor==2.38.3", parameters={"size": size})
+            for size in (512, 1024) for time, devices in ((1.0, 1), (0.99, 2))
+        ), *both("tensorflow-eager", 1.234567, 123.4567),
+        measured("aesara", [], 2, status="failed", reason="why " * 100, warnings=["rounds spread by 14 %: rest " * 5]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("results", [long_names(), load(DATA / "results.json"), of()], ids=["long", "data", "empty"])
+@pytest.mark.parametrize("baseline", [None, "first"])
+def test_no_line_is_longer_than_80_characters(results: Results, baseline: str | None) -> None:
+    if baseline:
+        if not results.measurements:
+            return
+        baseline = results.measurements[0].backend
+    shown = report.terminal_lines(results, baseline, 80)
+    assert max(map(len, shown)) <= 80
+    told = [
+        line for line in report.terminal_lines(results, baseline) if not re.match("warning|failed|wrong|miss", line)
+    ]
+    assert max(map(len, told[1:]), default=0) <= 80, "the answer is one line where nothing says how wide it may be"
+
+
+def test_a_long_name_is_wrapped_where_it_has_a_part() -> None:
+    lines = terminal.lines(long_names(), None, 80)
+    at = lines.index(next(line for line in lines[5:] if line.startswith("pytensor-jax")))
+    assert [line.split("  ")[0] for line in lines[at : at + 2]] == [
+        "pytensor-jax[rewrites=merge]",
+        "(pytensor==2.38.3) on 2",
+    ]
+
+
+def test_rows_are_sorted_by_time_and_compared_with_one_device_of_the_same_backend() -> None:
+    lines = terminal.lines(of(*both("a", 4.0, 2.0), *both("b", 3.0, 1.0)), None, 80)
+    rows = [re.split(r" {2,}", line) for line in lines if re.match(r"[ab] on", line)]
+    assert [row[0] for row in rows] == ["b on 2", "a on 2", "b on 1", "a on 1"]
+    assert [row[2].split(" ")[0] for row in rows] == ["3.00", "2.00", "1", "1"]
+    assert [row[3] for row in rows] == ["faster", "faster", "one device", "one device"]
+
+
+def test_rows_are_compared_with_the_fastest_or_with_the_baseline_that_was_asked_for() -> None:
+    found = of(measured("numpy", near(2.0)), measured("b", near(1.0)), measured("c", [], status="failed", reason="no"))
+
+    def rows(baseline: str | None) -> list[list[str]]:
+        return [re.split(r" {2,}", x) for x in terminal.lines(found, baseline, 80)[2:] if re.match(r"(numpy|b|c) ", x)]
+
+    assert [[row[0], row[2].split(" ")[0], row[3]] for row in rows(None)] == [
+        ["b", "1", "fastest"], ["numpy", "2.00", "slower"], ["c", text.NOTHING, "failed"],
+    ]  # fmt: skip
+    assert [[row[2].split(" ")[0], row[3]] for row in rows("numpy")[:2]] == [["0.500", "faster"], ["1", "baseline"]]
+    assert "failed: c on 1 device: no" in terminal.lines(found, None, 80)
+
+
+def test_all_columns_are_shown_where_they_are_asked_for() -> None:
+    results = load(DATA / "results.json")
+    usual, wide = ("\n".join(terminal.lines(results, wide=wide)) for wide in (False, True))
+    for _, row in zip(range(8), report.summary_table(results)[1], strict=False):
+        assert all(cell in wide for cell in row[1:])
+    assert "GFLOP/s" in wide and "GFLOP/s" not in usual
+    assert usual.split("\n")[0] == wide.split("\n")[0]
+
+
+@given(any_results(), st.integers(40, 120), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_whatever_is_stored_is_shown(results: Results, width: int, wide: bool) -> None:
+    for line in terminal.lines(results, None, width, wide):
+        assert line == visible(line) and "\n" not in line
+
+
+@given(st.lists(st.lists(st.text("ab[] =()", max_size=40), min_size=3, max_size=3), max_size=4), st.integers(30, 90))
+def test_a_table_that_is_made_narrow_loses_no_character(rows: list[list[str]], width: int) -> None:
+    headers = ["one", "two", "three"]
+    lines = columns.lines(headers, [("", rows)], width)
+    assert max(map(len, lines)) <= width
+    for sign in "ab[]=()":
+        assert "".join(lines[2:]).count(sign) >= sum(cell.count(sign) for row in rows for cell in row)
+
+
+# Warnings.
+
+
+def test_a_warning_is_one_for_each_cause_with_its_numbers_as_ranges() -> None:
+    rows = [
+        measured("a", near(1.0), warnings=["1 of 15 rounds took over 2 times the median", "on cpu:1: x"]),
+        measured("b", near(1.0), warnings=["3 of 15 rounds took over 2 times the median", "2 of 15 rounds took over 2 "
+                                           "times the median", "on cpu:0: x"]),
+    ]  # fmt: skip
+    found = [doubt for doubt in doubts(comparisons(of(*rows))) if "oracle" not in doubt.cause]
+    assert [(doubt.cause, [*dict.fromkeys(name for _, name in doubt.concerned)]) for doubt in found] == [
+        ("1 to 3 of 15 rounds took over 2 times the median", ["a on 1 device", "b on 1 device"]),
+        ("on cpu:1: x", ["a on 1 device"]),
+        ("on cpu:0: x", ["b on 1 device"]),
+    ]
+    lines = terminal.lines(of(*rows), None, 80)
+    assert "warning: a on 1 device and b on 1 device: 1 to 3 of 15 rounds took over 2 times" in lines

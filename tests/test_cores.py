@@ -1,0 +1,84 @@
+"""Devices of so many cores: which cores a process gets, that it is pinned to them, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import xbackend as xb
+from xbackend import cores
+from xbackend.backends import registry
+from xbackend.backends.contract import Settings
+from xbackend.errors import ArgumentError, DeviceUnavailable, UsageError
+from xbackend.measure import machine, session
+from xbackend.workers.remote import RemoteBackend
+
+
+@pytest.fixture
+def four(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four processor cores, each with two hardware threads: 0 and 4 are one core's, and so on."""
+    monkeypatch.setattr(cores, "affinity", lambda: list(range(8)))
+    monkeypatch.setattr(cores, "_is_second", lambda thread: thread >= 4)
+
+
+@pytest.mark.parametrize(
+    ("devices", "each", "expected"),
+    [(1, 1, [0]), (2, 1, [0, 1]), (2, 2, [0, 1, 2, 3]), (3, 2, [0, 1, 2, 3, 4, 5]), (1, 8, list(range(8)))],
+)
+def test_first_threads_of_cores_come_first(four: None, devices: int, each: int, expected: list[int]) -> None:
+    assert cores.pinned(devices, each) == expected
+
+
+def test_too_few_cores_are_refused_in_words(four: None) -> None:
+    with pytest.raises(DeviceUnavailable, match="3 devices of 3 cores each take 9 cores, and this process may use 8:"):
+        cores.pinned(3, 3)
+
+
+def test_a_system_that_does_not_pin_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cores, "affinity", lambda: None)
+    with pytest.raises(DeviceUnavailable, match="a system that pins a process to cores"):
+        cores.pinned(1, 1)
+
+
+def test_a_device_computes_with_as_many_threads_as_it_has_cores() -> None:
+    assert Settings(2, cores_per_device=1).threads == 1
+    with pytest.raises(ArgumentError, match="threads=2 and cores_per_device=1"):
+        Settings(2, threads=2, cores_per_device=1)
+    with pytest.raises(ArgumentError, match="cores_per_device=0: a whole number from 1 up"):
+        Settings(2, cores_per_device=0)
+
+
+def test_opened_in_python_it_is_a_worker() -> None:
+    with xb.open("numpy", virtual_devices=1, cores_per_device=1) as backend:
+        assert isinstance(backend, RemoteBackend) and backend.settings.threads == 1
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_a_process_is_pinned_to_the_cores_of_its_devices(name: str) -> None:
+    each = max(1, cores.count() // 2)
+    planted = {"planted_affinity": str(Path(__file__).parent / "planted_affinity.py")}
+    with RemoteBackend(name, Settings(cores_per_device=each), modules=planted) as backend:
+        assert backend.call("planted_affinity:affinity") == backend.cores == cores.pinned(1, each)
+        known = [count for count in backend.describe().threads.values() if count is not None]
+        assert max(known, default=each) <= each
+
+
+def test_several_devices_are_of_equal_cores_where_nothing_else_is_said(
+    four: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "accelerators", list)
+    assert session.cores_each(2, None, None, shared=False) == 4
+    assert session.cores_each(3, None, None, shared=False) == 2
+    assert session.cores_each(1, None, None, shared=False) is None
+    assert session.cores_each(2, None, None, shared=True) is None
+    assert session.cores_each(1, None, 1, shared=False) == 1
+    assert session.cores_each(2, 4, None, shared=False) == 4
+    with pytest.raises(UsageError, match="--threads 2 does not go with devices of 4 cores"):
+        session.cores_each(2, 2, None, shared=False)
+    with pytest.raises(UsageError, match="--shared-cores and --cores-per-device ask for opposite things"):
+        session.cores_each(2, None, 1, shared=True)
+    with pytest.raises(DeviceUnavailable, match="9 devices of 1 core each take 9 cores"):
+        session.cores_each(9, None, None, shared=False)
+    monkeypatch.setattr(machine, "accelerators", lambda: ["a GPU"])
+    assert session.cores_each(2, None, None, shared=False) is None

@@ -1,0 +1,319 @@
+"""A report is read to its end: short, each cause of a doubt once, no links that nobody wrote; what pictures show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import re
+from typing import Any
+
+import msgspec
+import pytest
+from report_helpers import READER, flat, markdown_of, measured, of, tables_of, whole_of
+
+from xbackend.analysis.comparison import comparisons
+from xbackend.analysis.scaling import scalings
+from xbackend.backends import registry
+from xbackend.report import blocks, doubts, folding, markdown, plots, ranking, ratio_plots, styles, timelines
+from xbackend.results.schema import Measurement, Pair, Parity, Profile, Results
+
+MOST = 250  # lines of all backends at two sizes, on one and two devices
+WARNINGS = (
+    "{} of 15 rounds took over 2 times the median; they count: let the machine rest",
+    "rounds spread by {}% (median absolute deviation, over 10 %): let the machine rest, measure more processes",
+    "rounds last 0.{} ms, under 1 ms: measure a larger size",
+    "other processes kept 0.{} cores busy meanwhile: end them and measure again",
+)
+
+
+def every_backend(sizes: tuple[int, ...] = (128, 512), devices: tuple[int, ...] = (1, 2)) -> Results:
+    """All registered backends with profiles, placement and warnings, one of them missing and one failed."""
+    generator = random.Random(0)
+    rows, pairs = [], []
+    parity = Parity(relative_error=4e-7, tolerance=3e-5, inputs="ab12" * 16, ulps=6.3)
+    for size, (i, backend), many in itertools.product(sizes, enumerate(registry.names()), devices):
+        parameters = {"size": size, "n": 10, "dtype": "float32", "method": "chain"}
+        seconds = 1e-9 * size**2 * (1 + i / 10) * (1 if many == 1 else 0.5 + i / 20)
+        medians = [seconds * generator.uniform(0.9, 1.1) for _ in range(5)]
+        said = [words.format(generator.randrange(10, 20)) for words in WARNINGS]
+        row = measured(
+            backend, medians, many, parameters=parameters, parity=parity, warnings=said, **_executed(i, many)
+        )
+        if i >= len(registry.names()) - 2:
+            status = ("missing", "failed")[i % 2]
+            row = msgspec.structs.replace(row, status=status, processes=[], reason=f"{backend} is not there")
+        rows.append(_profiled(row, seconds, many))
+        if i == 0:
+            pairs.append(_pair(row))
+    return of(*rows, pairs=pairs)
+
+
+def _executed(number: int, many: int) -> dict[str, Any]:
+    """A placement that differs from backend to backend, as fused ops do."""
+    devices = [f"cpu:{n % many}" for n in range(12)]
+    record = {"op": "matmul", "asked": "dev0", "framework_op": "", "evidence": "test"}
+    ops = [
+        {**record, "node": n, "bound": d, "executed": d, "status": "fused" if n < number else "as asked"}
+        for n, d in enumerate(devices)
+    ]
+    boxes = [{"text": f"matmul {number}", "device": device} for device in devices]
+    graph = {"title": "matpow", "boxes": boxes, "edges": [{"source": n, "target": n + 1} for n in range(11)]}
+    bindings = {f"dev{n}": f"cpu:{n % many}" for n in range(2)}
+    return {"placement": {"ops": ops, "transfers": [], "graph": graph}, "bindings": bindings}
+
+
+def _profiled(row: Measurement, seconds: float, many: int) -> Measurement:
+    spans = [(f"cpu:{n}", 0.0, seconds, "compute", "matmul") for n in range(many)]
+    busy = {device: seconds for device, *_ in spans}
+    profile = Profile(
+        wall=seconds, busy=busy, transfers=0.0, exposed=0.0, together=seconds * (many > 1), count=many, spans=spans
+    )
+    processes = [msgspec.structs.replace(p, profile=profile, own_cores=2.0) for p in row.processes]
+    return msgspec.structs.replace(row, processes=processes)
+
+
+def _pair(row: Measurement) -> Pair:
+    common = {"workload": row.workload, "parameters": row.parameters, "backend": row.backend, "devices": row.devices}
+    return Pair(**common, first=row.medians, second=[1.01 * m for m in row.medians])
+
+
+@pytest.fixture(scope="module")
+def everything() -> Results:
+    return every_backend()
+
+
+# Short, and nothing lost.
+
+
+def test_a_report_of_all_backends_is_at_most_250_lines(everything: Results) -> None:
+    document = markdown_of(everything)
+    assert len(document.splitlines()) <= MOST
+    # The planted fault: with all that the page has it would be far more.
+    assert len(whole_of(everything).splitlines()) > 2 * MOST
+
+
+def test_the_document_says_what_it_leaves_to_the_page(everything: Results) -> None:
+    document = markdown_of(everything)
+    (pointer,) = (line for line in document.splitlines() if line.startswith("In `report.html`"))
+    for what in (
+        "phases",
+        "parity",
+        "ledger",
+        "placement of every op",
+        "order of the processes",
+        "warnings row by row",
+    ):
+        assert what in pointer
+    hidden = {row for table in tables_of(whole_of(everything)) for row in map(tuple, table)}
+    assert hidden > {row for table in tables_of(document) for row in map(tuple, table)}
+    assert "report.html" not in markdown.write([blocks.Pointer("report.html")])
+
+
+def test_a_folded_part_that_has_nothing_is_not_there() -> None:
+    left = blocks.OnPage("what", (blocks.paragraph("on the page"),))
+    written = [
+        blocks.Folded("empty", ()),
+        blocks.Folded("left", (left,)),
+        blocks.Folded("a <b>", (blocks.Heading(3, "x"),)),
+    ]
+    assert markdown.write(written) == "<details><summary>a &lt;b&gt;</summary>\n\n### x\n\n</details>\n"
+    opened = [block.title for block in folding.for_page(written) if isinstance(block, blocks.Opened)]
+    assert opened == ["left", "a <b>"]
+
+
+def test_the_answer_comes_before_the_evidence(everything: Results) -> None:
+    document = markdown_of(everything)
+    places = [
+        document.index(part) for part in ("## Summary", "](ratios-01", "| speed-up", "## Warnings", "## Evidence")
+    ]
+    assert places == sorted(places)
+    assert document.index("](ratios-01") < document.index("| ---")
+
+
+# The table that is read first.
+
+
+def test_several_devices_are_ranked_by_their_speedup(everything: Results) -> None:
+    for comparison in comparisons(everything):
+        table = ranking.ranking(comparison)
+        assert isinstance(table, blocks.Table)
+        assert table.headers == ("backend", "1 device", "2 devices", "speed-up (95 % interval)", "verdict")
+        own = sorted(scalings(comparison), key=lambda s: -s.speedup)
+        assert [row[0] for row in table.rows][: len(own)] == [s.many.label for s in own]
+        assert len(table.rows) == len(registry.names())
+        assert {row[-1] for row in table.rows[len(own) :]} == {"missing", "failed"}
+
+
+def test_one_device_is_ranked_by_its_time() -> None:
+    found = of(measured("numpy", [3.0] * 3), measured("a", [2.0] * 3), measured("b", [1.0] * 3), measured("c", []))
+    table = ranking.ranking(comparisons(found)[0])
+    assert isinstance(table, blocks.Table) and [row[0] for row in table.rows] == ["b", "a", "numpy", "c"]
+    assert table.rows[0][1] == blocks.Bold("1.000 s") and table.rows[2][-2:] == ("1", "baseline")
+
+
+# One warning for each cause.
+
+
+def test_each_cause_is_one_warning_with_its_rows(everything: Results) -> None:
+    found = doubts.doubts(comparisons(everything))
+    assert sum(len(m.warnings) for m in everything.measurements) > 150
+    assert len(found) <= len(WARNINGS) + 1
+    rounds = next(d for d in found if "of 15 rounds" in d.cause)
+    assert re.match(r"1\d to 1\d of 15 rounds took over 2 times the median;", rounds.cause)
+    assert len(rounds.concerned) == len(everything.measurements)
+    (line,) = (line for line in markdown_of(everything).splitlines() if "of 15 rounds" in line)
+    assert "numpy on 1 device, numpy on 2 devices, tensorflow on 1 device and " in line
+    assert f"{2 * len(registry.names()) - 3} more (in 2 of 2 comparisons)" in line
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ("1 of 3 took 1.9 times", "2 of 3 took 0.4, 1.5 times", ["1 to 2 of 3 took 0.4 to 1.9 times"]),
+        ("where cpu:0 ran", "where cpu:1 ran", ["where cpu:0 ran", "where cpu:1 ran"]),
+        ("float32 is slow", "float64 is slow", ["float32 is slow", "float64 is slow"]),
+        ("the cores 0, 1", "the cores 0, 1", ["the cores 0, 1"]),
+        ("ended", "closed", ["ended", "closed"]),
+    ],
+)
+def test_two_warnings_are_of_one_cause_where_only_numbers_differ(first: str, second: str, expected: list[str]) -> None:
+    rows = [measured(name, [1.0], warnings=[said]) for name, said in (("a", first), ("b", second))]
+    parity = Parity(relative_error=0.0, tolerance=1.0, inputs="")
+    found = of(*(msgspec.structs.replace(row, parity=parity) for row in rows))
+    assert [doubt.cause for doubt in doubts.doubts(comparisons(found))] == expected
+
+
+# Names that a forge would make a link of.
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("uses tf.distribute, jax.jit and model.py.", ["tf.distribute", "jax.jit", "model.py"]),
+        ("by @somebody (see #123, owner/name#4 and GH-5)", ["@somebody", "#123", "owner/name#4", "GH-5"]),
+        ("theano 1.0.5.1 at 10.0.0.1", ["1.0.5.1", "10.0.0.1"]),
+        ("www.example.com, https://example.com/x?y=1 or a@example.com", None),
+        ("in commit b19dbeedb97b", ["b19dbeedb97b"]),
+        ("numpy 2.4.6, 0.55 ms, i.e. 3.5 times; cpu:0, run 20261121-103413, 1/2 or pytensor==3.0.7", []),
+    ],
+)
+def test_names_that_a_forge_would_link_are_code(text: str, code: list[str] | None) -> None:
+    tokens = list(flat(READER.parse(markdown.escape(text))))
+    found = [t.content for t in tokens if t.type == "code_inline"]
+    assert found == (text.replace(",", "").replace(" or", "").split() if code is None else code)
+    assert "".join(t.content for t in tokens if t.type in ("text", "code_inline")) == text
+
+
+# The pictures.
+
+
+def _lab(colour: str, cones: tuple[tuple[float, ...], ...]) -> tuple[float, ...]:
+    """A colour in CIELAB, as seen through a matrix of linear RGB."""
+    linear = [_linear(int(colour[i : i + 2], 16) / 255) for i in (1, 3, 5)]
+    seen = [min(max(sum(a * b for a, b in zip(row, linear, strict=True)), 0.0), 1.0) for row in cones]
+    to_xyz = ((0.4124, 0.3576, 0.1805, 0.9505), (0.2126, 0.7152, 0.0722, 1.0), (0.0193, 0.1192, 0.9505, 1.089))
+    x, y, z = (sum(a * b for a, b in zip(row, seen, strict=False)) / row[3] for row in to_xyz)
+    fx, fy, fz = (v ** (1 / 3) if v > 0.008856 else 7.787 * v + 16 / 116 for v in (x, y, z))
+    return 116 * fy - 16, 500 * (fx - fy), 200 * (fy - fz)
+
+
+def _linear(value: float) -> float:
+    return value / 12.92 if value <= 0.04045 else float(((value + 0.055) / 1.055) ** 2.4)
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (_linear(int(colour[i : i + 2], 16) / 255) for i in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+
+# Machado, Oliveira and Fernandes 2009, severity 1: https://doi.org/10.1109/TVCG.2009.113
+CONES = {
+    "all": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "no green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+    "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+}
+
+
+def test_every_backend_has_its_own_colour_and_its_own_marker() -> None:
+    looks = {name: styles.style(name) for name in registry.names()}
+    for key in ("color", "marker"):
+        assert len({look[key] for look in looks.values()}) == len(looks)
+    assert styles.style("pytensor-jax[rewrites=merge]") == looks["pytensor-jax"]
+    assert styles.style("not registered") == styles.style("not registered")
+
+
+def _least(colours: tuple[str, ...], cones: tuple[tuple[float, ...], ...]) -> float:
+    """The smallest difference of two of them, in CIELAB."""
+    return min(math.dist(p, q) for p, q in itertools.combinations([_lab(colour, cones) for colour in colours], 2))
+
+
+@pytest.mark.parametrize("cones", CONES)
+def test_colours_differ_for_everybody(cones: str) -> None:
+    assert _least(styles.COLOURS, CONES[cones]) > 15
+    assert _least(("#d62728", "#8a6a28"), CONES["no red"]) < 35 < _least(("#d62728", "#8a6a28"), CONES["all"])
+
+
+@pytest.mark.parametrize("page", ["#ffffff", "#0d1117"])
+def test_colours_stand_out_from_light_and_dark_pages(page: str) -> None:
+    for colour in styles.COLOURS:
+        low, high = sorted((_luminance(colour), _luminance(page)))
+        assert (high + 0.05) / (low + 0.05) >= 3, colour
+
+
+def test_the_first_picture_shows_the_figures_of_the_analysis(everything: Results) -> None:
+    compared = comparisons(everything)
+    drawn = ratio_plots.ratios(compared)
+    assert drawn is not None and drawn.more_is_better
+    assert [panel.title for panel in drawn.panels] == ["size=128", "size=512"]
+    for panel, comparison in zip(drawn.panels, compared, strict=True):
+        expected = {s.many.label: (s.speedup, *(s.interval or ())) for s in scalings(comparison)}
+        assert {label: (m.value, m.low, m.high) for label, m in panel.marks.items()} == expected
+        assert panel.floor == comparison.floor.factor and panel.ideal == 2
+        assert set(panel.without.values()) == {"missing", "failed"}
+    words = ratio_plots.picture(drawn, "t").decode()
+    order = [words.index(f">{s.many.label}<") for s in sorted(scalings(compared[-1]), key=lambda s: -s.speedup)]
+    assert order == sorted(order)  # sorted by the last panel
+    assert words.count(">ideal<") == 2 and ">size=512<" in words
+
+
+def test_without_several_devices_the_first_picture_is_against_the_baseline() -> None:
+    found = of(measured("numpy", [1.0, 1.01, 1.02]), measured("a", [2.0] * 3), measured("b", [0.5] * 3))
+    drawn = ratio_plots.ratios(comparisons(found))
+    assert drawn is not None and not drawn.more_is_better and drawn.axis == "time over that of numpy on 1 device"
+    assert list(drawn.panels[0].marks) == ["a", "b"] and drawn.panels[0].marks["b"].shown
+    assert ratio_plots.ratios(comparisons(of(measured("a", [1.0])))) is None
+
+
+def test_an_outlier_does_not_flatten_the_first_picture() -> None:
+    rows = [measured(f"b{i}", [1 + i / 100] * 3) for i in range(8)]
+    found = of(measured("numpy", [1.0] * 3), *rows, measured("far", [90.0] * 3))
+    drawn = ratio_plots.ratios(comparisons(found))
+    assert drawn is not None
+    low, high = ratio_plots._limits(drawn.panels)
+    assert 0.4 < low < 1 and 1.07 < high < 3
+    assert ">90 \N{RIGHTWARDS ARROW}<" in ratio_plots.picture(drawn, "t").decode()
+
+
+def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_rest() -> None:
+    near = [measured(f"b{i}", [1 + i / 10] * 3) for i in range(4)]
+    (one,), (other,) = (comparisons(of(*near, *more)) for more in ((), (measured("far", [9.0] * 3),)))
+    assert "logarithmic" not in plots.medians(one, "t").decode()
+    assert "logarithmic" in plots.medians(other, "t").decode()
+
+
+def test_every_backend_has_a_panel_of_its_own(everything: Results) -> None:
+    (series,) = plots.over_sizes(comparisons(everything)).values()
+    words = plots.sizes(series, "t").decode()
+    for m in everything.measurements:
+        assert words.count(f">{m.backend}<") == (m.status == "ok")
+
+
+def test_timelines_share_one_axis_of_time(everything: Results) -> None:
+    comparison = comparisons(everything)[-1]
+    drawn = timelines.timelines(comparison, 2)
+    words = timelines.picture(drawn, "t").decode()
+    assert len(drawn) > 8 and words.count("time (") == 1 and "goes on to" not in words
+    slow = msgspec.structs.replace(drawn[-1].profile, wall=20 * drawn[0].profile.wall)
+    longer = [*drawn[:-1], timelines.Timeline(drawn[-1].row, slow, drawn[-1].devices, "")]
+    assert timelines.picture(longer, "t").decode().count("goes on to") == 1

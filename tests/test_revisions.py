@@ -1,0 +1,187 @@
+"""Two commits of the user's repository: each has its own code, both are measured in one session and judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_bisect import Releases
+
+from xbackend.analysis.gate import Outcome
+from xbackend.cli import WRONG, main
+from xbackend.measure import revisions, session
+from xbackend.results.runs import Store
+
+pytestmark = pytest.mark.tier("standard")
+
+MODEL = "import numpy\nfrom parts import term\ndef inputs(): return [numpy.ones(8)]\ndef step(x): return term(x)\n"
+
+
+def git(folder: Path, *words: str) -> str:
+    own = ["-c", "user.name=n", "-c", "user.email=e", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(["git", *own, *words], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commits(folder: Path, message: str, **files: str) -> str:
+    """Write files (``.py``) and commit all; the commit."""
+    for name, text in files.items():
+        (folder / f"{name}.py").write_text(text)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def term(count: int) -> str:
+    """A function of so many additions."""
+    return f"def term(x):\n    for _ in range({count}):\n        x = x + 1\n    return x\n"
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository whose helper module differs in two commits, in a folder below its first one."""
+    folder = tmp_path / "repository"
+    (folder / "below").mkdir(parents=True)
+    git(folder, "init", "-q")
+    commits(folder / "below", "one", model=MODEL, parts=term(1))
+    commits(folder / "below", "two", parts=term(3))
+    monkeypatch.chdir(folder / "below")
+    return folder
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]], list[str]]:
+    """Plans what a program takes by the count of its ops; the labels of what is measured, in their order."""
+    compare, found = session.compare, []
+
+    def plan(of: Callable[[int], float]) -> list[str]:
+        def opener(name: str, **options: Any) -> Any:
+            there = Releases(lambda _: {})
+            worker = there(name, environment="x==1.0.0")
+
+            def call(function: str, job: dict[str, Any]) -> Any:
+                found.append(job["label"])
+                there.plan = lambda _: {
+                    "seconds": of(job["program"].count('"op":"add"') or job["program"].count('"add"'))
+                }
+                return Releases.__call__(there, name, environment=f"x=={len(found)}.{len(found)}.0").call(function, job)
+
+            worker.call = call
+            return worker
+
+        monkeypatch.setattr(session, "compare", lambda *a, **o: compare(*a, **{**o, "opener": opener, "wait": 0}))
+        return found
+
+    return plan
+
+
+GATE = ["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:step", "--backends", "numpy", "--processes", "5"]
+
+
+def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
+    repository: Path, seconds: Callable[[Callable[[int], float]], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each commit has its own helper module: one addition, and three."""
+    order = seconds(lambda additions: 0.01 * additions)
+    assert main(GATE) == Outcome.REGRESSION
+    said = capsys.readouterr().out
+    assert said.startswith("Regression: 1 of 1 measurement beyond the limit: numpy with 3.00 times the time")
+    assert "BASE is HEAD~1, HEAD is HEAD, measured in one session, run " in said
+    assert "slower" in said and "1 of 1 measurement beyond the limit" in said
+    assert "how much sessions differ" not in said  # they are of one
+    first, second = (revisions.commit(one)[:12] for one in ("HEAD~1", "HEAD"))
+    sides = [second in label for label in order]
+    assert sides.count(True) == 5 and sides.count(False) == 20  # BASE has three more, against itself
+    assert sides != sorted(sides)
+    (run,) = Store(Path(".xbackend") / "runs").runs()
+    kept = Store(Path(".xbackend") / "runs").load(run.name)
+    assert [row.parameters["revision"] for row in kept.measurements] == [first, second]
+
+
+def test_the_same_passes_and_the_limit_is_the_gates(
+    repository: Path, seconds: Callable[[Callable[[int], float]], list[str]]
+) -> None:
+    seconds(lambda additions: 0.01)
+    assert main(GATE) == Outcome.PASSED
+    seconds(lambda additions: 0.01 + 0.001 * additions)
+    assert main([*GATE, "--fail", "slower:50%"]) == Outcome.PASSED
+    assert main([*GATE, "--fail", "slower:5%"]) == Outcome.REGRESSION
+
+
+def test_nothing_of_it_is_left(repository: Path, seconds: Callable[[Callable[[int], float]], list[str]]) -> None:
+    modules, path = set(sys.modules), list(sys.path)
+    seconds(lambda additions: 0.01)
+    main(GATE)
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    assert git(repository, "status", "--porcelain", "--untracked-files=all", "--", "below/model.py") == ""
+    assert {"model", "parts"}.isdisjoint(set(sys.modules) - modules) and sys.path == path
+
+
+def test_no_hook_of_the_repository_runs(
+    repository: Path, seconds: Callable[[Callable[[int], float]], list[str]], tmp_path: Path
+) -> None:
+    hook = repository / ".git" / "hooks" / "post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
+    hook.chmod(0o755)
+    seconds(lambda additions: 0.01)
+    main(GATE)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_what_comes_from_the_folder_that_the_user_works_in_is_refused(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both commits would be measured with the same module."""
+    (repository / "lib").mkdir()
+    commits(repository / "lib", "three", lent=term(2))
+    model = MODEL.replace("from parts import term", "from lent import term")
+    commits(repository / "below", "four", model=model)
+    monkeypatch.syspath_prepend(str(repository / "lib"))
+    assert main(GATE) == WRONG
+    assert "model.py:step of HEAD imports lent from the folder that you work in" in capsys.readouterr().err
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+    del sys.modules["lent"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gate"], "give two runs, BASE and HEAD, or two revisions"),
+        (["gate", "latest"], "give two runs, BASE and HEAD, or two revisions"),
+        (["gate", "--rev", "HEAD", "model.py:step"], "write --rev BASE --rev HEAD FILE.py:FUNCTION"),
+        (["gate", "--rev", "HEAD", "--rev", "HEAD~1"], "write --rev BASE --rev HEAD FILE.py:FUNCTION"),
+        (["gate", "a", "b", "--quick"], "how to measure is asked of --rev"),
+        (["gate", "--rev", "gone", "--rev", "HEAD", "model.py:step"], "there is no commit 'gone'"),
+        (["gate", "--rev=-x", "--rev", "HEAD", "model.py:step"], "there is no commit '-x'"),
+        (["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:new"], "model.py:new of HEAD~1: "),
+        (
+            ["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:step", "--backends", "nothing"],
+            "no backend 'nothing'",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said(
+    repository: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == WRONG
+    assert said in capsys.readouterr().err
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
+
+
+def test_outside_of_a_repository_it_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+    assert main(GATE) == WRONG
+    assert "not a git repository" in capsys.readouterr().err
+
+
+def test_two_commits_on_a_real_backend(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GATE[:-2], "--quick", "--wait", "0"]) in {Outcome.PASSED, Outcome.REGRESSION, Outcome.NO_VERDICT}
+    assert "step inputs=float64[8] | numpy | 1 device" in capsys.readouterr().out

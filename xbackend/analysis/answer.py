@@ -1,0 +1,240 @@
+"""The answer to the question that a comparison was made for, as one sentence: does another device help, who is fastest?
+
+Which question it was follows from what was measured: on one device and on more, or not. Every verdict in it is one of
+`statistics.ratio`. The terminal and the report begin with this sentence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from xbackend.analysis.comparison import Comparison, Row
+from xbackend.analysis.scaling import REAL, Scaling, scalings
+from xbackend.analysis.statistics import FEWEST, Ratio, Verdict
+from xbackend.backends.description import IN_TURN
+from xbackend.wording import counted, few, join, number, percent, plain
+
+_NAMED = 4  # rows that are said one by one; more are counted
+_APART = 4  # comparisons that have an answer each; of more there is one of all
+_MORE = f"measure with more of them (--processes 10), as below {FEWEST} there is no interval at all"
+_TOO_FEW = str(Verdict.UNKNOWN)
+_NUMBERS = {2: "two", 3: "three", 4: "four"}
+
+
+def answer(comparisons: Sequence[Comparison]) -> str:
+    """The sentence."""
+    if not comparisons:
+        return "Nothing was compared: the results hold no measurement."
+    more = devices_compared(comparisons)
+    said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
+    few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
+    return f"{said[0].upper() if more else said[0]}{said[1:]}{few_processes}."
+
+
+def devices_compared(comparisons: Iterable[Comparison]) -> list[int]:
+    """The numbers of devices that are compared with one; none where a single number was asked for."""
+    numbers = {row.devices for comparison in comparisons for row in comparison.rows}
+    return sorted(devices for devices in numbers if devices > 1) if 1 in numbers else []
+
+
+def named(row: Row, comparison: Comparison) -> str:
+    """The label of a row, with how many devices it had where that tells it from others."""
+    return row.label if len({each.devices for each in comparison.rows}) == 1 else row.name
+
+
+def smallest(comparison: Comparison) -> tuple[list[Row], Row | None, list[Row]]:
+    """The rows from the one with the smallest time on that are not told apart from it, the next one, which is, and
+    those beyond it that are not: their times spread."""
+    rivals = {id(row) for row in comparison.rivals}
+    first, *others = comparison.ranked
+    at = next((i for i, row in enumerate(others) if id(row) not in rivals), len(others))
+    beyond = [row for row in others[at + 1 :] if id(row) in rivals]
+    return [first, *others[:at]], others[at] if at < len(others) else None, beyond
+
+
+def why_in_turn(row: Row) -> str:
+    """Why the devices of a row compute one after the other, as its adapter has said; empty where they do not."""
+    note = row.measurement.description.notes.get("stages", "")
+    return plain(note.removeprefix(IN_TURN)) if note.startswith(IN_TURN) else ""
+
+
+# Does another device help?
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What became of the rows on several devices: where, those with a speed-up, and those without, each with why."""
+
+    where: str
+    found: list[Scaling]
+    absent: list[tuple[str, str]]
+
+    @property
+    def total(self) -> int:
+        return len(self.found) + len(self.absent)
+
+
+def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
+    cases = [case for c in comparisons if (case := _case(c, many, _where(c, comparisons))).total]
+    place = ""
+    if len(cases) > _APART:
+        place = f" in {len(cases)} comparisons"
+        cases = [_Case("", [s for case in cases for s in case.found], [a for case in cases for a in case.absent])]
+    found, absent = [s for case in cases for s in case.found], [a for case in cases for a in case.absent]
+    by_name = len(found) + len(absent) <= _NAMED
+    parts = [_said(case, by_name) for case in cases if case.found] or ["no backend gave a time on both"]
+    if absent:
+        parts[-1] += ", " if len(parts) == 1 else "; "
+        parts[-1] += (
+            f"not measured on {few([f'{name} ({why})' for name, why in absent]) if by_name else _counts(absent)}"
+        )
+    return f"{_NUMBERS.get(many, many)} devices against one{_of_what(found)}{place}: {'; '.join(parts)}"
+
+
+def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
+    """What tells a comparison from the others; empty where it is the only one."""
+    if len(comparisons) == 1:
+        return ""
+    one = len({each.workload for each in comparisons}) == 1
+    return comparison.label.removeprefix(plain(comparison.workload)).strip() if one else comparison.label
+
+
+def _case(comparison: Comparison, many: int, where: str) -> _Case:
+    found = [s for s in scalings(comparison) if s.devices == many]
+    have, ones = {id(s.many) for s in found}, {row.label: row for row in comparison.rows if row.devices == 1}
+    absent = []
+    for row in comparison.rows:
+        if row.devices == many and id(row) not in have:
+            one = ones.get(row.label)
+            alone = "not on one device" if one is None else f"on one device {_status(one)}"
+            absent.append((row.label, alone if row.medians else _status(row)))
+    several = {row.label for row in comparison.rows if row.devices == many}
+    absent += [(a, _status(one)) for a, one in ones.items() if a not in several and not one.medians]
+    return _Case(where, found, absent)
+
+
+def _status(row: Row) -> str:
+    """Why a row has no time."""
+    return row.measurement.status if row.measurement.status != "ok" else "no process finished"
+
+
+def _counts(absent: Sequence[tuple[str, str]]) -> str:
+    """How many rows have no time, and why: ``3 (2 missing, 1 failed)``."""
+    counts = Counter(why for _, why in absent)
+    return f"{len(absent)} ({', '.join(why if len(counts) == 1 else f'{n} {why}' for why, n in counts.items())})"
+
+
+def _of_what(found: Iterable[Scaling]) -> str:
+    """What the devices are, where that limits what a speed-up says."""
+    kinds = {s.kind for s in found} - {REAL}
+    return f" ({', '.join(sorted(kinds))})" if kinds else ""
+
+
+def _said(case: _Case, by_name: bool) -> str:
+    said: list[str] = []
+    for verdict in Verdict:
+        group = sorted((s for s in case.found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
+        if by_name:
+            said += map(_one, group)
+        elif group:
+            said.append(_all_of(verdict, group, "" if said else f" of {case.total}"))
+    return f"{case.where}: {', '.join(said)}" if case.where else ", ".join(said)
+
+
+def _one(s: Scaling) -> str:
+    times, label, why = number(s.speedup), s.many.label, why_in_turn(s.many)
+    between = " to ".join(map(number, s.interval or ()))
+    if s.ratio.verdict is Verdict.FASTER:
+        return f"{times} times as fast on {label} ({between})"
+    if s.ratio.verdict is Verdict.SLOWER:
+        return f"slower on {label} ({times} times as fast, {between}{'; ' if why else ''}{why})"
+    if s.ratio.verdict is Verdict.UNKNOWN:
+        return f"{_TOO_FEW} on {label} ({times} times as fast in {s.processes})"
+    return f"{s.ratio.verdict} on {label} ({why or f'{times}, {between}'})"
+
+
+def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str) -> str:
+    times = " to ".join(dict.fromkeys(number(s.speedup, 2) for s in (group[-1], group[0])))
+    if verdict is Verdict.FASTER:
+        return f"{times} times as fast on {len(group)}{of}"
+    more = [f"{times} times as fast"] if verdict is Verdict.SLOWER else []
+    for why, count in Counter(filter(None, map(why_in_turn, (s.many for s in group)))).items():
+        more.append(why if count == len(group) else f"{count} of them: {why}")
+    besides = f" ({'; '.join(more)})" if more else ""
+    return f"{verdict} on {len(group)}{of}{besides}"
+
+
+# Who is the fastest?
+
+
+def _of_backends(comparisons: Sequence[Comparison]) -> str:
+    if len(comparisons) > _APART:
+        said = _wins(comparisons)
+    else:
+        each = [(_where(c, comparisons), _fastest(c, len(comparisons) == 1)) for c in comparisons]
+        said = "; ".join(f"{where}: {words}" if where else words for where, words in each)
+    absent = [(named(row, c), _status(row)) for c in comparisons for row in c.rows if not row.medians]
+    if not absent:
+        return said
+    by_name = len(absent) < _NAMED
+    return f"{said}; not measured: " + (join(f"{name} ({why})" for name, why in absent) if by_name else _counts(absent))
+
+
+def _wins(comparisons: Sequence[Comparison]) -> str:
+    """How often each is the fastest, of many comparisons."""
+    gains: dict[str, list[float]] = {}
+    said: list[str] = []
+    for c in comparisons:
+        if c.winner is not None:
+            gains.setdefault(named(c.winner, c), []).append(1 / c.against_first[0][1].value)
+    for name, each in sorted(gains.items(), key=lambda item: -len(item[1])):
+        times = " to ".join(dict.fromkeys(number(gain) for gain in (min(each), max(each))))
+        of = "" if said else f" of {len(comparisons)} comparisons"
+        said.append(f"{name} is the fastest in {len(each)}{of} ({times} times as fast as the next)")
+    rest = len(comparisons) - sum(map(len, gains.values()))
+    if rest:
+        said.append(f"the fastest are not told apart in {rest}{'' if said else f' of {len(comparisons)} comparisons'}")
+    return ", ".join(said)
+
+
+def _fastest(comparison: Comparison, alone: bool) -> str:
+    """The sentence of one comparison; a shorter one where others stand beside it."""
+    then = "; " if alone else ", "
+    if not comparison.ranked:
+        return "no candidate gave a time"
+    top, following, beyond = smallest(comparison)
+    against = {id(row): ratio for row, ratio in comparison.against_first}
+    names = [named(row, comparison) for row in top]
+    if len(comparison.ranked) == 1:
+        return f"{names[0]} is the only one that gave a time"
+    if following is None and comparison.too_few:
+        fewest = min(len(row.medians) for row in comparison.ranked)
+        return f"{names[0]} has the smallest time, and is not told apart ({_TOO_FEW}: {fewest})"
+    apart = [against[id(row)] for row in top[1:]]
+    if following is None:
+        would = percent(max(ratio.smallest for ratio in apart))
+        return f"{few(names)} are not told apart ({_within(apart)}; a difference of {would} would be)"
+    ratio = against[id(following)]
+    gain = (
+        f"{number(1 / ratio.value)} times as fast as the next, {named(following, comparison)} "
+        f"({number(1 / ratio.high)} to {number(1 / ratio.low)})"
+    )
+    if beyond:
+        others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "slower one")
+        spread = f" ({_within([against[id(row)] for row in beyond])})" if alone else ""
+        gain += f"{then}not told apart from {others}, whose times spread{spread}"
+    if apart:
+        return f"{few(names)} are the fastest, not told apart ({_within(apart)}){then}{gain}"
+    return f"{names[0]} {'has the smallest time' if beyond else 'is the fastest'}: {gain}"
+
+
+def _within(ratios: Sequence[Ratio]) -> str:
+    """The ratio of another time to the smallest with its interval, or of several the bounds of all intervals."""
+    known = [ratio for ratio in ratios if math.isfinite(ratio.low)]
+    if not known:
+        return _TOO_FEW
+    between = f"{number(1 / max(r.high for r in known))} to {number(1 / min(r.low for r in known))}"
+    return f"ratio {number(1 / known[0].value)}, {between}" if len(ratios) == 1 else f"ratios within {between}"

@@ -1,0 +1,170 @@
+"""``bisect``: the release of a framework in which something changed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from xbackend import environments, workloads
+from xbackend.analysis.bisection import What
+from xbackend.analysis.statistics import Verdict
+from xbackend.backends import registry
+from xbackend.cli import DONE, INCOMPLETE, options, users
+from xbackend.cli.console import progress, say, table
+from xbackend.environments.releases import EXAMPLE, releases
+from xbackend.errors import UsageError
+from xbackend.measure import session
+from xbackend.measure.bisect import Beside, Bisection, Found
+from xbackend.report import text
+from xbackend.results import FOLDER
+from xbackend.results.runs import Store
+from xbackend.wording import counted, join, plain
+
+_RELEASES = Parameter(
+    metavar="RELEASES", help=f"which releases of a framework, such as {EXAMPLE}; pre-releases are left out",
+    completer=lambda _: environments.names(),
+)  # fmt: skip
+_TARGET = Parameter(
+    metavar="TARGET", help=f"what is measured: FILE.py:FUNCTION, or a workload ({', '.join(workloads.names())})",
+    completer=lambda _: workloads.names(),
+)  # fmt: skip
+_WHAT = "what may have changed: the time of a call, that of compilation, or the numbers that are returned"
+_BACKEND = options.backend("which backend of the framework (default: its first in the list of xbackend devices)")
+_PROCESSES = options.option(options.count, "N", "fresh processes of each release in a session (default: 5)")
+_DEVICES = options.option(options.count, "N", "how many devices to spread over")
+_QUICKLY = options.flag("3 fresh processes of each release in a session, small and short")
+_TOLERANCE = options.option(
+    options.number(lambda value: 0 <= value < float("inf"), "from 0 up such as 1e-4"), "NUMBER",
+    "with --what numbers: the largest relative difference that is none (default: by dtype, ops and longest axis)",
+)  # fmt: skip
+_SET = options.setting("a parameter of the workload, or a keyword argument that the function is traced with")
+_SHOWN = {
+    (What.TIME, Verdict.SLOWER): "is slower",
+    (What.TIME, Verdict.FASTER): "is faster",
+    (What.COMPILE, Verdict.SLOWER): "is compiled more slowly",
+    (What.COMPILE, Verdict.FASTER): "is compiled faster",
+}
+_OF = {What.TIME: "time", What.COMPILE: "compile time"}
+
+
+def bisect(
+    wanted: Annotated[str, _RELEASES],
+    target: Annotated[str, _TARGET],
+    /,
+    *,
+    what: Annotated[Literal["time", "compile", "numbers"], Parameter(help=_WHAT)] = "time",
+    backend: Annotated[str | None, _BACKEND] = None,
+    inputs: options.Inputs = None,
+    settings: Annotated[options.Assignments, _SET] = None,
+    tolerance: Annotated[float | None, _TOLERANCE] = None,
+    quick: Annotated[bool, _QUICKLY] = False,
+    processes: Annotated[int | None, _PROCESSES] = None,
+    devices: Annotated[int, _DEVICES] = 1,
+    threads: options.Threads = None,
+    seed: options.Seed = 0,
+    limit: options.Limit = 600.0,
+    wait: options.Wait = None,
+    python: options.Python = None,
+    store: options.Store = FOLDER,
+) -> int:
+    """Name the release in which something changed, and show what was measured."""
+    if target not in workloads.names():
+        task = users.task(target, inputs, settings, seed, devices)
+    elif inputs:
+        raise UsageError(f"--input is for a function: the workload {target} makes its own, see --set")
+    else:
+        task = session.task_of(target, dict(settings or ()), quick)
+    with progress() as shown:
+        shown(f"asking the package index for {wanted}")
+        there = releases(wanted)
+        name = _backend(wanted, there, backend)
+        given: dict[str, Any] = {
+            "quick": quick, "processes": processes, "threads": threads, "seed": seed, "limit": limit, "wait": wait,
+            "store": Store(store), "on_progress": shown,
+        }  # fmt: skip
+        looked = Bisection(task, name, there, What(what), devices, tolerance, given)
+        found = looked.run()
+    say(answer(found, what=looked.what, subject=f"{task.workload} on {name}"))
+    _show(found, looked.what)
+    return DONE if found.first and not found.between else INCOMPLETE
+
+
+def _backend(wanted: str, there: list[str], asked: str | None) -> str:
+    """The backend that runs in these environments. Raises `UsageError`."""
+    if len(there) < 2:
+        raise UsageError(f"{wanted!r}: the package index has {join(there) or 'none'}; two releases are needed")
+    framework = environments.get(there[0]).framework
+    own = [entry.name for entry in registry.entries() if entry.environment == framework]
+    if asked is not None and registry.get(asked).environment != framework:
+        raise UsageError(f"--backend {asked}: it does not run on {framework}; there is {', '.join(own)}")
+    return asked or own[0]
+
+
+def answer(found: Found, what: What, subject: str) -> str:
+    """The first line."""
+    if not found.first:
+        return f"no two of {counted(len(found.releases), 'release')} work: the table says why"
+    first, last, high = (_words(name) for name in (found.first, found.last, found.high))
+    if not found.high:
+        return f"{subject} is not told apart in {first} and {last}: {_compared(found.beside[found.last], what)}"
+    whole, step = found.beside[found.high], found.step
+    if what is What.NUMBERS:
+        does = "returns other numbers"
+    else:
+        verdict = found.beside[found.last].ratio
+        does = _SHOWN[what, verdict.verdict] if verdict else ""
+    if found.between:
+        one_of = join([_number(name) for name in [*found.between, found.high]])
+        said = f"the first release of {high.partition(' ')[0]} in which {subject} {does} is one of {one_of}"
+    else:
+        said = f"{high} is the first release in which {subject} {does}"
+    if step is not None and step.differs:
+        return f"{said}: {_compared(step, what, _number(found.low))}"
+    beside = f"{_compared(whole, what, _number(found.first))}; from {_number(found.low)} it is not told apart"
+    return f"{said} than in {first}: {beside}" + (f" ({_compared(step, what)})" if step else "")
+
+
+def _compared(beside: Beside, what: What, than: str = "the former") -> str:
+    """As in 1.42 times the time of 2.31.1 (1.35 to 1.49)."""
+    if beside.ratio is None:
+        return f"they differ by a relative {text.power(beside.difference)}, {text.power(beside.passes)} passes"
+    times = f"{text.number(beside.ratio.value)} times the {_OF[what]} of {than}"
+    between = f"{text.number(beside.ratio.low)} to {text.number(beside.ratio.high)}"
+    return f"{times} ({between})" + ("" if beside.differs else f", {text.verdict(beside.ratio)}")
+
+
+def _show(found: Found, what: What) -> None:
+    """All that was looked at, a row for each release."""
+    rows = []
+    for name in found.releases:
+        beside = found.beside.get(name)
+        if name == found.first:
+            rows.append([name, text.NOTHING, text.NOTHING, "the first", ""])
+        elif beside is not None and beside.ratio is not None and beside.seconds is not None:
+            seconds = " / ".join(map(text.time, beside.seconds))
+            rows.append(
+                [name, seconds, text.ratio(beside.ratio), text.verdict(beside.ratio), found.reasons.get(name, "")]
+            )
+        elif beside is not None:
+            verdict = "differs" if beside.differs else "agrees"
+            rows.append([name, text.NOTHING, text.power(beside.difference), verdict, found.reasons.get(name, "")])
+        elif name in found.reasons:
+            rows.append([name, text.NOTHING, text.NOTHING, "left out", found.reasons[name]])
+    first = _number(found.first) if found.first else "the first"
+    against = "relative difference" if what is What.NUMBERS else "ratio (95 % interval)"
+    table(
+        ["release", f"{_OF.get(what, 'time')} / of {first} beside it", f"{against} to {first}", "verdict", "why"], rows
+    )
+    if found.between:
+        say(f"not told: {plain(join(found.between))}")
+    say(f"{counted(len(rows), 'release')} of {len(found.releases)} were looked at")
+
+
+def _words(name: str) -> str:
+    """As in pytensor 2.31.2."""
+    return name.replace("==", " ")
+
+
+def _number(name: str) -> str:
+    return name.partition("==")[2]

@@ -1,0 +1,89 @@
+"""Tables and sentences of plain text that fit a width: names are wrapped where they have a part, numbers never cut."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+WIDTH = 80  # of a table, where nothing says how wide lines may be
+_GAP = 2
+_LEAST = 8  # characters of a column that has to be cut
+_PART = re.compile(r"\s*(?:\([^()]*\)|\[?[^\s\[]+|\[)(?: on \d+$)?")  # what is in parentheses is one
+
+
+def lines(
+    headers: Sequence[str],
+    groups: Sequence[tuple[str, Sequence[Sequence[str]]]],
+    width: int | None,
+    right: Sequence[str] = (),
+) -> list[str]:
+    """A table of rows in groups, each below its title if it has one; lines of ``width`` at most, `None`: any.
+
+    What is too wide is wrapped at blanks and before ``[``, the first column before the others. Columns in ``right``
+    hold numbers.
+    """
+    columns = list(zip(headers, *(row for _, rows in groups for row in rows), strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    if width is not None:
+        heads = [max(map(len, _parts(header))) for header in headers]
+        widths = [max([head, *map(len, column[1:])]) for head, column in zip(heads, columns, strict=True)]
+        _narrow(widths, [max(len(part) for cell in column for part in _parts(cell)) for column in columns], width)
+        _narrow(widths, [_LEAST] * len(widths), width)
+    aligned = [str.rjust if header in right else str.ljust for header in headers]
+    found = _row(headers, widths, aligned)
+    found.append("-" * min(sum(widths) + _GAP * (len(widths) - 1), width or 10**6))
+    for title, rows in groups:
+        found += wrapped(title, width) if title else []
+        for row in rows:
+            found += _row(row, widths, aligned)
+    return found
+
+
+def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
+    """A sentence as lines of ``width`` at most, but for words that are longer; those after the first are indented."""
+    if width is None:
+        return [text]
+    shaped = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return shaped.wrap(text)
+
+
+def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
+    """Take from the first column, then from the last one and those before it, what is too much."""
+    for i in (0, *reversed(range(1, len(widths)))):
+        excess = sum(widths) + _GAP * (len(widths) - 1) - width
+        if excess > 0:
+            widths[i] = max(min(least[i], widths[i]), widths[i] - excess)
+
+
+def _parts(cell: str) -> list[str]:
+    """Where a cell can be wrapped: before each of these but the first."""
+    return [part.strip() for part in _PART.findall(cell)] or [""]
+
+
+def _row(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[object]) -> list[str]:
+    wraps = [_cell(cell, width) for cell, width in zip(cells, widths, strict=True)]
+    found = []
+    for i in range(max(map(len, wraps))):
+        shown = [wrap[i] if i < len(wrap) else "" for wrap in wraps]
+        line = (align(text, width) for align, text, width in zip(aligned, shown, widths, strict=True))  # type: ignore[operator]
+        found.append((" " * _GAP).join(line).rstrip())
+    return found
+
+
+def _cell(cell: str, width: int) -> list[str]:
+    """The lines of a cell; a part that is longer than the column is cut into several."""
+    found = [""]
+    for part in _PART.findall(cell):
+        room = width - len(found[-1])
+        if len(part) <= room:
+            found[-1] += part
+            continue
+        rest = part.strip()
+        if not found[-1]:
+            found.pop()
+        while len(rest) > width:
+            found.append(rest[:width])
+            rest = rest[width:]
+        found.append(rest)
+    return found

@@ -1,0 +1,106 @@
+"""What a reader should know before believing the numbers: each cause once, with the rows that it concerns.
+
+A warning of a measurement is text with numbers in it. Two that differ in their numbers only are of one cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from xbackend.analysis.comparison import Comparison, Row
+from xbackend.report.blocks import Block, Bold, Inline, bullets
+from xbackend.wording import counted, join, plain
+
+_WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
+_FEW = 3  # names that are written out of many
+# A number that stands by itself, or several with commas between them; not the one in `cpu:0` or `float32`.
+_NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*(?![\w:]|\.\d)")
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A cause in words, with the range of its numbers, and the comparisons and the names of the rows it concerns."""
+
+    cause: str
+    concerned: tuple[tuple[str, str], ...]
+
+
+def doubts(comparisons: Sequence[Comparison]) -> list[Doubt]:
+    """Every cause once, those that concern most rows first."""
+    causes: dict[str, list[tuple[str, tuple[str, str]]]] = {}
+    for comparison in comparisons:
+        for name, words in _said(comparison):
+            causes.setdefault(_NUMBERS.sub("#", words), []).append((words, (comparison.label, name)))
+    found = [
+        Doubt(_ranged([words for words, _ in said]), tuple(dict.fromkeys(row for _, row in said)))
+        for said in causes.values()
+    ]
+    return sorted(found, key=lambda doubt: -len(doubt.concerned))
+
+
+def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """The rows of a comparison with the warnings of each, and those that only all of them together give."""
+    for row in comparison.rows:
+        yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
+    most = max((len(row.medians) for row in comparison.ranked), default=0)
+    for row in comparison.ranked:
+        if _width(row) > _WIDE:
+            yield (
+                row.name,
+                "its processes differ by more than 10 % of their time: measure on a quieter machine or with more of "
+                "them",
+            )
+        if len(row.medians) < most:
+            yield row.name, f"fewer processes than {most} gave a time: {len(row.medians)}"
+        if row.measurement.parity is None:
+            yield row.name, "no comparison with the oracle was recorded"
+    hashes = {row.measurement.parity.inputs for row in comparison.rows if row.measurement.parity is not None}
+    if len(hashes) > 1:
+        yield "all", "the candidates were not given the same inputs (their hashes differ): do not compare them"
+
+
+def _width(row: Row) -> float:
+    """How far the processes are apart, as a part of the time."""
+    low, high = row.spread or (0.0, 0.0)
+    return (high - low) / row.time if row.time else 0.0
+
+
+def _ranged(same: Sequence[str]) -> str:
+    """Texts that differ in their numbers only, as one: ``1 to 3 of 15 rounds``."""
+    slots = [list(dict.fromkeys(places)) for places in zip(*map(_NUMBERS.findall, same), strict=True)]
+    ranges = iter([places[0] if len(places) == 1 else _range(places) for places in slots])
+    return _NUMBERS.sub(lambda _: next(ranges), same[0])
+
+
+def _range(places: Sequence[str]) -> str:
+    numbers = sorted((number for place in places for number in place.split(", ")), key=float)
+    return f"{numbers[0]} to {numbers[-1]}"
+
+
+def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:
+    """A point for each doubt; of many rows some by name, the rest counted."""
+    return [bullets(*(_point(doubt, comparisons) for doubt in found))] if found else []
+
+
+def _point(doubt: Doubt, comparisons: int) -> list[Inline]:
+    names = list(dict.fromkeys(name for _, name in doubt.concerned))
+    where = list(dict.fromkeys(label for label, _ in doubt.concerned))
+    few = names if len(names) <= _FEW + 1 else [*names[:_FEW], f"{len(names) - _FEW} more"]
+    there = ""
+    if comparisons > 1:
+        there = f" ({where[0] if len(where) == 1 else f'in {len(where)} of {comparisons} comparisons'})"
+    return [Bold(doubt.cause), f": {join(few)}{there}."]
+
+
+def row_by_row(found: Sequence[Doubt]) -> list[Block]:
+    """All rows of each doubt."""
+    points: list[list[Inline]] = []
+    for doubt in found:
+        by_comparison: dict[str, list[str]] = {}
+        for label, name in doubt.concerned:
+            by_comparison.setdefault(label, []).append(name)
+        rows = "; ".join(f"{label}: {join(dict.fromkeys(names))}" for label, names in by_comparison.items())
+        points.append([f"{doubt.cause} ({counted(len(doubt.concerned), 'row')}): {rows}."])
+    return [bullets(*points)] if points else []

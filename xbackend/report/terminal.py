@@ -1,0 +1,131 @@
+"""What a terminal shows of results: the answer, a table that fits 80 columns, and what makes it doubtful."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xbackend.analysis.answer import answer, devices_compared, named
+from xbackend.analysis.comparison import Comparison, Row, compared, comparisons
+from xbackend.analysis.scaling import scalings
+from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.report import columns, tables, text
+from xbackend.report.doubts import doubts
+from xbackend.results.schema import Results
+from xbackend.wording import counted, few, plain
+
+_OF_DEVICES = f"speed-up ({text.INTERVAL})"
+_UNDECIDED = (Verdict.NO_DIFFERENCE, Verdict.AMBIGUOUS)
+_REASON = 300  # characters of why something has no time; the report has all of them
+
+
+def lines(results: Results, baseline: str | None = None, width: int | None = None, wide: bool = False) -> list[str]:
+    """The answer, a blank line, the table, and below it what has no time and the warnings, each cause once.
+
+    Ratios are to one device of the same backend where several numbers of devices were compared, else to the smallest
+    time; to ``baseline`` where one is given. ``wide`` has all columns of the report's tables. Lines are at most
+    ``width`` wide; `None`: a sentence is one line, a table `columns.WIDTH` wide, a wide one as wide as it is. Raises
+    `UsageError` for a baseline that was not measured.
+    """
+    found = comparisons(results, baseline)
+    said = [*columns.wrapped(answer(found), width), ""]
+    if found:
+        said += [*(_wide(found, width) if wide else _table(found, baseline is not None, width or columns.WIDTH)), ""]
+    below = [*_not_measured(found), *_warnings(results, found)]
+    return [*said, *(line for each in below for line in columns.wrapped(each, width, "  "))]
+
+
+def all_columns(found: Sequence[Comparison]) -> tuple[list[str], list[list[str]]]:
+    """The headers and the rows of the report's tables, over all workloads."""
+    rows = [[each.label, *row] for each in found for row in tables.comparison_rows(each)]
+    return ["workload", *tables.HEADERS], [[plain(cell) for cell in row] for row in rows]
+
+
+def _wide(found: Sequence[Comparison], width: int | None) -> list[str]:
+    headers, rows = all_columns(found)
+    return columns.lines(headers, [("", rows)], width, tables.NUMBERS)
+
+
+def _table(found: Sequence[Comparison], asked: bool, width: int) -> list[str]:
+    against = f"ratio to the {'baseline' if asked else 'fastest'} ({text.INTERVAL})"
+    if not asked and devices_compared(found):
+        against = _OF_DEVICES
+    telling = any(named(row, each) != row.label for each in found for row in each.rows)
+    headers = ["backend on devices" if telling else "backend", "time", against, "verdict"]
+    groups = []
+    for each in found:
+        unit = text.time_unit(row.time for row in each.rows)
+        judged = _to_one_device(each) if against is _OF_DEVICES else _to_another(each, asked)
+        rows = [*each.ranked, *(row for row in each.rows if not row.medians)]
+        cells = [[_name(row, telling), text.time(row.time, unit), *judged[id(row)][:2]] for row in rows]
+        groups.append((_title(each, len(found) == 1, [ratio for *_, ratio in judged.values()]), cells))
+    return columns.lines(headers, groups, width, headers[1:3])
+
+
+def _name(row: Row, telling: bool) -> str:
+    return f"{row.label} on {row.devices}" if telling else row.label
+
+
+def _title(comparison: Comparison, alone: bool, ratios: Sequence[Ratio | None]) -> str:
+    """What was compared, with what could have been found of the differences that were not."""
+    would = sorted(r.smallest for r in ratios if r is not None and r.verdict in _UNDECIDED)
+    title = comparison.title if alone else comparison.label
+    if not would:
+        return title
+    between = " to ".join(dict.fromkeys(text.percent(factor) for factor in (would[0], would[-1])))
+    return f"{title} (smallest difference that could be shown: {between})"
+
+
+Judged = dict[
+    int, tuple[str, str, Ratio | None]
+]  # the id of a row -> its ratio and its verdict in words, and the ratio
+
+
+def _to_one_device(comparison: Comparison) -> Judged:
+    judged: Judged = {id(row): _without(row) for row in comparison.rows}
+    judged |= {id(row): ("1", "one device", None) for row in comparison.ranked if row.devices == 1}
+    for s in scalings(comparison):
+        between = "no interval" if s.interval is None else " to ".join(map(text.number, s.interval))
+        judged[id(s.many)] = f"{text.number(s.speedup)} ({between})", str(s.ratio.verdict), s.ratio
+    return judged
+
+
+def _to_another(comparison: Comparison, asked: bool) -> Judged:
+    """To the baseline that was asked for, or else to the row with the smallest time."""
+    first = comparison.ranked[0] if comparison.ranked else None
+    other = comparison.baseline if asked else first
+    itself = "baseline" if asked else "fastest" if first is not None and first is comparison.winner else "smallest time"
+    judged: Judged = {}
+    for row in comparison.rows:
+        ratio = compared(row, other, comparison.floor)
+        judged[id(row)] = _without(row) if ratio is None else (text.ratio(ratio), str(ratio.verdict), ratio)
+        if row is other:
+            judged[id(row)] = "1", itself, None
+    return judged
+
+
+def _without(row: Row) -> tuple[str, str, None]:
+    return text.NOTHING, text.NOTHING if row.medians else row.measurement.status, None
+
+
+def _not_measured(found: Sequence[Comparison]) -> list[str]:
+    """Why rows have no time, each reason once."""
+    why: dict[tuple[str, str], list[Row]] = {}
+    for row in (row for each in found for row in each.rows if row.measurement.status != "ok"):
+        why.setdefault((row.measurement.status, tables.reason(row.measurement)), []).append(row)
+    return [
+        f"{status}: {_names([row.name for row in rows])}: {text.shorten(reason, _REASON)}"
+        for (status, reason), rows in why.items()
+    ]
+
+
+def _warnings(results: Results, found: Sequence[Comparison]) -> list[str]:
+    said = [f"warning: {plain(warning)}" for warning in results.settings.warnings or ()]
+    return [
+        *said,
+        *(f"warning: {_names([name for _, name in doubt.concerned])}: {doubt.cause}" for doubt in doubts(found)),
+    ]
+
+
+def _names(rows: Sequence[str]) -> str:
+    names = list(dict.fromkeys(rows))
+    return few(names) if len(names) == len(rows) else f"{few(names)} ({counted(len(rows), 'row')})"
