@@ -19,7 +19,7 @@ from store_helpers import process, results, row, snapshot
 
 from xbackend import report
 from xbackend.errors import StoreError
-from xbackend.files import hold
+from xbackend.files import held, hold
 from xbackend.results import exchange, journal
 from xbackend.results.exchange import write_folder
 from xbackend.results.runs import Run, Store
@@ -270,6 +270,34 @@ def test_of_writers_at_once_one_wins_whole(steps: str, tmp_path: Path, monkeypat
     assert seen and all(one == other for one, other in seen)
     assert snapshot(folder) in ([{**version, **NOTES} for version in versions])
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_a_folder_that_is_between_two_renames_is_locked_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is brought along is brought under the lock."""
+    folder, away = tmp_path / "report", tmp_path / "away"
+    write_folder(folder, OLD, ours)
+    held_then: list[bool] = []
+    bring = exchange._bring
+
+    def between(target: Path, wait: bool) -> int | None:
+        monkeypatch.setattr(exchange, "hold", hold)
+        target.rename(away)
+        try:
+            return hold(target, wait=wait)
+        finally:
+            away.rename(target)
+
+    def brought(source: Path, made: Path, left: list[str]) -> None:
+        held_then.append(held(source))
+        bring(source, made, left)
+
+    monkeypatch.setattr(exchange, "hold", between)
+    monkeypatch.setattr(exchange, "_bring", brought)
+    write_folder(folder, NEW, ours)
+    assert held_then == [True]
+    assert snapshot(folder) == NEW
 
 
 def test_a_writer_that_was_stopped_is_not_waited_for_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

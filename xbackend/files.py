@@ -118,7 +118,7 @@ def hold(folder: Path, wait: bool = True) -> int | None:
     """Lock a folder; the file descriptor that releases it when it is closed, `None` where that cannot be.
 
     Of a folder that this process made it waits for nobody but `held`, which has the lock for a moment. Without `wait`
-    it raises `BlockingIOError` where another has the lock.
+    it raises `BlockingIOError` where another has the lock. Raises `FileNotFoundError`.
     """
     return _locked(folder, alone=True, wait=wait)
 
@@ -129,15 +129,20 @@ def held(folder: Path) -> bool:
         descriptor = _locked(folder, alone=False, wait=False)
     except BlockingIOError:
         return True
+    except FileNotFoundError:
+        return False
     if descriptor is not None:
         os.close(descriptor)
     return False
 
 
 def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
-    """A descriptor with the lock, alone or with others who only look. Raises `BlockingIOError`."""
+    """A descriptor with the lock, alone or with others who only look; `None` where there are no locks. Raises
+    `BlockingIOError` and `FileNotFoundError`."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # a pipe would wait for a writer
+    except FileNotFoundError:
+        raise
     except OSError:
         return None
     locked = False

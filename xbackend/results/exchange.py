@@ -64,10 +64,13 @@ def _alone(target: Path, stack: ExitStack) -> bool:
     while True:
         try:
             if not target.is_dir():
-                if not _restored(target):
+                if not _restored(target) and not target.is_dir():
                     return False
                 continue
-            lock = hold(target, wait=False)
+            try:
+                lock = hold(target, wait=False)
+            except FileNotFoundError:
+                continue  # another writer is between its two renames
             if lock is None:
                 return target.is_dir()  # this system has no locks: two at once may lose what others put there
             if _same(lock, target):
