@@ -15,7 +15,7 @@ from report_helpers import check_svg, markdown_of, measured, of, rows_of, whole_
 from xbackend.analysis import scaling
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.statistics import Verdict
-from xbackend.backends.placement import Span
+from xbackend.backends.placement import ProfiledCall, Span
 from xbackend.devices import Device
 from xbackend.measure import profiles
 from xbackend.report import ledger, render, timelines
@@ -41,6 +41,17 @@ def spans(draw: st.DrawFn) -> list[Span]:
     return found
 
 
+def called(found: list[Span], seconds: float | None = None) -> ProfiledCall:
+    """A call of these spans, which is over with the last of them where it is not said to have taken longer."""
+    ends, starts = [span.end for span in found], [span.start for span in found]
+    return ProfiledCall(found, max(ends, default=0.0) - min([0.0, *starts]) if seconds is None else seconds)
+
+
+def later(found: list[Span]) -> list[Span]:
+    """None of them before the call."""
+    return [Span(s.device, s.start + 2, s.end + 2, s.kind, s.what) for s in found]
+
+
 def seconds(found: list[Span], kind: str) -> dict[str, set[int]]:
     """The whole seconds in which each device had a span of the kind."""
     inside: dict[str, set[int]] = {}
@@ -52,7 +63,7 @@ def seconds(found: list[Span], kind: str) -> dict[str, set[int]]:
 
 @given(spans())
 def test_busy_transfers_and_together_are_the_seconds_of_the_union(found: list[Span]) -> None:
-    summary = profiles.summary(found)
+    summary = profiles.summary(called(found))
     computing, moving = seconds(found, "compute"), seconds(found, "transfer")
     assert summary["busy"] == {device: len(inside) for device, inside in computing.items()}
     assert summary["transfers"] == len(set().union(*moving.values()))
@@ -63,15 +74,55 @@ def test_busy_transfers_and_together_are_the_seconds_of_the_union(found: list[Sp
     assert summary["count"] == len(found) and all(0 <= s[1] <= s[2] <= summary["wall"] for s in summary["spans"])
 
 
+@given(spans(), st.floats(0, 100))
+def test_the_parts_of_a_call_are_all_of_it(found: list[Span], longer: float) -> None:
+    """Second for second: something computed, else something was moved, else it was waited for, or launched."""
+    found = later(found)
+    first, last = min(s.start for s in found), max(s.end for s in found)
+    summary = profiles.summary(called(found, last + longer))
+    computing = set().union(*seconds(found, "compute").values())
+    moving = set().union(*seconds(found, "transfer").values()) - computing
+    assert (summary["compute"], summary["exposed"]) == (len(computing), len(moving))
+    assert summary["wait"] == last - first - len(computing | moving)
+    assert summary["launch"] == pytest.approx(first + longer)
+    if last + longer > 0:
+        stored = Profile(**{**summary, "wall": summary["wall"] or 1.0, "spans": []})
+        assert stored.parts is not None and math.fsum(stored.parts.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("seconds", [0.9, 0.94])
+def test_a_profile_that_is_longer_than_its_call_is_a_reason(seconds: float) -> None:
+    """As one by a clock of its own would be."""
+
+    class Off:
+        def profile(self, *_: Any) -> ProfiledCall:
+            return called(computed(1.0), seconds)
+
+    taken, unprofiled = profiles.take(Off(), (), 1.0)  # type: ignore[arg-type]
+    assert taken is None
+    assert unprofiled == (
+        f"the parts of the profile (launch 0, compute 1, exposed 0, wait 0 s) do not add up to its call, {seconds} s"
+    )
+
+
+def test_a_stored_profile_whose_parts_are_not_the_whole_is_damage() -> None:
+    summary = {**profiles.summary(called(computed(1.0))), "spans": []}
+    assert Profile(**summary).parts == {"compute": 1.0, "transfer": 0.0, "wait": 0.0, "launch": 0.0}
+    assert Profile(**{**summary, "call": None}).parts is None
+    with pytest.raises(ValueError, match="parts that are not the whole of its call"):
+        Profile(**{**summary, "call": 2.0})
+
+
 @given(st.lists(spans(), min_size=1, max_size=3), st.lists(st.sampled_from(list(map(str, CPUS)))))
 def test_shares_are_parts_of_one(many: list[list[Span]], bound: list[str]) -> None:
-    stored = [Profile(**{**profiles.summary(found), "spans": []}) for found in many]
-    usable = [profile for profile in stored if profile.wall > 0]
+    calls = [call for call in map(called, map(later, many)) if call.seconds > 0]
+    usable = [Profile(**{**profiles.summary(call), "spans": []}) for call in calls]
     if not usable:
         return
     shares = scaling.shares(usable, bound)
     parts = [shares.transfers, shares.exposed, shares.together, *shares.idle.values()]
     assert all(0 <= part <= 1 for part in parts)
+    assert shares.parts is None or math.fsum(shares.parts.values()) == pytest.approx(1.0)
     assert set(bound) <= set(shares.idle)
     assert shares.wall == pytest.approx(sorted(p.wall for p in usable)[len(usable) // 2], abs=100)
 
@@ -87,8 +138,8 @@ class Profiled:
     def __init__(self, *found: list[Span]) -> None:
         self.left = list(found)
 
-    def profile(self, *_: Any) -> list[Span]:
-        return self.left.pop(0)
+    def profile(self, *_: Any) -> ProfiledCall:
+        return called(self.left.pop(0))
 
 
 def computed(until: float, start: float = 0.0) -> list[Span]:
@@ -129,7 +180,7 @@ def profile(wall: float, first: tuple[float, float], second: tuple[float, float]
     """Of two devices that computed once each, then a transfer to the end."""
     found = [Span(CPUS[i], *stretch, "compute", "matmul") for i, stretch in enumerate((first, second))]
     found.append(Span(CPUS[0], wall - copied, wall, "transfer", "copy"))
-    summary = profiles.summary(found)
+    summary = profiles.summary(called(found))
     return Profile(**{**summary, "spans": [tuple(s) for s in summary["spans"]]})
 
 
@@ -199,7 +250,7 @@ def test_devices_with_cores_of_their_own_are_said_to_be_simulated_by_them() -> N
     settings = SessionSettings(threads=1, cores_per_device=1)
     measurements = of(*pair([2.0], [1.05], AT_ONCE, 2.0))
     source = whole_of(change(measurements, settings=settings))
-    (row,) = (r for r in rows_of(source) if len(r) == 13 and r[0] == "b")
+    (row,) = (r for r in rows_of(source) if len(r) == 14 and r[0] == "b")
     assert row[-1] == "simulated by cores"
     assert "1 thread a device, each device simulated by as many cores" in source
 
@@ -287,7 +338,7 @@ def test_a_busy_machine_is_said_to_be_one() -> None:
 
 
 def test_a_device_that_computed_nothing_is_named() -> None:
-    alone = Profile(**{**profiles.summary(computed(1.0)), "spans": []})
+    alone = Profile(**{**profiles.summary(called(computed(1.0))), "spans": []})
     (s,) = scalings(of(*pair([1.0], [1.0], alone)))
     assert "cpu:1 computed nothing" in ledger.verdict(s, 2)
 
@@ -295,7 +346,7 @@ def test_a_device_that_computed_nothing_is_named() -> None:
 def test_many_devices_are_said_as_a_range() -> None:
     found = [Span(Device("gpu", i), 0.0, 1.0 - 0.1 * i, "compute", "x") for i in range(6)]
     many = measured("b", [1.0] * 3, 6, bindings={f"dev{i}": f"gpu:{i}" for i in range(6)})
-    stored = Profile(**{**profiles.summary(found), "spans": []})
+    stored = Profile(**{**profiles.summary(called(found)), "spans": []})
     many = change(many, processes=[change(p, profile=stored) for p in many.processes])
     (s,) = scalings(of(measured("b", [3.0] * 3), many))
     assert s.kind == scaling.REAL
@@ -362,13 +413,14 @@ def test_two_sizes_are_too_few_and_the_report_says_what_to_type() -> None:
 def test_the_section_has_the_numbers_and_the_verdict() -> None:
     found = of(*pair([2.0], [1.05], profile(1.05, (0, 1.0), (0, 1.0)), 1.0))
     source = whole_of(found)
-    (row,) = (r for r in rows_of(source) if len(r) == 13 and r[0] == "b")
+    (row,) = (r for r in rows_of(source) if len(r) == 14 and r[0] == "b")
     assert row[4:] == [
         "1.90",
         "1.90 to 1.90 (3)",
         "faster",
         "95 %",
-        "0 %, alone 0 %",
+        "compute 95 %, transfer 0 %, wait 5 %, launch 0 %",
+        "0 %",
         "cpu:0 5 %, cpu:1 5 %",
         "95 %",
         "1.0",
@@ -399,7 +451,7 @@ def test_the_timeline_drawn_is_the_typical_one_and_says_its_own_share() -> None:
 
 def test_a_timeline_says_what_it_leaves_out() -> None:
     many = [Span(Device("cpu", i), 0.0, 1.0, "compute", "x") for i in range(20)]
-    summary = profiles.summary(many)
+    summary = profiles.summary(called(many))
     stored = Profile(**{**summary, "spans": [tuple(s) for s in summary["spans"]], "count": 25})
     (comparison,) = comparisons(of(*pair([2.0], [1.0], stored)), None)
     (line,) = timelines.timelines(comparison, 2)

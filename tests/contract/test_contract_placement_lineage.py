@@ -129,7 +129,7 @@ def test_an_error_inside_of_a_stage_reaches_the_caller_and_leaves_the_state(plan
 
 def test_a_profile_says_what_each_device_did_when(planted: RemoteBackend) -> None:
     run = planted.compile(sums, A, A, devices=BOUND)
-    spans = run.profile(*run.put(A, A))
+    spans = run.profile(*run.put(A, A)).spans
     assert [(str(s.device), s.kind) for s in sorted(spans, key=lambda s: (s.kind, s.what))] == [
         ("cpu:0", "compute"), ("cpu:1", "compute"), ("cpu:0", "compute"), ("cpu:0", "transfer"),
     ]  # fmt: skip
@@ -147,7 +147,7 @@ def test_profiles_of_one_stage_and_of_state(planted: RemoteBackend) -> None:
         return w + 1.0
 
     run = planted.compile(step)
-    (span,) = run.profile()
+    (span,) = run.profile().spans
     assert (str(span.device), span.kind) == ("cpu:1", "compute")
     np.testing.assert_allclose(planted.get_value(w), 2 * A)
     np.testing.assert_allclose(run(), 2 * A + 1)
@@ -178,7 +178,7 @@ def test_stages_do_at_the_same_time_what_the_description_says(planted: RemoteBac
     assert (max(shares) > 0.25) == overlap, shares
     if overlap:  # which may be lost on a busy machine, but not every time
         assert any(
-            one.start < two.end and two.start < one.end for one, two in (run.profile(*values) for _ in range(10))
+            one.start < two.end and two.start < one.end for one, two in (run.profile(*values).spans for _ in range(10))
         )
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from xbackend import report
 from xbackend.backends.description import Description
-from xbackend.backends.placement import Span
+from xbackend.backends.placement import ProfiledCall, Span
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
@@ -72,7 +72,7 @@ def _profile(backend: str, seconds: float, devices: int, first: bool) -> Profile
     start = half if backend == "numpy" or devices == 1 else 0.02 * seconds
     spans = [("cpu:0", 0.0, 0.9 * half, "compute", "matmul | <b>"), (second, start, start + half, "compute", "matmul")]
     spans.append(("cpu:0", start + half, 1.1 * seconds, "transfer", "copy"))
-    found = summary([Span(Device.parse(d), *rest) for d, *rest in spans])
+    found = summary(ProfiledCall([Span(Device.parse(d), *rest) for d, *rest in spans], 1.15 * seconds))
     return Profile(**{**found, "taken": 3, "spans": [tuple(s) for s in found["spans"]] if first else []})
 
 

@@ -29,7 +29,8 @@ class Shares:
 
     ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
     time. ``idle``: of each device that was bound or computed, the part in which it computed nothing. ``together``: at
-    least two devices computed. ``wall`` is in seconds.
+    least two devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`; `None` where
+    the files are of an older version.
     """
 
     wall: float
@@ -37,6 +38,7 @@ class Shares:
     exposed: float
     idle: dict[str, float]
     together: float
+    parts: dict[str, float] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +136,16 @@ def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
         exposed=median([_part(p.exposed, p.wall) for p in profiles]),
         idle=idle,
         together=median([p.at_once for p in profiles]),
+        parts=_parts([p.parts for p in profiles if p.parts is not None]),
     )
+
+
+def _parts(each: Sequence[dict[str, float]]) -> dict[str, float] | None:
+    """The median of each part, all by the same factor so that they are the whole again; `None` of none."""
+    if not each:
+        return None
+    medians = {part: median([parts[part] for parts in each]) for part in each[0]}
+    return {part: value / math.fsum(medians.values()) for part, value in medians.items()}
 
 
 def _part(seconds: float, wall: float) -> float:

@@ -13,7 +13,16 @@ import numpy as np
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.device_threads import DeviceThreads
 from xbackend.backends.placed import Instruction, Plan, Schedule, Stage, State, Variable, cut, straight_line
-from xbackend.backends.placement import CONSTANT, Backward, Executed, Execution, Span, Transferred, with_folded
+from xbackend.backends.placement import (
+    CONSTANT,
+    Backward,
+    Executed,
+    Execution,
+    ProfiledCall,
+    Span,
+    Transferred,
+    with_folded,
+)
 from xbackend.backends.staged import Compiled, StagedBackend
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
@@ -228,9 +237,8 @@ class Assembly:
 
     def _profile(
         self, schedule: Schedule, compiled: Sequence[Compiled], names: Sequence[str], *values: Value
-    ) -> list[Span]:
-        """Run the stages with a thread for each device; in seconds after the start, sorted by their start, when each
-        of them computed.
+    ) -> ProfiledCall:
+        """Run the stages with a thread for each device; when each of them computed, sorted by their start.
 
         Each stage starts when its inputs are there and its device is free, and is waited for in its device's thread;
         a transfer is made by the thread of the device that receives. So stages on different devices overlap as far as
@@ -254,9 +262,10 @@ class Assembly:
                 slots.update(zip(step.outputs, made, strict=True))
             results = [slots[i] for i in schedule.outputs]
             contents = [value.wait() for value in results]
+            seconds = time.perf_counter() - start
         for cell, content in zip(state.targets, contents[len(contents) - len(state.targets) :], strict=True):
             cell.value = backend.value(content, cell.device)
-        return sorted(spans, key=lambda span: (span.start, str(span.device)))
+        return ProfiledCall(sorted(spans, key=lambda span: (span.start, str(span.device))), seconds)
 
     def _timed(
         self, step: Instruction, compiled: Sequence[Compiled], what: str, start: float, spans: list[Span]

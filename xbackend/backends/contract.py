@@ -22,7 +22,7 @@ import numpy as np
 
 from xbackend.api.trace import trace
 from xbackend.backends.description import Description
-from xbackend.backends.placement import Execution, Placement, Span, merge
+from xbackend.backends.placement import Execution, Placement, ProfiledCall, merge
 from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendClosed, BackendUnavailable, SharedVariableError, UnsupportedOperation
@@ -94,7 +94,7 @@ class Ledger:
         return ", ".join(phases) or "nothing yet"
 
 
-def _unprofiled(*values: Value) -> Sequence[Span]:
+def _unprofiled(*values: Value) -> ProfiledCall:
     raise UnsupportedOperation("this backend does not tell what its devices did when")
 
 
@@ -112,7 +112,7 @@ class Built:
 
     execute: Callable[..., Sequence[Value]]
     executed: Callable[[], Execution]
-    profile: Callable[..., Sequence[Span]] = _unprofiled
+    profile: Callable[..., ProfiledCall] = _unprofiled
 
 
 class Backend(abc.ABC):
@@ -377,8 +377,10 @@ class Executable:
 
         return written(executed(self.program, self.placement), form)
 
-    def profile(self, *values: Value) -> Sequence[Span]:
+    def profile(self, *values: Value) -> ProfiledCall:
         """Execute once more, slower than usual, and say what each device did when (updates take effect as always).
+
+        Both are in seconds: the spans from the start of the call on, and the whole of it.
 
         Raises `UnsupportedOperation` where the framework does not tell, `BackendClosed`.
         """

@@ -3,6 +3,7 @@ its bytes."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -90,6 +91,20 @@ class Span:
     end: float
     kind: str  # `compute` or `transfer`
     what: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledCall:
+    """One execution, slower than usual: what each device did when, and the ``seconds`` that the caller waited for all
+    of it, by his own clock. The spans begin to count where the call does."""
+
+    spans: Sequence[Span]
+    seconds: float
+
+
+def adds_up(parts: Iterable[float], seconds: float) -> bool:
+    """Whether these parts of a call are all of its ``seconds``, to 5 %."""
+    return abs(math.fsum(parts) - seconds) <= 0.05 * seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,14 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from xbackend.backends.placement import Span
+from xbackend.backends.placement import ProfiledCall, adds_up
 from xbackend.errors import TimingError, XBackendError
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Executable, Value
 
 TAKEN = 3  # profiles, of which the one of median length counts
+_PARTS = ("launch", "compute", "exposed", "wait")  # of the call: each moment of it is in one of them
 KEPT = 500  # spans that are stored: more cannot be told apart in a picture
 
 Stretch = tuple[float, float]
@@ -39,8 +40,10 @@ def take(executable: Executable, values: Sequence[Value], seconds: float) -> tup
     return {**summary(executions[len(executions) // 2]), "taken": len(executions)}, ""
 
 
-def _checked(spans: Sequence[Span]) -> Sequence[Span]:
-    """The spans, if they can be right. Raises `TimingError`."""
+def _checked(call: ProfiledCall) -> ProfiledCall:
+    """The call, if it can be right: spans in which a device computed, and parts that add up to it. Raises
+    `TimingError`."""
+    spans = call.spans
     if not any(span.kind == "compute" and span.start != span.end for span in spans):
         raise TimingError("the profile has no span in which a device computed")
     for span in spans:
@@ -48,11 +51,16 @@ def _checked(spans: Sequence[Span]) -> Sequence[Span]:
             raise TimingError(
                 f"the profile has a span from {span.start} to {span.end} s ({span.what} on {span.device})"
             )
-    return spans
+    parts = {part: seconds for part, seconds in summary(call).items() if part in _PARTS}
+    if not adds_up(parts.values(), call.seconds):
+        each = ", ".join(f"{part} {seconds:.3g}" for part, seconds in parts.items())
+        raise TimingError(f"the parts of the profile ({each} s) do not add up to its call, {call.seconds:.3g} s")
+    return call
 
 
-def summary(spans: Sequence[Span]) -> dict[str, Any]:
+def summary(call: ProfiledCall) -> dict[str, Any]:
     """A profile as plain data: `xbackend.results.schema.Profile` without ``taken``."""
+    spans = call.spans
     begin = min(0.0, *(span.start for span in spans))
     computing: dict[str, list[Stretch]] = {}
     for span in spans:
@@ -61,21 +69,26 @@ def summary(spans: Sequence[Span]) -> dict[str, Any]:
     merged = {device: union(stretches) for device, stretches in sorted(computing.items())}
     transfers = union((span.start, span.end) for span in spans if span.kind == "transfer")
     covered = union(stretch for stretches in merged.values() for stretch in stretches)
+    first, last = min(span.start for span in spans), max(span.end for span in spans)
     ordered = sorted(spans, key=lambda span: (span.start, span.end, str(span.device)))
     return {
-        "wall": wall(spans),
+        "wall": wall(call),
+        "call": call.seconds,
+        "launch": max(first, 0.0) + max(call.seconds - last, 0.0),
+        "compute": length(covered),
         "busy": {device: length(stretches) for device, stretches in merged.items()},
         "transfers": length(transfers),
         "exposed": length(transfers) - length(overlap([transfers, covered])),
+        "wait": max(0.0, last - first - length(union((span.start, span.end) for span in spans))),
         "together": length(overlap(merged.values())),
         "count": len(spans),
         "spans": [[str(s.device), s.start - begin, s.end - begin, s.kind, s.what] for s in ordered[:KEPT]],
     }
 
 
-def wall(spans: Sequence[Span]) -> float:
+def wall(call: ProfiledCall) -> float:
     """Seconds from the start of the execution (or of a span before it) to the end of the last span."""
-    return max(span.end for span in spans) - min(0.0, *(span.start for span in spans))
+    return max(span.end for span in call.spans) - min(0.0, *(span.start for span in call.spans))
 
 
 def union(stretches: Iterable[Stretch]) -> list[Stretch]:

@@ -26,8 +26,10 @@ READING = (
     "Speed-up: the time on one device divided by the time on several. Interval: 95 %, over processes; with fewer than "
     f"{FEWEST} a side there is none, and nothing is called. Verdict: on several devices, as in the tables above. "
     "Efficiency: speed-up divided by the number of devices. The shares are of a profiled execution, the medians over "
-    "the processes. Transfers: the part of its time in which at least one was under way; alone: the part in which, "
-    "besides, no device computed. Idle: the part in which a device computed nothing. At once: the part in which at "
+    "the processes. Profiled call: compute, at least one device did; transfer, one was under way and no device "
+    "computed; wait, between those nothing of both; launch, before the first and after the last of them; together they "
+    "are the time that the caller waited, measured beside them, to 5 %. Transfers: at least one was "
+    "under way, whatever else. Idle: the part in which a device computed nothing. At once: the part in which at "
     "least two devices computed. Cores of one: how many cores one device alone keeps busy. Devices are "
     "simulated by cores where they are CPU devices of one process, each with as many threads as it has cores and the "
     "process with the cores of all; sharing cores where each may use those of all; real where they are none of one "
@@ -35,7 +37,7 @@ READING = (
 )
 _HEADERS = (
     *("backend", "devices", "one device", "several", "speed-up", "interval (processes)", "verdict"),
-    *("efficiency", "transfers", "idle", "at once", "cores of one", "devices are"),
+    *("efficiency", "profiled call", "transfers", "idle", "at once", "cores of one", "devices are"),
 )
 _FIT_HEADERS = ("backend", "devices", "speed-up by size", "several devices pay", "the line reaches 1 at", "residual")
 
@@ -163,16 +165,21 @@ def _ledgers(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, list[S
 
 def _table(ledger: Sequence[Scaling]) -> Block:
     unit = text.time_unit(s.seconds_of_many for s in ledger)
-    right = [h for h in _HEADERS if h not in ("backend", "verdict", "idle", "devices are")]
+    right = [h for h in _HEADERS if h not in ("backend", "verdict", "profiled call", "idle", "devices are")]
     return table(_HEADERS, [_row(s, unit) for s in ledger], right=right)
 
 
 def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
     interval = text.NOTHING if s.interval is None else " to ".join(map(text.number, s.interval))
-    shares = [text.NOTHING] * 3
+    shares = [text.NOTHING] * 4
     if s.shares is not None:
-        moving = f"{percent(s.shares.transfers)}, alone {percent(s.shares.exposed)}"
-        shares = [moving, _idle(s.shares.idle), percent(s.shares.together)]
+        parts = [f"{part} {percent(share)}" for part, share in (s.shares.parts or {}).items()]
+        shares = [
+            ", ".join(parts) or text.NOTHING,
+            percent(s.shares.transfers),
+            _idle(s.shares.idle),
+            percent(s.shares.together),
+        ]
     return [
         s.many.label,
         str(s.devices),

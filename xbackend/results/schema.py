@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 
 from xbackend.backends.description import Description
-from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
+from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord, adds_up
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
@@ -29,7 +29,7 @@ from xbackend.files import read_file, refused, write_whole
 # a measurement `environment` and `versions`; a file has a `checksum`.
 # 4: a process has `checks` and `compiled`, an A/A pair `processes`.
 # 5: a description and the settings have the same fields whatever the backend and the command.
-# 6: a process has `again`, the settings `wait` and `waited`.
+# 6: a process has `again`, a profile `call` and its parts, the settings `wait` and `waited`.
 # Files of older versions are read; they lack these.
 VERSION = 6
 
@@ -72,8 +72,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     Seconds: ``wall`` from its start to the end of the last span, ``busy`` of each device (it computed, in one span or
     in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
-    ``together`` (at least two devices computed). ``spans`` are device, start, end, ``compute`` or ``transfer``, and
-    what. There were ``count`` of them; the first are kept, and of the `typical` profile only.
+    ``together`` (at least two devices computed). ``call`` is how long the caller waited: to 5 % the sum of ``launch``
+    (before the first span and after the last), ``compute`` (at least one device computed), ``exposed`` and ``wait``
+    (between spans); these four are `None` in files of older versions. ``spans`` are device, start, end, ``compute`` or
+    ``transfer``, and what. There were ``count`` of them; the first are kept, and of the `typical` profile only.
     """
 
     wall: Round
@@ -81,6 +83,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     transfers: float
     exposed: float
     together: float
+    call: Round | None = None
+    launch: Seconds | None = None
+    compute: Seconds | None = None
+    wait: Seconds | None = None
     taken: Count = 1
     count: Count = 0
     spans: list[tuple[str, Seconds, Seconds, str, str]] = []
@@ -89,8 +95,19 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         parts = [self.transfers, self.exposed, self.together, *self.busy.values()]
         if not all(-1e-9 <= part <= self.wall * 1.001 for part in parts):
             raise ValueError("a profile has a part that is longer than the whole of it")
+        if self.parts is not None and not adds_up(self.parts.values(), 1.0):
+            raise ValueError("a profile has parts that are not the whole of its call")
         if any(start > end for _, start, end, _, _ in self.spans):
             raise ValueError("a profile has a span that ends before it begins")
+
+    @property
+    def parts(self) -> dict[str, float] | None:
+        """What the moments of the call were, as parts of all of it, from 0 to 1: ``compute``, ``transfer`` (alone),
+        ``wait`` and ``launch``; `None` in files of older versions."""
+        if self.call is None or self.compute is None or self.wait is None or self.launch is None:
+            return None
+        seconds = {"compute": self.compute, "transfer": self.exposed, "wait": self.wait, "launch": self.launch}
+        return {part: s / self.call for part, s in seconds.items()}
 
     @property
     def at_once(self) -> float:

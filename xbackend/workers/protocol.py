@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Settings
-from xbackend.backends.placement import Backward, Executed, Execution, Span, Transferred
+from xbackend.backends.placement import Backward, Executed, Execution, ProfiledCall, Span, Transferred
 from xbackend.devices import Device
 
 LIMIT = 600.0  # seconds that a worker may take for one request, where nothing else is said
@@ -31,7 +31,7 @@ _KINDS = "biufc"  # numpy's letters for what has plain bytes
 
 
 # The dataclasses that come back as such, by name.
-_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span)
+_RECORDS = (Device, Settings, Execution, Executed, Transferred, Backward, Span, ProfiledCall)
 RECORDS: dict[str, type] = {kind.__name__: kind for kind in _RECORDS}
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Built, Settings
-from xbackend.backends.placement import Execution, Span
+from xbackend.backends.placement import Execution, ProfiledCall
 from xbackend.devices import Device
 from xbackend.errors import BackendError, XBackendError
 from xbackend.program.serialization import from_json
@@ -72,8 +72,8 @@ class Host:
     def executed(self, built: Built, values: Sequence[Any]) -> Execution:
         return built.executed()
 
-    def profile(self, built: Built, values: Sequence[Any]) -> list[Span]:
-        return list(built.profile(*values))
+    def profile(self, built: Built, values: Sequence[Any]) -> ProfiledCall:
+        return built.profile(*values)
 
     def new_storage(self, uid: str, name: str, array: np.ndarray, device: Device) -> Held:
         # Under the same uid as on the other side: the programs that come name their variables by it.

@@ -19,7 +19,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy.gradients import Gradients
 from xbackend.backends.numpy.ops import VIEWS, function
-from xbackend.backends.placement import Executed, Execution, Span, Transferred, with_folded
+from xbackend.backends.placement import Executed, Execution, ProfiledCall, Span, Transferred, with_folded
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import PlacementError
@@ -185,11 +185,14 @@ class Linker:
     def _timed(self) -> Callable[..., Sequence[Value]]:
         return self.source(timed=True).compile()
 
-    def profile(self, *values: Value) -> Sequence[Span]:
+    def profile(self, *values: Value) -> ProfiledCall:
         """A span for each node; a backward pass is one, on the device of its loss."""
+        timed = self._timed
         self.begun.clear()
-        self._timed(*values)
-        spans, times = list[Span](), [moment - self.begun[0] for moment in self.begun]
+        start = time.perf_counter()
+        timed(*values)
+        seconds = time.perf_counter() - start
+        spans, times = list[Span](), [moment - start for moment in self.begun]
         for step, begun, end in zip(self.steps, times, times[1:], strict=False):
             i = step.makes[0]
             node = self.program.nodes[i]
@@ -198,7 +201,7 @@ class Linker:
             if node.op == "transfer":
                 kind, what = "transfer", f"{self.devices[node.inputs[0]]} to {device}"
             spans.append(Span(device, begun, end, kind, what))
-        return spans
+        return ProfiledCall(spans, seconds)
 
 
 # Ops without a ufunc whose result is an array of the node's dtype, unless it has no axes.

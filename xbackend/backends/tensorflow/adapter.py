@@ -24,7 +24,7 @@ import numpy as np
 from xbackend import cores
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
-from xbackend.backends.placement import Span
+from xbackend.backends.placement import ProfiledCall
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.profile import events_during, spans
@@ -300,15 +300,16 @@ class TensorFlow(Backend):
             except failure as error:
                 raise self.failed(error) from error
 
-        def profile(*values: Value) -> list[Span]:
+        def profile(*values: Value) -> ProfiledCall:
             accelerators = sorted({str(device) for device in lowering.devices if device.is_accelerator})
             if accelerators:  # the host's trace says when their work was handed out
                 raise UnsupportedOperation(
                     f"backend {self.name} does not tell what {', '.join(accelerators)} did when; profile on the CPU, "
                     "or with tensorflow-eager, which waits for each op"
                 )
-            events = events_during(self.tf, lambda: execute(*values))
-            return spans(observed(), events)
+            self.synchronize(values)
+            events, seconds = events_during(self.tf, lambda: self.synchronize(execute(*values)))
+            return ProfiledCall(spans(observed(), events), seconds)
 
         # TensorFlow forgets a function whose last reference goes.
         execute.function = function  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ from typing import Any
 
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Built, Value
-from xbackend.backends.placement import Execution, Span
+from xbackend.backends.placement import Execution, ProfiledCall, Span
 from xbackend.backends.tensorflow.adapter import TensorFlow
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.backends.tensorflow.reading import Observed, Received, op_of, records
@@ -101,17 +101,17 @@ class Replay:
         done = Execution({})
         fresh = True
 
-        def observe(values: Sequence[Value]) -> tuple[list[Value], list[Span]]:
+        def observe(values: Sequence[Value]) -> tuple[list[Value], ProfiledCall]:
             nonlocal fresh, done
-            observed, spans = Observed("device of the result"), list[Span]()
+            observed = Observed("device of the result")
             try:
-                results = self._step_by_step(values, observed, spans)
+                results, call = self._step_by_step(values, observed)
             except failure as error:
                 raise self.backend.failed(error) from error
             for slot in self.constants.intersection(self.made):  # what was computed here is on a device too
                 observed.ops[op_of(self.made[slot])] = ("Const", self._where(self.slots[slot]))
             done, fresh = records(self.lowering, observed), False
-            return results, spans
+            return results, call
 
         def execute(*values: Value) -> Sequence[Value]:
             if fresh:
@@ -123,10 +123,10 @@ class Replay:
 
         return Built(execute, lambda: done, lambda *values: observe(values)[1])
 
-    def _step_by_step(self, values: Sequence[Value], observed: Observed, spans: list[Span]) -> list[Value]:
-        """The results of one execution. Adds what the runtime says about each op, and how long it took, waited for."""
+    def _step_by_step(self, values: Sequence[Value], observed: Observed) -> tuple[list[Value], ProfiledCall]:
+        """The results of one execution, and how long each op took, waited for. Adds what the runtime says about it."""
         run, handle = self.runtime.run, self.runtime.handle
-        slots = self.slots.copy()
+        slots, spans = self.slots.copy(), list[Span]()
         slots[: len(values)] = values
         copies: dict[tuple[int, Device], Received] = {}
         self.backend.synchronize(values)
@@ -145,8 +145,9 @@ class Replay:
                 spans.append(Span(where, begun, end, "compute", name))
             if results:
                 observed.ops[name] = (kind, where)
+        seconds = time.perf_counter() - start
         observed.received += copies.values()
-        return [slots[j] for j in self.outputs]
+        return [slots[j] for j in self.outputs], ProfiledCall(spans, seconds)
 
     def _where(self, value: Value) -> Device:
         """The device of an op's result. An accelerator keeps lengths and axes (int32) in the host's memory."""

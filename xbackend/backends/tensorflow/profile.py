@@ -6,6 +6,7 @@ event for every op of a graph, under the name that the op has in the partitioned
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -17,8 +18,8 @@ from xbackend.errors import BackendError, UnsupportedOperation
 OPTIONS = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 0}
 
 
-def events_during(tf: Any, call: Callable[[], Any]) -> list[Any]:
-    """The events of TensorFlow's profiler during a call.
+def events_during(tf: Any, call: Callable[[], Any]) -> tuple[list[Any], float]:
+    """The events of TensorFlow's profiler during a call, and how many seconds it took.
 
     Raises `UnsupportedOperation` where this TensorFlow has no such profiler, `BackendError` while it is in use.
     """
@@ -38,10 +39,12 @@ def events_during(tf: Any, call: Callable[[], Any]) -> list[Any]:
             f"TensorFlow's profiler is in use in this process ({error.message}); end that session first"
         ) from error
     try:
+        start = time.perf_counter()
         call()
+        seconds = time.perf_counter() - start
     finally:
         trace = session.stop()
-    return list(trace_events_pb2.Trace.FromString(trace).trace_events)
+    return list(trace_events_pb2.Trace.FromString(trace).trace_events), seconds
 
 
 def spans(observed: Observed, events: list[Any]) -> list[Span]:
