@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from batches import LIMIT_SECONDS
 
+import xbackend as xb
 from xbackend.backends import registry
+from xbackend.backends.placement import adds_up
 from xbackend.errors import TimingError
+from xbackend.measure import profiles
 from xbackend.workers.remote import RemoteBackend
 
 PLANTED = {"planted_hooks": str(Path(__file__).parent / "planted_hooks.py")}
@@ -42,3 +47,25 @@ def test_the_words_of_a_framework_without_memory_are_known(planted: RemoteBacken
 def test_a_row_says_what_is_added_to_its_framework(planted: RemoteBackend) -> None:
     """A row is the framework as its users get it, and what was changed in it stands in the row."""
     assert ";" in planted.describe().notes["added"] or "remainder" in planted.describe().notes["added"]
+
+
+def products(a: Any, b: Any) -> Any:
+    with xb.device("dev0"):
+        x = xb.linalg.matrix_power(a, 3)
+    with xb.device("dev1"):
+        y = xb.linalg.matrix_power(b, 3)
+    return x, y
+
+
+def test_the_parts_of_a_profiled_call_are_all_of_it(planted: RemoteBackend) -> None:
+    """Which it refuses to be where they are not, to 5 %."""
+    a = np.random.default_rng(0).random((200, 200))
+    run = planted.compile(products, a, a, devices={"dev0": "cpu:0", "dev1": "cpu:0"})
+    values = run.put(a, a)
+    planted.synchronize(run.execute(*values))
+    profile, reason = profiles.take(run, values, 60.0)
+    if profile is None:
+        assert reason == "this backend does not tell what its devices did when"
+        return
+    parts = [profile[part] for part in ("compute", "exposed", "wait", "launch")]
+    assert adds_up(parts, profile["call"]) and profile["compute"] > 0

@@ -20,7 +20,7 @@ import numpy as np
 
 from xbackend.backends.assembly import Lowered
 from xbackend.backends.contract import Built, Value
-from xbackend.backends.description import Description
+from xbackend.backends.description import IN_TURN, Description
 from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.host_modes import CMode, call_of
@@ -34,6 +34,9 @@ from xbackend.program.program import Node, generate
 
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
+
+# lib/CL/devices/pthread/pthread_scheduler.c has one `scheduler` for all devices; no setting gives each its own threads.
+_ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 
 
 class TheanoGpuArray(CMode, Theano):
@@ -125,8 +128,10 @@ class TheanoGpuArray(CMode, Theano):
     def describe(self) -> Description:
         of_mode = super().describe()
         pygpu = {"pygpu": self.module("gpuarray").pygpu.__version__}
-        names = {str(device): str(context.devname) for device, context in self._contexts.items()}  # the driver's
-        return replace(of_mode, versions=of_mode.versions | pygpu, notes=of_mode.notes | names)
+        notes = {str(device): str(context.devname) for device, context in self._contexts.items()}  # the driver's
+        if not any(device.is_accelerator for device in self._contexts):
+            notes["stages"] = _ONE_POOL
+        return replace(of_mode, versions=of_mode.versions | pygpu, notes=of_mode.notes | notes)
 
     def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
         if node.op == "shared":
