@@ -54,11 +54,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]], list[str]]:
-    """Plans what a program takes by the count of its ops; the labels of what is measured, in their order."""
+def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """Plans what a program takes by the count of its ops, and what else is said; the labels of what is measured, in
+    their order."""
     compare, found = session.compare, []
 
-    def plan(of: Callable[[int], float]) -> list[str]:
+    def plan(of: Callable[[int], float], **more: float) -> list[str]:
         def opener(name: str, **options: Any) -> Any:
             there = Releases(lambda _: {})
             worker = there(name, environment="x==1.0.0")
@@ -66,7 +67,8 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[int], float]
             def call(function: str, job: dict[str, Any]) -> Any:
                 found.append(job["label"])
                 there.plan = lambda _: {
-                    "seconds": of(job["program"].count('"op":"add"') or job["program"].count('"add"'))
+                    "seconds": of(job["program"].count('"op":"add"') or job["program"].count('"add"')),
+                    **more,
                 }
                 return Releases.__call__(there, name, environment=f"x=={len(found)}.{len(found)}.0").call(function, job)
 
@@ -83,7 +85,7 @@ GATE = ["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:step", "--backends
 
 
 def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
-    repository: Path, seconds: Callable[[Callable[[int], float]], list[str]], capsys: pytest.CaptureFixture[str]
+    repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Each commit has its own helper module: one addition, and three."""
     order = seconds(lambda additions: 0.01 * additions)
@@ -102,9 +104,7 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
     assert [row.parameters["revision"] for row in kept.measurements] == [first, second]
 
 
-def test_the_same_passes_and_the_limit_is_the_gates(
-    repository: Path, seconds: Callable[[Callable[[int], float]], list[str]]
-) -> None:
+def test_the_same_passes_and_the_limit_is_the_gates(repository: Path, seconds: Callable[..., list[str]]) -> None:
     seconds(lambda additions: 0.01)
     assert main(GATE) == Outcome.PASSED
     seconds(lambda additions: 0.01 + 0.001 * additions)
@@ -112,7 +112,28 @@ def test_the_same_passes_and_the_limit_is_the_gates(
     assert main([*GATE, "--fail", "slower:5%"]) == Outcome.REGRESSION
 
 
-def test_nothing_of_it_is_left(repository: Path, seconds: Callable[[Callable[[int], float]], list[str]]) -> None:
+def test_modules_from_above_the_folder_are_those_of_each_commit(
+    repository: Path, seconds: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first commit imported from elsewhere in its worktree is not what the second one computes with."""
+    above = "import pathlib, sys\nsys.path.insert(0, str(pathlib.Path(__file__).parents[1]))\n"
+    model = above + MODEL.replace("from parts", "from shared_above")
+    commits(repository, "three", **{"below/model": model, "shared_above": term(1)})
+    commits(repository, "four", shared_above=term(3))
+    seconds(lambda additions: 0.01 * additions)
+    assert main(GATE) == Outcome.REGRESSION
+    assert "shared_above" not in sys.modules
+
+
+def test_what_others_disturbed_is_counted_of_both_commits(
+    repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    seconds(lambda additions: 0.01, foreign_cores=0.8)
+    main(GATE)
+    assert "during 25 of 25 timings" in capsys.readouterr().out  # 5 of HEAD, 20 of BASE
+
+
+def test_nothing_of_it_is_left(repository: Path, seconds: Callable[..., list[str]]) -> None:
     modules, path = set(sys.modules), list(sys.path)
     seconds(lambda additions: 0.01)
     main(GATE)
@@ -121,9 +142,7 @@ def test_nothing_of_it_is_left(repository: Path, seconds: Callable[[Callable[[in
     assert {"model", "parts"}.isdisjoint(set(sys.modules) - modules) and sys.path == path
 
 
-def test_no_hook_of_the_repository_runs(
-    repository: Path, seconds: Callable[[Callable[[int], float]], list[str]], tmp_path: Path
-) -> None:
+def test_no_hook_of_the_repository_runs(repository: Path, seconds: Callable[..., list[str]], tmp_path: Path) -> None:
     hook = repository / ".git" / "hooks" / "post-checkout"
     hook.parent.mkdir(exist_ok=True)
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path / 'ran'}\n")
@@ -159,6 +178,8 @@ def test_what_comes_from_the_folder_that_the_user_works_in_is_refused(
         (["gate", "--rev", "gone", "--rev", "HEAD", "model.py:step"], "there is no commit 'gone'"),
         (["gate", "--rev=-x", "--rev", "HEAD", "model.py:step"], "there is no commit '-x'"),
         (["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:new"], "model.py:new of HEAD~1: "),
+        (["gate", "--rev", "main", "--rev", "HEAD", "model.py:step"], "main and HEAD are both the commit "),
+        (["gate", "--rev", "HEAD~1", "--rev", "HEAD", f"{__file__}:term"], "is the same for both revisions"),
         (
             ["gate", "--rev", "HEAD~1", "--rev", "HEAD", "model.py:step", "--backends", "nothing"],
             "no backend 'nothing'",

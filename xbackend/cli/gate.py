@@ -86,28 +86,33 @@ class _Function:
 def _of_revisions(
     function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
 ) -> tuple[Judgement, list[str]]:
-    tasks = []
+    tasks, commits = [], list(map(revisions.commit, rev))
+    if commits[0] == commits[1]:
+        raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
     for one in rev:
-        with revisions.checked_out(one) as folder, users.alone(folder):
+        with revisions.checked_out(one) as (root, folder), users.alone(folder, root):
+            if not (folder / function.target).resolve().is_relative_to(root):
+                raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
             there = set(sys.modules)
             try:
                 made = users.task(str(folder / function.target), function.inputs, function.settings, measuring.seed)
             except UsageError as error:
                 raise UsageError(f"{function.target} of {one}: {error}") from None
-            mixed = [name for name in set(sys.modules) - there if revisions.tracked(name)]
+            mixed = revisions.tracked(set(sys.modules) - there)
         if mixed:
             raise UsageError(
-                f"{function.target} of {one} imports {', '.join(sorted(mixed))} from the folder that you work in, the "
+                f"{function.target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "
                 "same for both revisions: keep it beside the file, in the folder that you are in, or in its src"
             )
         tasks.append(made)
     with progress() as shown:
         matrix.ready(matrix.runs(measuring.backends, measuring.environments), shown)
-        before, after = revisions.compare(
-            tasks, rev, name=tasks[0].workload, store=kept, on_progress=shown, **vars(measuring)
+        results = revisions.compare(
+            tasks, commits, name=tasks[0].workload, store=kept, on_progress=shown, **vars(measuring)
         )
-    notes = [f"BASE is {rev[0]}, HEAD is {rev[1]}, measured in one session, run {after.run}", *quiet(after)]
-    notes += [f"warning: {warning}" for warning in after.settings.warnings or ()]
+    before, after = (revisions.of_commit(results, one) for one in commits)
+    notes = [f"BASE is {rev[0]}, HEAD is {rev[1]}, measured in one session, run {results.run}", *quiet(results)]
+    notes += [f"warning: {warning}" for warning in results.settings.warnings or ()]
     return gates.judge(before, after, limits), notes
 
 

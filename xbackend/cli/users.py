@@ -102,9 +102,9 @@ def _asking(target: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """In the block, code is imported from a folder first, and is forgotten at its end, so that the same names can come
-    from another one."""
+def alone(folder: Path, root: Path) -> Iterator[None]:
+    """In the block, code is imported from a folder first. What came from below ``root`` is forgotten at its end, so
+    that the same names can come from another one."""
     modules, path = set(sys.modules), list(sys.path)
     sys.path[:0] = [str(folder), str(folder / "src")]
     importlib.invalidate_caches()
@@ -112,7 +112,7 @@ def alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         sys.path[:] = path
-        for name in imported(folder) - modules:
+        for name in imported(root) - modules:
             del sys.modules[name]
 
 

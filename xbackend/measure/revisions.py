@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -22,17 +22,17 @@ from xbackend.measure.candidates import Task
 from xbackend.results.schema import Results
 
 PARAMETER = "revision"  # under which the commit of a measurement stands in the results of both
-_SHORT = 12  # digits of a commit
 
 
 def commit(revision: str) -> str:
-    """The commit that a revision (a branch, a tag, ``HEAD~1``) names, as git writes it in full. Raises `UsageError`."""
-    return _git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}", of=revision)
+    """The commit that a revision (a branch, a tag, ``HEAD~1``) names, in 12 digits or more. Raises `UsageError`."""
+    named = f"{revision}^{{commit}}"
+    return _git("rev-parse", "--verify", "--quiet", "--short=12", "--end-of-options", named, of=revision)
 
 
 @contextmanager
-def checked_out(revision: str) -> Iterator[Path]:
-    """The folder that is, in a worktree of that commit, what the current folder is in the repository.
+def checked_out(revision: str) -> Iterator[tuple[Path, Path]]:
+    """A worktree of that commit, and the folder in it that is what the current folder is in the repository.
 
     Raises `UsageError`: there is no repository, no such commit, or the commit has no such folder.
     """
@@ -43,37 +43,33 @@ def checked_out(revision: str) -> Iterator[Path]:
         try:
             if not (root / here).is_dir():
                 raise UsageError(f"{revision} has no folder {here}: go to one that both revisions have")
-            yield root / here
+            yield root, root / here
         finally:
             _git("worktree", "remove", "--force", str(root))
 
 
-def tracked(module: str) -> bool:
-    """Whether a module was imported from a file of the repository that the current folder is in."""
-    file = getattr(sys.modules[module], "__file__", None)
+def tracked(modules: Iterable[str]) -> list[str]:
+    """Those of these modules that were imported from files of the repository that the current folder is in."""
     top = Path(_git("rev-parse", "--show-toplevel")).resolve()
-    if not file or not Path(file).resolve().is_relative_to(top):
-        return False
-    return bool(_git("ls-files", "--", f":(top){Path(file).resolve().relative_to(top)}"))
+    there = {top / name for name in _git("ls-files", "-z", "--full-name", "--", ":/").split("\0")}
+    files = {name: getattr(sys.modules[name], "__file__", None) for name in modules}
+    return sorted(name for name, file in files.items() if file and Path(file).resolve() in there)
 
 
-def compare(tasks: Sequence[Task], revisions: Sequence[str], **options: Any) -> tuple[Results, Results]:
-    """Measure the tasks of two revisions in one session: the results of the first and of the second.
+def compare(tasks: Sequence[Task], commits: Sequence[str], **options: Any) -> Results:
+    """Measure the tasks of two commits in one session; `of_commit` has the results of each.
 
-    ``options`` are those of `session.compare`, and it raises as that does. What is kept in the store is one run, in
-    which the commit is a parameter.
+    ``options`` are those of `session.compare`, and it raises as that does. The results, also those in the store, are
+    one run, in which the commit is a parameter.
     """
-    commits = [commit(revision)[:_SHORT] for revision in revisions]
     marked = [
         replace(task, revision=one, parameters={**task.parameters, PARAMETER: one})
         for task, one in zip(tasks, commits, strict=True)
     ]
-    results = session.compare(marked, **options)
-    base, head = (of_revision(results, one) for one in commits)
-    return base, head
+    return session.compare(marked, **options)
 
 
-def of_revision(results: Results, one: str) -> Results:
+def of_commit(results: Results, one: str) -> Results:
     """The results of one commit, with the noise floor of all of them."""
     rows = [_unmarked(row) for row in results.measurements if row.parameters.get(PARAMETER) == one]
     return msgspec.structs.replace(results, measurements=rows, pairs=[_unmarked(pair) for pair in results.pairs])
