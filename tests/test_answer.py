@@ -170,6 +170,17 @@ def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
     )
 
 
+def test_of_many_sizes_those_without_two_times_are_no_ties() -> None:
+    alone = [measured("a", near(1.0), parameters={"size": size}) for size in range(5)]
+    assert said(*alone) == "a is the only one that gave a time in 5 of 5 comparisons."
+    failed = [measured("a", [], parameters={"size": 5}, status="failed", reason="x")]
+    both = [measured(b, near(t), parameters={"size": 6}) for b, t in (("a", 1.0), ("b", 2.0))]
+    assert said(*alone, *failed, *both) == (
+        "a is the fastest in 1 of 7 comparisons (2.00 times as fast as the next), a is the only one that gave a time "
+        "in 5, no candidate gave a time in 1; not measured: a (failed)."
+    )
+
+
 def test_several_devices_without_one_are_who_is_the_fastest() -> None:
     rows = [measured("a", near(1.0), 2), measured("a", near(2.0), 4)]
     assert said(*rows).startswith("a on 2 devices is the fastest: 2.00 times as fast as the next, a on 4 devices")

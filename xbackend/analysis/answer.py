@@ -179,37 +179,45 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
     absent = [(named(row, c), _status(row)) for c in comparisons for row in c.rows if not row.medians]
     if not absent:
         return said
-    by_name = len(absent) < _NAMED
+    by_name = len(absent) == len(set(absent)) < _NAMED
     return f"{said}; not measured: " + (join(f"{name} ({why})" for name, why in absent) if by_name else _counts(absent))
 
 
 def _wins(comparisons: Sequence[Comparison]) -> str:
     """How often each is the fastest, of many comparisons."""
     gains: dict[str, list[float]] = {}
+    without = Counter[str]()
     said: list[str] = []
     for c in comparisons:
         if c.winner is not None:
             gains.setdefault(named(c.winner, c), []).append(1 / c.against_first[0][1].value)
+        else:
+            without[_unrivalled(c) or "the fastest are not told apart"] += 1
     for name, each in sorted(gains.items(), key=lambda item: -len(item[1])):
         times = " to ".join(dict.fromkeys(number(gain) for gain in (min(each), max(each))))
         of = "" if said else f" of {len(comparisons)} comparisons"
         said.append(f"{name} is the fastest in {len(each)}{of} ({times} times as fast as the next)")
-    rest = len(comparisons) - sum(map(len, gains.values()))
-    if rest:
-        said.append(f"the fastest are not told apart in {rest}{'' if said else f' of {len(comparisons)} comparisons'}")
+    for why, count in without.items():
+        said.append(f"{why} in {count}{'' if said else f' of {len(comparisons)} comparisons'}")
     return ", ".join(said)
+
+
+def _unrivalled(comparison: Comparison) -> str:
+    """What is said where less than two gave a time; empty where more did."""
+    if not comparison.ranked:
+        return "no candidate gave a time"
+    one = named(comparison.ranked[0], comparison)
+    return f"{one} is the only one that gave a time" if len(comparison.ranked) == 1 else ""
 
 
 def _fastest(comparison: Comparison, alone: bool) -> str:
     """The sentence of one comparison; a shorter one where others stand beside it."""
     then = "; " if alone else ", "
-    if not comparison.ranked:
-        return "no candidate gave a time"
+    if unrivalled := _unrivalled(comparison):
+        return unrivalled
     top, following, beyond = smallest(comparison)
     against = {id(row): ratio for row, ratio in comparison.against_first}
     names = [named(row, comparison) for row in top]
-    if len(comparison.ranked) == 1:
-        return f"{names[0]} is the only one that gave a time"
     if following is None and comparison.too_few:
         fewest = min(len(row.medians) for row in comparison.ranked)
         return f"{names[0]} has the smallest time, and is not told apart ({_TOO_FEW}: {fewest})"
