@@ -24,13 +24,13 @@ from xbackend import cli
 from xbackend.analysis.disturbed import disturbed
 from xbackend.errors import ArgumentError
 from xbackend.measure import patience, plan, session
-from xbackend.measure.candidates import Candidate
+from xbackend.measure.candidates import Candidate, disturbed_warnings
 from xbackend.measure.patience import Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
 from xbackend.results import recovery, schema
 from xbackend.results.runs import Store
-from xbackend.results.schema import FOREIGN, Pair, Process, attempts, counting
+from xbackend.results.schema import FOREIGN, Pair, Phases, Process, attempts, counting
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -198,6 +198,17 @@ def test_what_is_disturbed_each_time_counts_once_with_a_warning(others: list[flo
     assert "others disturbed 3 of 3 processes, which count" in warning and "up to 0.8 cores busy" in warning
     found = disturbed(done.results("loud"))
     assert (found.disturbed, found.again, found.replaced) == (3, 3, 0) and "counting all the same 3" in found.words
+
+
+def test_the_warning_is_of_the_processes_that_count() -> None:
+    """What was replaced by an undisturbed one may have been disturbed more."""
+    used = [(0, 1.9, None), (1, 0.3, None), (2, 0.0, None), (3, 0.0, 0)]
+    processes = [
+        Process(order=i, started=1.0, iterations=1, rounds=[1.0], phases=Phases(), foreign_cores=cores, again=again)
+        for i, cores, again in used
+    ]
+    (warning,) = disturbed_warnings(processes)
+    assert warning.startswith("others disturbed 1 of 3 processes") and "up to 0.3 cores" in warning
 
 
 def test_the_halves_of_a_pair_are_measured_again_too(others: list[float]) -> None:

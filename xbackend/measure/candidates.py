@@ -356,14 +356,13 @@ def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -
 
 def disturbed_warnings(processes: Sequence[Process]) -> list[str]:
     """Processes that others disturbed, of which none could be measured again without being so."""
-    places = attempts(processes)
-    count = sum(all(p.disturbed for p in each) for each in places)
-    if not count:
+    count = counting(processes)
+    used = [p.foreign_cores or 0.0 for p in count if p.disturbed]
+    if not used:
         return []
-    most = max(p.foreign_cores or 0.0 for p in processes)
     return [
-        f"others disturbed {count} of {counted(len(places), 'process', 'processes')}, which count, as none could be "
-        f"replaced: they kept up to {most:.1f} cores busy meanwhile (over {FOREIGN:g}); end them and measure again"
+        f"others disturbed {len(used)} of {counted(len(count), 'process', 'processes')}, which count, as none could be "
+        f"replaced: they kept up to {max(used):.1f} cores busy meanwhile (over {FOREIGN:g}); end them and measure again"
     ]
 
 
