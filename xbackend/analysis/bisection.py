@@ -12,7 +12,7 @@ from xbackend.analysis.comparison import Row, compared, compilation
 from xbackend.analysis.statistics import Ratio, Verdict, noise_floor, ratio
 from xbackend.results.schema import Pair, Results, counting
 
-_SHOWN = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}  # and what is contrary to it
+_CONTRARY = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 
 
 class What(StrEnum):
@@ -60,11 +60,6 @@ def ends(count: int, works: Callable[[int, int], tuple[bool, bool]]) -> tuple[in
     return None
 
 
-def told_apart(change: Ratio) -> bool:
-    """Whether it is shown that two differ."""
-    return change.verdict in _SHOWN
-
-
 def changed(one: Ratio, whole: Ratio) -> bool | None:
     """Whether a release has the change that is ``whole`` between the ends, by its own ratio to the first.
 
@@ -73,7 +68,7 @@ def changed(one: Ratio, whole: Ratio) -> bool | None:
     """
     if one.verdict is whole.verdict:
         return True
-    if one.verdict is _SHOWN[whole.verdict] or one.smallest < max(whole.value, 1 / whole.value):
+    if one.verdict is _CONTRARY[whole.verdict] or one.smallest < max(whole.value, 1 / whole.value):
         return False
     return None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from xbackend.analysis import packages
 from xbackend.analysis.between_runs import Place, change, place_of
 from xbackend.analysis.comparison import Row, titled
-from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.analysis.statistics import Ratio
 from xbackend.errors import UsageError
 from xbackend.results.schema import Measurement, Results, key_of
 from xbackend.wording import counted, join, plain
@@ -108,6 +108,5 @@ def _points(members: Sequence[tuple[Results, Row]]) -> tuple[Point, ...]:
 
 def changes(of: Sequence[Series]) -> list[tuple[Series, Line, Point]]:
     """What is shown to be faster or slower in the newest run of a line than in the one before."""
-    shown = (Verdict.FASTER, Verdict.SLOWER)
     newest = [(each, line, line.points[-1]) for each in of for line in each.lines]
-    return [(each, line, p) for each, line, p in newest if p.change is not None and p.change.verdict in shown]
+    return [(each, line, p) for each, line, p in newest if p.change is not None and p.change.shown]

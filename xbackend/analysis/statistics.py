@@ -70,6 +70,11 @@ class Ratio:
     sessions: int = 0
 
     @property
+    def shown(self) -> bool:
+        """Whether it is shown that the two differ."""
+        return self.verdict in (Verdict.FASTER, Verdict.SLOWER)
+
+    @property
     def smallest(self) -> float:
         """The smallest ratio above 1 (or its inverse) that would have been called a difference, with this spread; nan
         without an interval."""
@@ -219,7 +224,7 @@ def _floor(pairs: Sequence[Pair]) -> Floor:
 def differs_from_itself(pair: Pair) -> Ratio | None:
     """The ratio of the halves of an A/A pair where they are shown to differ, at `LEVEL_OF_SAME`; `None` where not."""
     same = ratio(pair.second, pair.first, level=LEVEL_OF_SAME)
-    return same if same.verdict in (Verdict.FASTER, Verdict.SLOWER) else None
+    return same if same.shown else None
 
 
 def _logarithms(seconds: Sequence[float]) -> list[float]:

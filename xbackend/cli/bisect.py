@@ -34,10 +34,9 @@ _BACKEND = options.backend("which backend of the framework (default: its first i
 _PROCESSES = options.option(options.count, "N", "fresh processes of each release in a session (default: 5)")
 _DEVICES = options.option(options.count, "N", "how many devices to spread over")
 _QUICKLY = options.flag("3 fresh processes of each release in a session, small and short")
-_TOLERANCE = options.option(
-    options.number(lambda value: 0 <= value < float("inf"), "from 0 up such as 1e-4"), "NUMBER",
-    "with --what numbers: the largest relative difference that is none (default: by dtype, ops and longest axis)",
-)  # fmt: skip
+_TOLERANCE = options.tolerance(
+    "with --what numbers: the largest relative difference that is none (default: by dtype, ops and longest axis)"
+)
 _SET = options.setting("a parameter of the workload, or a keyword argument that the function is traced with")
 _SHOWN = {
     (What.TIME, Verdict.SLOWER): "is slower",

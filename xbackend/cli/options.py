@@ -108,6 +108,11 @@ def number(right: Callable[[float], bool], what: str) -> Callable[[str], float]:
     return read
 
 
+def tolerance(text: str) -> Parameter:
+    """By how much numbers may differ."""
+    return option(number(lambda value: 0 <= value < float("inf"), "from 0 up such as 1e-4"), "NUMBER", text)
+
+
 def duration(unit: str) -> Callable[[str], float]:
     """Reads a time."""
     return number(lambda value: 0 < value < 1e6, f"of {unit} above 0 and below a million")

@@ -27,10 +27,7 @@ from xbackend.wording import join
 from xbackend.workers.remote import RemoteBackend
 
 _TARGET = Parameter(help="a function in a file", metavar="FILE.py:FUNCTION")
-_TOLERANCE = options.option(
-    options.number(lambda value: 0 <= value < float("inf"), "from 0 up such as 1e-4"), "NUMBER",
-    "largest relative difference that passes (default: by dtype, ops and longest axis)",
-)  # fmt: skip
+_TOLERANCE = options.tolerance("largest relative difference that passes (default: by dtype, ops and longest axis)")
 _VIRTUAL = options.option(options.count, "N", "CPU devices to make (default: as needed)")
 _PLACEMENT = options.flag("list every op and transfer: where it was asked to run, and where it did")
 _DRAWINGS = options.option(options.folder, "FOLDER", "save what each backend executed, as SVG")

@@ -43,7 +43,7 @@ class Beside:
     @property
     def differs(self) -> bool:
         """Whether it is shown that the two differ."""
-        return bisection.told_apart(self.ratio) if self.ratio is not None else not self.difference <= self.passes
+        return self.ratio.shown if self.ratio is not None else not self.difference <= self.passes
 
 
 @dataclass(kw_only=True)

@@ -11,8 +11,6 @@ from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
 from xbackend.wording import plain
 
-_FIGURES = "In the order in which the rows were asked for; ratios are to the baseline."
-
 _PHASES = "Medians over the processes."
 
 _PARITY = (

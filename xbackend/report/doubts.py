@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.report.blocks import Block, Bold, Inline, bullets
-from xbackend.wording import counted, join, plain
+from xbackend.wording import counted, few, join, plain
 
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
-_FEW = 3  # names that are written out of many
 # A number that stands by itself, or several with commas between them; not the one in `cpu:0` or `float32`.
 _NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*(?![\w:]|\.\d)")
 
@@ -87,11 +86,10 @@ def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:
 def _point(doubt: Doubt, comparisons: int) -> list[Inline]:
     names = list(dict.fromkeys(name for _, name in doubt.concerned))
     where = list(dict.fromkeys(label for label, _ in doubt.concerned))
-    few = names if len(names) <= _FEW + 1 else [*names[:_FEW], f"{len(names) - _FEW} more"]
     there = ""
     if comparisons > 1:
         there = f" ({where[0] if len(where) == 1 else f'in {len(where)} of {comparisons} comparisons'})"
-    return [Bold(doubt.cause), f": {join(few)}{there}."]
+    return [Bold(doubt.cause), f": {few(names)}{there}."]
 
 
 def row_by_row(found: Sequence[Doubt]) -> list[Block]:

@@ -27,16 +27,13 @@ def _devices(comparison: Comparison, own: list[Scaling]) -> Block:
     rows: list[list[Inline]] = []
     for s in sorted(own, key=lambda s: s.ratio.value):
         one = next(row for row in comparison.ranked if row.label == s.many.label and row.devices == 1)
-        speedup = f"{text.number(s.speedup)} (no interval)"
-        if s.interval is not None:
-            speedup = f"{text.number(s.speedup)} ({' to '.join(map(text.number, s.interval))})"
         cells = [
             s.many.label,
             *[str(s.devices)] * len(columns),
             _time(one, unit, fastest),
             _time(s.many, unit, fastest),
         ]
-        rows.append([*cells, speedup, text.verdict(s.ratio)])
+        rows.append([*cells, text.speedup(s), text.verdict(s.ratio)])
     there = {s.many.label for s in own}
     labels = dict.fromkeys(row.label for row in comparison.rows if row.label not in there)
     for label in labels:

@@ -13,7 +13,6 @@ from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import scalings
-from xbackend.analysis.statistics import Verdict
 from xbackend.report import text
 from xbackend.report.canvas import GREY, canvas
 from xbackend.report.plots import log_ticks, row_labels, tick
@@ -86,7 +85,7 @@ def _speedups(comparison: Comparison) -> list[Panel]:
         those = [s for s in own if s.devices == devices]
         ends = [s.interval or (math.nan, math.nan) for s in those]
         marks = {
-            s.many.label: Mark(s.many, s.speedup, low, high, _shown(s.ratio.verdict))
+            s.many.label: Mark(s.many, s.speedup, low, high, s.ratio.shown)
             for s, (low, high) in zip(those, ends, strict=True)
         }
         rest = [row for row in comparison.rows if row.devices in (1, devices)]
@@ -102,16 +101,12 @@ def _against_baseline(comparison: Comparison) -> list[Panel]:
     others = [row for row in comparison.rows if row is not comparison.baseline]
     against = {row.label if same else row.name: (row, comparison.against_baseline(row)) for row in others}
     marks = {
-        name: Mark(row, ratio.value, ratio.low, ratio.high, _shown(ratio.verdict))
+        name: Mark(row, ratio.value, ratio.low, ratio.high, ratio.shown)
         for name, (row, ratio) in against.items()
         if ratio is not None and math.isfinite(ratio.value)
     }
     without = {name: _without(row) for name, (row, _) in against.items() if name not in marks}
     return [Panel(comparison.label, marks, without, comparison.floor.factor, 1)] if marks else []
-
-
-def _shown(verdict: Verdict) -> bool:
-    return verdict in (Verdict.FASTER, Verdict.SLOWER)
 
 
 def _without(row: Row) -> str:

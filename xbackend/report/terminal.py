@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xbackend.analysis.answer import answer, devices_compared, named
 from xbackend.analysis.comparison import Comparison, Row, compared, comparisons
 from xbackend.analysis.scaling import scalings
-from xbackend.analysis.statistics import Ratio, Verdict
+from xbackend.analysis.statistics import Ratio
 from xbackend.report import columns, tables, text
 from xbackend.report.doubts import doubts
+from xbackend.report.ranking import SPEEDUP
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, plain
 
-_OF_DEVICES = f"speed-up ({text.INTERVAL})"
-_UNDECIDED = (Verdict.NO_DIFFERENCE, Verdict.AMBIGUOUS)
 _REASON = 300  # characters of why something has no time; the report has all of them
 
 
@@ -48,13 +48,13 @@ def _wide(found: Sequence[Comparison], width: int | None) -> list[str]:
 def _table(found: Sequence[Comparison], asked: bool, width: int) -> list[str]:
     against = f"ratio to the {'baseline' if asked else 'fastest'} ({text.INTERVAL})"
     if not asked and devices_compared(found):
-        against = _OF_DEVICES
+        against = SPEEDUP
     telling = any(named(row, each) != row.label for each in found for row in each.rows)
     headers = ["backend on devices" if telling else "backend", "time", against, "verdict"]
     groups = []
     for each in found:
         unit = text.time_unit(row.time for row in each.rows)
-        judged = _to_one_device(each) if against is _OF_DEVICES else _to_another(each, asked)
+        judged = _to_one_device(each) if against is SPEEDUP else _to_another(each, asked)
         rows = [*each.ranked, *(row for row in each.rows if not row.medians)]
         cells = [[_name(row, telling), text.time(row.time, unit), *judged[id(row)][:2]] for row in rows]
         groups.append((_title(each, len(found) == 1, [ratio for *_, ratio in judged.values()]), cells))
@@ -67,7 +67,7 @@ def _name(row: Row, telling: bool) -> str:
 
 def _title(comparison: Comparison, alone: bool, ratios: Sequence[Ratio | None]) -> str:
     """What was compared, with what could have been found of the differences that were not."""
-    would = sorted(r.smallest for r in ratios if r is not None and r.verdict in _UNDECIDED)
+    would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
     title = comparison.title if alone else comparison.label
     if not would:
         return title
@@ -84,8 +84,7 @@ def _to_one_device(comparison: Comparison) -> Judged:
     judged: Judged = {id(row): _without(row) for row in comparison.rows}
     judged |= {id(row): ("1", "one device", None) for row in comparison.ranked if row.devices == 1}
     for s in scalings(comparison):
-        between = "no interval" if s.interval is None else " to ".join(map(text.number, s.interval))
-        judged[id(s.many)] = f"{text.number(s.speedup)} ({between})", str(s.ratio.verdict), s.ratio
+        judged[id(s.many)] = text.speedup(s), str(s.ratio.verdict), s.ratio
     return judged
 
 

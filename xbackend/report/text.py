@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from xbackend import wording
+from xbackend.analysis.scaling import Scaling
 from xbackend.analysis.statistics import LEVEL, Ratio
 from xbackend.wording import percent, plain
 
@@ -33,14 +34,21 @@ def power(value: float | None) -> str:
 
 def ratio(against: Ratio) -> str:
     """A ratio with its interval, or that there is none."""
-    if not math.isfinite(against.low):
-        return f"{number(against.value)} (no interval)"
-    return f"{number(against.value)} ({number(against.low)} to {number(against.high)})"
+    return _sure(against.value, (against.low, against.high) if math.isfinite(against.low) else None)
+
+
+def speedup(scaling: Scaling) -> str:
+    """A speed-up with its interval, or that there is none."""
+    return _sure(scaling.speedup, scaling.interval)
+
+
+def _sure(value: float, interval: tuple[float, float] | None) -> str:
+    return f"{number(value)} ({'no interval' if interval is None else ' to '.join(map(number, interval))})"
 
 
 def verdict(against: Ratio) -> str:
     """A verdict; one that shows no difference with the smallest difference that would have been shown."""
-    if against.verdict not in ("no difference shown", "ambiguous") or not math.isfinite(against.smallest):
+    if against.shown or not math.isfinite(against.smallest):
         return str(against.verdict)
     return f"{against.verdict} ({percent(against.smallest)} would be)"
 
