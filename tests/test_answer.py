@@ -61,6 +61,17 @@ def test_a_few_rows_are_said_one_by_one() -> None:
     )
 
 
+def test_four_rows_are_said_one_by_one_and_five_are_counted() -> None:
+    rows = [m for name in "abcd" for m in both(name, 2.0, 1.0)]
+    assert said(*rows).count("2.00 times as fast on ") == 4
+    assert said(*rows, *both("e", 2.0, 1.0)) == "Two devices against one: 2.0 times as fast on 5 of 5."
+
+
+def test_what_failed_on_one_device_and_was_not_asked_for_on_more_is_said() -> None:
+    rows = [*both("a", 2.0, 1.0), measured("b", [], parameters={"size": 8}, status="failed")]
+    assert said(*rows).endswith("2.00 times as fast on a (1.99 to 2.01), not measured on b (failed).")
+
+
 def test_many_rows_are_counted_with_what_was_not_measured() -> None:
     rows = [m for i in range(4) for m in both(f"quick{i}", 1.8 + 0.05 * i, 1.0)]
     rows += [m for i in range(2) for m in both(f"locked{i}", 1.0, 1.001, description=LOCKED)]
@@ -84,7 +95,9 @@ def test_each_size_has_an_answer_and_of_many_sizes_there_is_one() -> None:
         "Two devices against one: size=128: slower on a (0.500 times as fast, 0.498 to 0.502); size=512: 1.50 times "
         "as fast on a (1.49 to 1.51); size=1024: 1.90 times as fast on a (1.89 to 1.91)."
     )
-    rows += [m for size in (2048, 4096) for m in both("a", 1.95, 1.0, size)]
+    rows += both("a", 1.95, 1.0, 2048)
+    assert said(*rows).count("size=") == 4
+    rows += both("a", 1.95, 1.0, 4096)
     assert said(*rows) == (
         "Two devices against one in 5 comparisons: 1.5 to 1.9 times as fast on 4 of 5, slower on 1 (0.50 times as "
         "fast)."
@@ -151,6 +164,26 @@ def test_who_is_the_fastest_by_how_much_and_how_sure(times: dict[str, list[float
     assert said(*rows).startswith(expected)
 
 
+def test_of_several_that_are_not_told_apart_the_bounds_hold_all_intervals() -> None:
+    spreads = {"a": (1.0, 0.03), "b": (1.01, 0.03), "c": (1.02, 0.06)}
+    results = of(*(measured(name, near(*spread)) for name, spread in spreads.items()))
+    (comparison,) = comparisons(results)
+    ratios = [ratio for _, ratio in comparison.against_first]
+    low, high = min(1 / r.high for r in ratios), max(1 / r.low for r in ratios)
+    assert {r.high for r in ratios} != {1 / low} and len({r.smallest for r in ratios}) == 2
+    would = max(r.smallest for r in ratios)  # of each of them a difference as large would be shown
+    assert answer([comparison]) == (
+        f"a, b and c are not told apart (ratios within {text.number(low)} to {text.number(high)}; a difference of "
+        f"{text.percent(would)} would be)."
+    )
+
+
+def test_three_without_a_time_are_named_and_four_are_counted() -> None:
+    rows = [measured("a", near(1.0)), *(measured(name, [], status="failed") for name in "bcd")]
+    assert said(*rows).endswith("; not measured: b (failed), c (failed) and d (failed).")
+    assert said(*rows, measured("e", [], status="missing")).endswith("; not measured: 4 (3 failed, 1 missing).")
+
+
 def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
     def rows(*sizes: int) -> list[Measurement]:
         made = []
@@ -164,10 +197,13 @@ def test_each_size_has_its_fastest_and_many_sizes_are_counted() -> None:
         "size=1: a is the fastest: 1.10 times as fast as the next, b (1.09 to 1.11); size=4: b is the fastest: 1.40 "
         "times as fast as the next, a (1.39 to 1.41)."
     )
+    assert said(*rows(1, 2, 3, 4)).count("size=") == 4
     assert said(*rows(1, 2, 3, 4, 5)) == (
         "b is the fastest in 3 of 5 comparisons (1.30 to 1.50 times as fast as the next), a is the fastest in 2 "
         "(1.10 to 1.20 times as fast as the next)."
     )
+    level = [measured(name, near(1.0, 0.03), parameters={"size": 6}) for name in "ab"]
+    assert said(*rows(1, 2, 3, 4, 5), *level).endswith("next), the fastest are not told apart in 1.")
 
 
 def test_of_many_sizes_those_without_two_times_are_no_ties() -> None:

@@ -30,6 +30,28 @@ def test_first_threads_of_cores_come_first(four: None, devices: int, each: int, 
     assert cores.pinned(devices, each) == expected
 
 
+@pytest.mark.parametrize(
+    ("siblings", "devices", "expected"),
+    [
+        ({0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, 2, [0, 1]),
+        ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, 2, [0, 2]),
+        ({0: "0-1", 1: "0-1", 2: "2-3", 3: "2-3"}, 3, [0, 1, 2]),
+        ({0: "0\n", 1: "1\n", 2: "2\n", 3: "3\n"}, 2, [0, 1]),
+        ({}, 2, [0, 1]),  # a system that does not tell
+    ],
+)
+def test_which_threads_are_of_one_core_is_what_the_system_says(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, siblings: dict[int, str], devices: int, expected: list[int]
+) -> None:
+    for thread, listed in siblings.items():
+        file = tmp_path / f"sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list"
+        file.parent.mkdir(parents=True)
+        file.write_text(listed)
+    monkeypatch.setattr(cores, "affinity", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr(cores, "Path", lambda path: tmp_path / path.lstrip("/"))
+    assert cores.pinned(devices, 1) == expected
+
+
 def test_too_few_cores_are_refused_in_words(four: None) -> None:
     with pytest.raises(DeviceUnavailable, match="3 devices of 3 cores each take 9 cores, and this process may use 8:"):
         cores.pinned(3, 3)
