@@ -253,7 +253,7 @@ def test_work_that_is_remembered_instead_of_done_is_found_out(monkeypatch: pytes
 
     monkeypatch.setattr(checks, "seconds_of", remembers)
     with pytest.raises(checks.TimingError, match=r"twice of it takes 1\.00 times as long"):
-        checks.check_twice(list, 1)
+        checks.check_twice(list, 1, [0.004] * 3)
 
 
 def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from xbackend.errors import TimingError
@@ -13,6 +13,7 @@ SECOND_WAIT = 0.05  # of a round: what waiting once more may add, before the fir
 NOISE = 2e-4  # seconds: what waiting once more may add on a busy machine whatever the round
 TWICE = 1.5  # what twice the work has to take at least
 ATTEMPTS = 5  # a busy machine may spoil a check; a timing that is wrong fails each time
+SHORT = 0.1  # seconds: of shorter rounds several are taken, as one may be disturbed
 PAUSE = 0.05  # seconds, doubled after each attempt: what spoils a check is often over after a moment
 LONGEST_PAUSE = 0.8  # seconds
 
@@ -49,7 +50,7 @@ def check_waiting(
     copies: list[float] = []
     rounds: list[float] = []
     for _ in attempts():
-        for _ in range(3 if expected < 0.5 else 1):
+        for _ in range(3 if expected < SHORT else 1):
             rounds.append(_round_and_fetch(call, fetch, iterations, 0.0, waits))
             _round_and_fetch(call, fetch, 1, min(max(expected, 0.002), 2.0), copies)
         copy = statistics.median(copies)
@@ -62,16 +63,16 @@ def check_waiting(
     )
 
 
-def check_twice(call: Callable[[], Any], iterations: int) -> dict[str, float]:
+def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float]) -> dict[str, float]:
     """Whether the work is done each time: a round of twice the iterations takes about twice as long.
 
-    The fastest of each counts, as other processes only ever add, or else the medians: where others keep all cores busy,
+    ``rounds`` are the seconds of rounds of the iterations, as they were timed. The fastest of each counts, as other processes only ever add, or else the medians: where others keep all cores busy,
     one long round may be let alone when no short one was. Returns ``twice`` (ratio). Raises `TimingError`.
     """
-    singles: list[float] = []
-    doubles: list[float] = []
-    for _ in attempts(2 * ATTEMPTS):
-        singles += [seconds_of(call, iterations), seconds_of(call, iterations)]
+    singles, doubles = list(rounds), list[float]()
+    for number in attempts(2 * ATTEMPTS):
+        if number:  # perhaps the machine has become another one since
+            singles += [seconds_of(call, iterations), seconds_of(call, iterations)]
         doubles.append(seconds_of(call, 2 * iterations))
         ratio = max(min(doubles) / min(singles), statistics.median(doubles) / statistics.median(singles))
         if ratio >= TWICE:

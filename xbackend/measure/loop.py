@@ -29,7 +29,7 @@ from xbackend.backends.executed_graph import executed
 from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
-from xbackend.measure.checks import ATTEMPTS, check_twice, check_waiting, seconds_of
+from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
 from xbackend.measure.measured import Measured, Timed
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
@@ -151,7 +151,7 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
         rounds, compiled = _rounds(call, iterations, effort, keep, backend.compilations)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
-    checks |= check_twice(call, iterations)
+    checks |= check_twice(call, iterations, [seconds * iterations for seconds in rounds])
     profile, unprofiled = profiles.take(executable, values, effort.seconds)
     return Timed(
         iterations=iterations,
@@ -249,7 +249,7 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
         # At most ten times as many: the first calls are slower than the later ones.
         iterations = max(iterations + 1, math.ceil(iterations * min(10.0, 1.1 * target / max(took, 1e-9))))
         took = seconds_of(call, iterations)
-    if iterations == 1:
+    if iterations == 1 and took < SHORT:
         seconds_of(call, 1)
     return iterations
 

@@ -18,7 +18,7 @@ from xbackend.results.schema import FOREIGN
 VARIABLE = "XBACKEND_WAIT"
 TOTAL = 120.0  # seconds of all waits of a session
 LONGEST = 60.0  # seconds of one of them
-LOOK, AGAIN = 0.2, 1.0  # seconds over which the cores are looked at: before each process, and while it waits
+LOOK, AGAIN = 0.1, 1.0  # seconds over which the cores are looked at: before each process, and while it waits
 SHOWN = 10.0  # seconds between two lines of progress
 
 

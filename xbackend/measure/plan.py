@@ -13,7 +13,7 @@ LONGEST = 60.0  # minutes, where --thorough is given no other time
 WITHIN = 180.0  # seconds that --quick promises, without those in which it waits for others
 AGAIN = 0.5  # of the time that the blocks took: for measuring again what others disturbed
 
-QUICK = Effort(rounds=15, at_least=5, round_seconds=0.02, seconds=1.0)
+QUICK = Effort(rounds=15, at_least=3, round_seconds=0.02, seconds=0.5)
 FULL = Effort(rounds=30, at_least=10, round_seconds=0.1, seconds=20.0)
 
 
