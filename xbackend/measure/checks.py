@@ -66,8 +66,9 @@ def check_waiting(
 def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float]) -> dict[str, float]:
     """Whether the work is done each time: a round of twice the iterations takes about twice as long.
 
-    ``rounds`` are the seconds of rounds of the iterations, as they were timed. The fastest of each counts, as other processes only ever add, or else the medians: where others keep all cores busy,
-    one long round may be let alone when no short one was. Returns ``twice`` (ratio). Raises `TimingError`.
+    ``rounds`` are the seconds of rounds of the iterations, as they were timed. The fastest of each counts, as other
+    processes only ever add, or else the medians: where others keep all cores busy, one long round may be let alone when
+    no short one was. Returns ``twice`` (ratio). Raises `TimingError`.
     """
     singles, doubles = list(rounds), list[float]()
     for number in attempts(2 * ATTEMPTS):
