@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -119,6 +120,15 @@ def test_the_releases_that_are_asked_for_without_pre_releases_in_their_order(mon
     assert all(a[a.index("pip") + 1 : a.index("pip") + 4] == ["index", "versions", "pytensor"] for a in asked)
 
 
+@pytest.mark.skipif(find_spec("pip") is None, reason="pip is not in this environment")
+def test_a_module_in_the_folder_of_the_user_is_not_taken_for_pip(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pip.py").write_text("print('Available versions: 6.6.6')")
+    monkeypatch.chdir(tmp_path)
+    assert releases._pip("numpy", "--no-index") == set()
+
+
 @given(st.sets(st.tuples(st.integers(0, 5), st.integers(0, 40)).map(lambda v: f"{v[0]}.{v[1]}")))
 def test_versions_are_ordered_as_versions_and_not_as_text(there: set[str]) -> None:
     found = releases.chosen(there, SpecifierSet(">=2"))
@@ -143,6 +153,7 @@ def test_what_names_no_releases_is_refused_with_what_to_write(asked: str, word: 
 
 
 def test_an_index_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(releases.interpreters, "choices", lambda newest: ["3.13"])  # what it finds out is kept
     none = SimpleNamespace(stdout="", stderr="ERROR: No matching distribution found for theano", returncode=1)
     monkeypatch.setattr(releases.subprocess, "run", lambda *_, **__: none)
     assert releases.releases("theano") == []
@@ -355,6 +366,7 @@ def test_no_two_that_work_is_incomplete(planned: Path, monkeypatch: pytest.Monke
         ),
         (["matpow", "--input", "3"], "--input is for a function"),
         (["matpow", "--what", "money"], "money"),
+        (["matpow", "--tolerance", "0.1"], "--tolerance is for --what numbers"),
     ],
 )
 def test_what_is_wrong_is_said(planned: Path, words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

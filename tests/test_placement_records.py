@@ -54,6 +54,15 @@ def test_what_depends_on_constants_only_and_was_not_seen_is_folded() -> None:
     assert joined.status == "not read"
 
 
+def test_a_transfer_that_went_elsewhere_is_in_the_summary() -> None:
+    add = OpRecord(0, "add", "cpu:0", "cpu:0", "cpu:0", "", "", "as asked")
+    transfer = OpRecord(1, "transfer", "cpu:1", "cpu:1", "cpu:0", "", "", "moved")
+    assert Placement((add, transfer), (), ()).summary() == "1 of 2 ops as asked, 1 MOVED"
+    assert Placement((add, transfer), (), ()).differences() == [
+        "transfer (node 1) asked for cpu:1 = cpu:1, ran on cpu:0"
+    ]
+
+
 def test_a_backward_op_is_bound_to_the_device_of_its_forward_op() -> None:
     of = placed()
     gradient, way = node(of, "grad"), node(of, "transfer")

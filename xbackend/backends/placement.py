@@ -221,9 +221,10 @@ class Placement:
         """Whether all ops ran where they were asked to, and what was transferred: ``all 26 ops as asked (9 of them
         fused into others), backward ops included, 3 transfers (12 MiB)``.
 
-        Transfers are no ops here. What is fused or folded has no place of its own to be wrong.
+        Transfers are no ops here, but for those that ran elsewhere. What is fused or folded has no place of its own to
+        be wrong.
         """
-        counts = Counter(r.status for r in self.ops if r.op != "transfer")
+        counts = Counter(r.status for r in self.ops if r.op != "transfer" or r.status == "moved")
         back: Counter[str] = Counter()
         for r in self.backward:
             back[r.status] += r.count

@@ -68,6 +68,8 @@ def bisect(
     store: options.Store = FOLDER,
 ) -> int:
     """Name the release in which something changed, and show what was measured."""
+    if tolerance is not None and what != "numbers":
+        raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
     if target not in workloads.names():
         task = users.task(target, inputs, settings, seed, devices)
     elif inputs:

@@ -65,9 +65,10 @@ def _pip(package: str, *options: str) -> set[str]:
     for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):  # of a machine that is set up for uv alone
         if name in environment:
             environment.setdefault("PIP_INDEX_URL", environment[name])
-    # An environment that uv has made has no pip.
-    pip = [sys.executable, "-m"] if find_spec("pip") else [uv.find_uv_bin(), "tool", "run", "--python", sys.executable]
-    command = [*pip, "pip", "index", "versions", package, *options]
+    start = [sys.executable, "-P", "-m"]  # not what is called pip in the folder of the user
+    if find_spec("pip") is None:  # in an environment that uv has made
+        start = [uv.find_uv_bin(), "tool", "run", "--python", sys.executable]
+    command = [*start, "pip", "index", "versions", package, *options]
     try:
         done = subprocess.run(
             command,

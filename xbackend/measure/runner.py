@@ -166,15 +166,14 @@ class Session:
             for number, (group, places) in enumerate(shuffle(processes), 1):
                 wanted = self._wanted()
                 waiting = [candidate for candidate in places if candidate in wanted]
+                if not waiting:
+                    continue
                 usual = self._estimate([group]) or 0.0
                 passed = time.perf_counter() - began
                 if not self.extent.allows_again(blocks, passed, self.patience.waited, usual) or not self._wait(began):
                     return
-                if waiting:
-                    self.say(
-                        f"[again {number}/{len(processes)}] {group.label}: others disturbed it, starting a process"
-                    )
-                    self._process(group, self._within.sample(waiting, len(waiting)), places)
+                self.say(f"[again {number}/{len(processes)}] {group.label}: others disturbed it, starting a process")
+                self._process(group, self._within.sample(waiting, len(waiting)), places)
 
     def _disturbed(self, times: int) -> list[tuple[Group, dict[Candidate, int]]]:
         """The processes to measure again, which were so often already: what of each, and in the place of which."""

@@ -71,7 +71,7 @@ def notices(results: Results) -> list[Block]:
 def sections(results: Results, comparisons: Sequence[Comparison], picture: Sequence[Block] = ()) -> list[Block]:
     """The answer, the first ``picture``, who is the fastest of each comparison, how sure, on what."""
     if not results.measurements:
-        return [paragraph("Nothing was compared: the results hold no measurement.")]
+        return [paragraph(answer(comparisons))]
     return [
         paragraph(answer(comparisons)),
         *picture,
@@ -148,10 +148,10 @@ def _floor(comparisons: Sequence[Comparison]) -> str:
         return "the noise floor is not known, as no candidate was measured against itself"
     percents = list(dict.fromkeys(text.percent(floor.factor) for floor in (known[0], known[-1])))
     ends = " to ".join(text.percent(end) for end in (min(f.low for f in known), max(f.high for f in known)))
-    few_processes = min(floor.processes for floor in known)
+    fewest = min(floor.processes for floor in known)
     return (
         f"noise floor{'' if len(percents) == 1 else 's'} {' to '.join(percents)}, by which a candidate differs from "
-        f"itself (known from {few_processes} processes to lie within {ends}): what is closer reads "
+        f"itself (known from {fewest} processes to lie within {ends}): what is closer reads "
         f"\N{LEFT DOUBLE QUOTATION MARK}{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
     )
 

@@ -29,7 +29,8 @@ from xbackend.files import read_file, refused, write_whole
 # a measurement `environment` and `versions`; a file has a `checksum`.
 # 4: a process has `checks` and `compiled`, an A/A pair `processes`.
 # 5: a description and the settings have the same fields whatever the backend and the command.
-# 6: a process has `again`, a profile `call` and its parts, the settings `wait` and `waited`.
+# 6: a process has `again`, a profile `call` and its parts, the settings `cores_per_device`, `wait` and `waited`, a
+# record of a placement `source`.
 # Files of older versions are read; they lack these.
 VERSION = 6
 
