@@ -445,7 +445,7 @@ def test_from_which_size_in_words(speedups: dict[int, float], expected: str) -> 
     ("speedups", "reaches"),
     [
         ({128: 0.5, 256: 0.8, 512: 1.2, 1024: 1.9}, "380"),
-        ({128: 1.5, 256: 1.6, 512: 1.7}, "1.5, outside of the sizes measured"),
+        ({128: 1.5, 256: 1.6, 512: 1.7}, "1.4, outside of the sizes measured"),
         ({128: 2.0, 256: 2.0, 512: 2.0}, "no size: it is level"),
     ],
 )
