@@ -379,12 +379,36 @@ def test_without_hard_links_files_are_copied_and_symbolic_links_stay(
 
     folder = tmp_path / "report"
     old_folder(folder)
-    (folder / "link").symlink_to("notes.txt")
+    links = {"link": "notes.txt", "to a folder": "sub", "to nothing": "gone"}
+    for name, there in links.items():
+        (folder / name).symlink_to(there)
     for link in (os.link, refused):
         monkeypatch.setattr(os, "link", link)
         write_folder(folder, NEW, ours)
-        assert (folder / "link").is_symlink() and (folder / "link").readlink() == Path("notes.txt")
+        assert {name: str((folder / name).readlink()) for name in links} == links
         assert snapshot(folder / "sub") == {"more.txt": b"mine"} and (folder / "notes.txt").read_bytes() == b"mine"
+
+
+def test_a_folder_that_cannot_get_the_name_leaves_it_to_the_one_that_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a system that cannot exchange names, the second of two renames is refused each time."""
+    folder, rename, refusals = tmp_path / "report", Path.rename, list[str]()
+    old_folder(folder)
+
+    def refused(self: Path, target: Path) -> Path:
+        if target.name == "report" and not self.name.endswith("-old"):
+            refusals.append(self.name)
+            assert len(refusals) < 5, "it is tried again and again"
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return rename(self, target)
+
+    monkeypatch.setattr(exchange, "_swap", lambda *_: False)
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(StoreError):
+        write_folder(folder, NEW, ours)
+    assert snapshot(folder) == {**OLD, **NOTES}
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
 @pytest.mark.parametrize(("number", "there"), [(errno.EINVAL, NEW), (errno.ENOSYS, NEW), (errno.EACCES, OLD)])
