@@ -145,7 +145,7 @@ def collected(
         wanted=parts,
         processes=choices.extent.processes,
         quick=choices.quick,
-        threads=choices.threads,
+        threads=None if choices.cores_per_device else choices.threads,
         seed=choices.seed,
         on_progress=say,
     )

@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
-from store_helpers import STEADY
+from store_helpers import STEADY, process, results, row
 from test_sessions import TASK, answer
 
+from xbackend import workloads
 from xbackend.analysis import bisection
 from xbackend.analysis.bisection import What
+from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, Verdict, ratio
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
@@ -28,9 +32,11 @@ from xbackend.cli import bisect as command
 from xbackend.environments import releases
 from xbackend.errors import EnvironmentFailed, WorkerDied
 from xbackend.measure import bisect
-from xbackend.measure.bisect import Bisection, Found
+from xbackend.measure.bisect import Beside, Bisection, Found
+from xbackend.measure.plan import PRESETS
 from xbackend.measure.worker import Worker
 from xbackend.results.runs import Store
+from xbackend.results.schema import Pair, Phases, Process
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -90,6 +96,7 @@ def of(factor: float, spread: float = 1.0) -> Ratio:
         (of(1.1), True),
         (of(1.0), False),
         (of(0.8), False),
+        (of(0.25, spread=25.0), False),  # the contrary, although what would be shown is more than what is looked for
         (of(1.0, spread=30.0), None),  # what would be shown is more than what is looked for
         (ratio([1.0], STEADY), None),
     ],
@@ -98,6 +105,23 @@ def test_a_release_has_the_change_where_it_is_shown_and_has_not_where_it_would_h
     one: Ratio, known: bool | None
 ) -> None:
     assert bisection.changed(one, of(1.4)) is known
+
+
+def test_compilations_are_told_apart_beyond_the_noise_of_compiling() -> None:
+    """Of an A/A pair whose calls take the same time, and whose compilations do not."""
+
+    def compiled(seconds: Sequence[float]) -> list[Process]:
+        return [msgspec.structs.replace(process(0.01, i), phases=Phases(lower=s)) for i, s in enumerate(seconds)]
+
+    base, head = (Row(row(processes=compiled([factor * s for s in STEADY]))) for factor in (1.0, 1.1))
+    same = Pair(
+        workload=base.measurement.workload, parameters=base.measurement.parameters, backend="numpy", devices=1,
+        first=[0.01] * 3, second=[0.01] * 3, processes=compiled([0.7, 1.3, 1.0, 0.8, 1.4, 1.0]),
+    )  # fmt: skip
+    for pairs, verdict in (([], Verdict.SLOWER), ([same], Verdict.NO_DIFFERENCE)):
+        found = results(head.measurement, base.measurement, pairs=pairs, order=["first", "second"] * 3)
+        change = bisection.change(found, head, base, What.COMPILE)
+        assert change is not None and change.verdict is verdict and change.value == pytest.approx(1.1)
 
 
 # --- the releases that there are --------------------------------------------------------------------------------------
@@ -223,6 +247,9 @@ def test_the_first_slower_release_is_named_with_its_ratio_to_the_one_before(firs
     assert (found.low, found.high) == (f"pytensor==2.{first - 1}.0", f"pytensor==2.{first}.0")
     assert found.step is not None and found.step.ratio is not None and found.between == []
     assert found.step.ratio.verdict is Verdict.SLOWER and found.step.ratio.value == pytest.approx(1.42, rel=0.03)
+    assert found.step.seconds == pytest.approx((0.0142, 0.01), rel=0.03)
+    if found.low != found.first:  # the last session is of the two that are named
+        assert {*there.opened[-15:]} == {found.low, found.high}
     assert len(set(there.asked)) <= 2 + math.log2(len(NAMES))  # environments
     said = command.answer(found, What.TIME, "matpow")
     assert said.startswith(f"pytensor 2.{first}.0 is the first release in which matpow is slower: 1.4")
@@ -254,6 +281,8 @@ def test_a_faster_release_and_a_longer_compilation_are_named_too() -> None:
     said = command.answer(slow, What.COMPILE, "matpow")
     assert "pytensor 2.41.0 is the first release in which matpow is compiled more slowly: 2." in said
     assert "times the compile time of 2.40.0" in said
+    assert slow.step is not None and slow.step.seconds is not None
+    assert slow.step.seconds[0] > 2.5 and 0.9 < slow.step.seconds[1] < 1.5
     same = Releases(lambda minor: {"lower": 3.0 if minor >= 41 else 1.0}).look(What.TIME)
     assert same.high == ""
 
@@ -289,6 +318,49 @@ def test_a_release_that_is_told_from_neither_end_is_measured_more_and_left_out(m
     assert len(found.between) == len(NAMES) - 2
     assert found.reasons["pytensor==2.37.0"] == "told neither from pytensor==2.30.0 nor from pytensor==2.45.0"
     assert there.opened.count("pytensor==2.37.0") == 3 + 6  # processes, and twice as many
+
+
+def test_a_step_that_is_not_shown_is_measured_with_more_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each release is a little slower than the one before."""
+    monkeypatch.setattr(bisection, "changed", lambda one, whole: one.value > 1.1)
+    there = Releases(lambda minor: {"seconds": 0.01 * 1.015 ** (minor - 30)})
+    found = there.look()
+    assert found.low != found.first and {*there.opened[-30:]} == {found.low, found.high}  # twice fifteen
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [({}, PRESETS["default"].processes), ({"quick": True}, PRESETS["quick"].processes), ({"processes": 7}, 7)],
+)
+def test_as_many_processes_are_measured_as_were_asked_for(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected: int
+) -> None:
+    asked: list[int] = []
+
+    def compare(*_: Any, processes: int, **__: Any) -> None:
+        asked.append(processes)
+        raise InterruptedError
+
+    monkeypatch.setattr(bisect.session, "compare", compare)
+    with pytest.raises(InterruptedError):
+        Bisection(TASK, "pytensor", NAMES, options=options, ready=lambda *_, **__: None).run()
+    assert asked == [expected]
+
+
+@pytest.mark.parametrize(
+    ("difference", "passes", "differs"), [(1e-5, 1e-5, False), (1.1e-5, 1e-5, True), (math.nan, 1e-5, True)]
+)
+def test_numbers_differ_beyond_the_tolerance_and_where_one_is_none(
+    difference: float, passes: float, differs: bool
+) -> None:
+    assert Beside(difference=difference, passes=passes).differs is differs
+
+
+def test_the_tolerance_is_the_one_given_or_that_of_the_function_or_that_of_the_workload() -> None:
+    own = replace(TASK, given={"inputs": [], "tolerance": 0.25})
+    assert Bisection(own, "pytensor", NAMES)._passes == 0.25
+    assert Bisection(own, "pytensor", NAMES, tolerance=0.0)._passes == 0.0
+    assert Bisection(TASK, "pytensor", NAMES)._passes == workloads.get("matpow").tolerance(**TASK.parameters) > 0
 
 
 class Other(NumPyBackend):

@@ -21,7 +21,7 @@ from store_helpers import process, results, row
 from test_sessions import SMALL, TASK, TINY, Here, answer
 
 from xbackend import cli
-from xbackend.analysis.disturbed import disturbed
+from xbackend.analysis.disturbed import disturbed, quiet
 from xbackend.errors import ArgumentError
 from xbackend.measure import patience, plan, session
 from xbackend.measure.candidates import Candidate, disturbed_warnings
@@ -86,6 +86,12 @@ def test_a_noisy_machine_is_waited_for_and_it_is_said(others: list[float], monke
     assert lines == [words] * 2  # one in ten seconds
 
 
+def test_a_wait_ends_as_soon_as_others_use_no_more_than_is_allowed(others: list[float]) -> None:
+    others[:] = [1.3, FOREIGN, 1.3]
+    patient = Patience(100.0, lambda _: None)
+    assert patient.wait() and patient.waited == pytest.approx(patience.AGAIN)
+
+
 def test_a_wait_is_bounded_and_so_are_all_of_them_together(others: list[float]) -> None:
     lines: list[str] = []
     patient = Patience(100.0, lines.append)
@@ -97,7 +103,8 @@ def test_a_wait_is_bounded_and_so_are_all_of_them_together(others: list[float]) 
     assert spent == [60, 100, 100, 100]
     assert "do not leave the cores alone" in lines[-1] and "at most 40 s" in "".join(lines)
     patient = Patience(100.0, lines.append)
-    assert not patient.wait(5.0) and patient.waited == pytest.approx(5.0)
+    assert not patient.wait(5.5) and patient.waited == pytest.approx(5.5)  # the last look is as long as is left
+    assert not patient.wait(90.0) and patient.waited == pytest.approx(65.5)
 
 
 def test_no_wait_is_none(others: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +117,9 @@ def test_no_wait_is_none(others: list[float], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(patience.VARIABLE, "soon")
     with pytest.raises(ArgumentError, match=r"\$XBACKEND_WAIT='soon': a number of seconds"):
         Patience(None, lambda _: None)
-    with pytest.raises(ArgumentError, match="wait=-1"):
-        Patience(-1, lambda _: None)
+    for wrong in (-1, float("inf"), float("nan"), 1e6):
+        with pytest.raises(ArgumentError, match=f"wait={wrong}: a number of seconds"):
+            Patience(wrong, lambda _: None)
 
 
 @pytest.fixture
@@ -363,6 +371,12 @@ def test_the_report_says_what_was_disturbed_and_what_counts() -> None:
     assert "Disturbed: others used more than 0.25 cores during 1 of 3 timings: measured again 1," in document
     assert "candidate 1, does not count" in document and "candidate 7, in the place of 1" in document
     assert found.measurements[0].medians == [1.0, 1.0, 1.0]
+
+
+def test_how_long_a_session_waited_is_said_and_nothing_on_a_quiet_machine() -> None:
+    waited = "waited 12 s for other processes to leave the cores alone"
+    for seconds, expected in ((12.4, [waited]), (0.0, []), (None, [])):
+        assert quiet(results(settings=schema.SessionSettings(waited=seconds))) == expected
 
 
 def test_the_halves_of_a_recovered_pair_have_what_counts() -> None:

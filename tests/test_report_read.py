@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import random
 import re
+import subprocess
+import sys
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -15,7 +19,7 @@ from report_helpers import READER, flat, markdown_of, measured, of, tables_of, w
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.backends import registry
-from xbackend.report import blocks, doubts, folding, markdown, plots, ranking, ratio_plots, styles, timelines
+from xbackend.report import blocks, doubts, folding, markdown, plots, ranking, ratio_plots, styles, text, timelines
 from xbackend.results.schema import Measurement, Pair, Parity, Profile, Results
 
 MOST = 250  # lines of all backends at two sizes, on one and two devices
@@ -122,6 +126,17 @@ def test_a_folded_part_that_has_nothing_is_not_there() -> None:
     assert opened == ["left", "a <b>"]
 
 
+def test_what_is_left_to_the_page_is_said_once_also_from_within_a_fold() -> None:
+    phases, parity = (blocks.OnPage(what, (blocks.paragraph("x"),)) for what in ("phases", "parity"))
+    empty = blocks.OnPage("nothing", ())
+    parts = [blocks.Folded("a fold", (phases, parity)), parity, empty, blocks.Pointer("report.html")]
+    (written,) = folding.for_markdown(parts)
+    assert isinstance(written, blocks.Paragraph) and written.parts[-1] == "phases and parity."
+    assert [type(block) for block in folding.for_page(parts)] == [
+        blocks.Opened, blocks.Paragraph, blocks.Paragraph, blocks.Closed, blocks.Paragraph,
+    ]  # fmt: skip
+
+
 def test_the_answer_comes_before_the_evidence(everything: Results) -> None:
     document = markdown_of(everything)
     places = [
@@ -152,6 +167,20 @@ def test_one_device_is_ranked_by_its_time() -> None:
     assert table.rows[0][1] == blocks.Bold("1.000 s") and table.rows[2][-2:] == ("1", "baseline")
 
 
+def test_of_several_numbers_of_devices_each_has_a_row() -> None:
+    rows = [measured("a", [4.0 / many * part for part in (0.99, 1.0, 1.01)], many) for many in (1, 2, 4)]
+    rows += [measured("b", [5.0] * 3), measured("b", [], 2, status="failed"), measured("b", [], 4, status="missing")]
+    (comparison,) = comparisons(of(*rows))
+    table = ranking.ranking(comparison)
+    assert isinstance(table, blocks.Table)
+    assert table.headers == ("backend", "devices", "1 device", "several", ranking.SPEEDUP, "verdict")
+    assert [row[:2] for row in table.rows] == [("a", "4"), ("a", "2"), ("b", text.NOTHING)]
+    low, high = next(s.interval for s in scalings(comparison) if s.devices == 4) or (0.0, 0.0)
+    assert low < 4 < high and table.rows[0][4] == f"4.00 ({text.number(low)} to {text.number(high)})"
+    assert table.rows[0][2:4] == ("4.000 s", blocks.Bold("1.000 s"))
+    assert table.rows[2][2:] == ("5.000 s", "missing", text.NOTHING, "missing")  # on most devices
+
+
 # One warning for each cause.
 
 
@@ -171,6 +200,7 @@ def test_each_cause_is_one_warning_with_its_rows(everything: Results) -> None:
     ("first", "second", "expected"),
     [
         ("1 of 3 took 1.9 times", "2 of 3 took 0.4, 1.5 times", ["1 to 2 of 3 took 0.4 to 1.9 times"]),
+        ("9 of 15 rounds", "10 of 15 rounds", ["9 to 10 of 15 rounds"]),
         ("where cpu:0 ran", "where cpu:1 ran", ["where cpu:0 ran", "where cpu:1 ran"]),
         ("float32 is slow", "float64 is slow", ["float32 is slow", "float64 is slow"]),
         ("the cores 0, 1", "the cores 0, 1", ["the cores 0, 1"]),
@@ -182,6 +212,12 @@ def test_two_warnings_are_of_one_cause_where_only_numbers_differ(first: str, sec
     parity = Parity(relative_error=0.0, tolerance=1.0, inputs="")
     found = of(*(msgspec.structs.replace(row, parity=parity) for row in rows))
     assert [doubt.cause for doubt in doubts.doubts(comparisons(found))] == expected
+
+
+def test_processes_are_far_apart_as_a_part_of_their_time() -> None:
+    rows = [measured("a", [0.001, 0.0012]), measured("b", [10.0, 10.5])]
+    found = [d for d in doubts.doubts(comparisons(of(*rows))) if "differ by more than 10 %" in d.cause]
+    assert [name for doubt in found for _, name in doubt.concerned] == ["a on 1 device"]
 
 
 # Names that a forge would make a link of.
@@ -240,7 +276,14 @@ def test_every_backend_has_its_own_colour_and_its_own_marker() -> None:
     for key in ("color", "marker"):
         assert len({look[key] for look in looks.values()}) == len(looks)
     assert styles.style("pytensor-jax[rewrites=merge]") == looks["pytensor-jax"]
-    assert styles.style("not registered") == styles.style("not registered")
+    assert styles.style("\udc80") != {}  # no text that can be encoded
+
+
+def test_a_name_that_is_not_registered_looks_the_same_in_every_process() -> None:
+    code = "from xbackend.report import styles; print([styles.style(f'gone {i}') for i in range(9)])"
+    environment = {**os.environ, "PYTHONHASHSEED": "7"}
+    said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.strip() == str([styles.style(f"gone {i}") for i in range(9)])
 
 
 def _least(colours: tuple[str, ...], cones: tuple[tuple[float, ...], ...]) -> float:
@@ -293,6 +336,65 @@ def test_an_outlier_does_not_flatten_the_first_picture() -> None:
     low, high = ratio_plots._limits(drawn.panels)
     assert 0.4 < low < 1 and 1.07 < high < 3
     assert ">90 \N{RIGHTWARDS ARROW}<" in ratio_plots.picture(drawn, "t").decode()
+
+
+def test_of_many_comparisons_the_first_picture_shows_the_last_and_says_so() -> None:
+    sizes = range(1, 11)
+    rows = [measured(name, [t] * 3, parameters={"size": n}) for n in sizes for name, t in (("numpy", 1.0), ("a", 2.0))]
+    drawn = ratio_plots.ratios(comparisons(of(*rows)))
+    assert drawn is not None and [panel.title for panel in drawn.panels] == [f"size={n}" for n in sizes[2:]]
+    words = ratio_plots.reading(drawn)
+    assert words.startswith("Farther to the left is faster.") and "the ideal" not in words
+    assert words.endswith(" The first 2 comparisons are not in it, but below.")
+
+
+def test_the_words_of_the_first_picture_say_which_way_is_faster(everything: Results) -> None:
+    drawn = ratio_plots.ratios(comparisons(everything))
+    assert drawn is not None
+    words = ratio_plots.reading(drawn)
+    assert words.startswith("Farther to the right is faster.")
+    assert words.endswith("the dashed line is the ideal, as many times as there are devices.")
+
+
+def test_each_number_of_devices_has_a_panel_with_its_own_rows() -> None:
+    rows = [measured("a", [4.0 / many] * 3, many) for many in (1, 2, 4)]
+    rows += [measured("b", [], many, status="failed") for many in (1, 4)]
+    rows.append(measured("c", [], 4, status="missing"))
+    drawn = ratio_plots.ratios(comparisons(of(*rows)))
+    assert drawn is not None
+    assert [(panel.title, panel.ideal) for panel in drawn.panels] == [
+        ("size=8, 2 devices", 2),
+        ("size=8, 4 devices", 4),
+    ]
+    assert [panel.marks["a"].value for panel in drawn.panels] == pytest.approx([2.0, 4.0])
+    assert [panel.without for panel in drawn.panels] == [{"b": "failed"}, {"b": "failed", "c": "missing"}]
+
+
+def test_a_mark_is_filled_where_a_difference_is_shown_and_has_its_interval() -> None:
+    (comparison,) = comparisons(of(measured("numpy", [1.0] * 3)))
+    for shown in (True, False):
+        axes = mock.MagicMock()
+        mark = ratio_plots.Mark(comparison.rows[0], 1.5, 1.4, 1.6, shown)
+        ratio_plots._mark(axes, 0, mark, (0.5, 2.0), 1)
+        interval, _, point = axes.plot.call_args_list
+        assert interval.args == ([1.4, 1.6], [0, 0]) and point.args == ([1.5], [0])
+        assert point.kwargs["markerfacecolor"] == (styles.style("numpy")["color"] if shown else "none")
+        assert axes.annotate.call_args.args[0] == "1.50 (1.40 to 1.60)"
+
+
+def test_the_noise_floor_is_shaded_on_both_sides_of_one_and_the_ideal_is_a_line() -> None:
+    axes = mock.MagicMock()
+    ratio_plots._background(axes, ratio_plots.Panel("t", {}, {}, 1.25, 4), 1)
+    assert axes.axvspan.call_args.args == (0.8, 1.25)
+    assert [call.args[0] for call in axes.axvline.call_args_list] == [1, 4]
+
+
+def test_a_ratio_that_is_not_shown_to_differ_is_no_shown_one() -> None:
+    rows = {"numpy": [1.0, 1.01, 1.02], "faster": [0.5, 0.51, 0.52], "slower": [2.0, 2.01, 2.02]}
+    rows |= {"ambiguous": [0.5, 1.0, 2.1], "unknown": [3.0]}
+    drawn = ratio_plots.ratios(comparisons(of(*(measured(name, each) for name, each in rows.items()))))
+    assert drawn is not None
+    assert [name for name, mark in drawn.panels[0].marks.items() if mark.shown] == ["faster", "slower"]
 
 
 def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_rest() -> None:

@@ -6,15 +6,19 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from store_helpers import results, row
 from test_bisect import Releases
 
 from xbackend.analysis.gate import Outcome
 from xbackend.cli import WRONG, main
+from xbackend.errors import UsageError
 from xbackend.measure import revisions, session
 from xbackend.results.runs import Store
+from xbackend.results.schema import Pair
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -131,6 +135,55 @@ def test_what_others_disturbed_is_counted_of_both_commits(
     seconds(lambda additions: 0.01, foreign_cores=0.8)
     main(GATE)
     assert "during 25 of 25 timings" in capsys.readouterr().out  # 5 of HEAD, 20 of BASE
+
+
+def test_the_results_of_a_commit_are_its_rows_and_the_pairs_of_all_without_the_commit() -> None:
+    def marked(commit: str) -> dict[str, Any]:
+        return {"size": 8, "dtype": "float32", revisions.PARAMETER: commit}
+
+    halves = {"first": [1.0, 1.1, 0.9], "second": [1.05, 0.95, 1.0]}
+    pair = Pair(workload="matpow", parameters=marked("a"), backend="numpy", devices=1, **halves)
+    found = results(row(parameters=marked("a")), row("other", parameters=marked("b")), pairs=[pair])
+    for commit, backend in (("a", "numpy"), ("b", "other")):
+        own = revisions.of_commit(found, commit)
+        (measurement,), (same,) = own.measurements, own.pairs
+        assert measurement.backend == backend and measurement.medians
+        assert measurement.parameters == same.parameters == {"size": 8, "dtype": "float32"}
+        assert (same.first, same.second) == (pair.first, pair.second)
+
+
+def test_only_what_git_keeps_is_of_a_commit(repository: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    places = {"tracked": repository / "below", "untracked": repository / "below", "outside": tmp_path}
+    for name, folder in places.items():
+        if name == "tracked":
+            commits(folder, "three", kept=term(1))
+        else:
+            (folder / f"{name}.py").write_text("")
+        file = folder / ("kept.py" if name == "tracked" else f"{name}.py")
+        monkeypatch.setitem(sys.modules, name, SimpleNamespace(__file__=str(file)))
+    monkeypatch.setitem(sys.modules, "no_file", SimpleNamespace())
+    assert revisions.tracked([*places, "no_file"]) == ["tracked"]
+
+
+def test_a_commit_is_checked_out_as_the_folder_that_the_user_is_in(repository: Path) -> None:
+    with revisions.checked_out("HEAD~1") as folder:
+        assert sorted(path.name for path in folder.glob("*.py")) == ["model.py", "parts.py"]
+        assert (folder / "parts.py").read_text() == term(1)
+    assert not folder.exists()
+
+
+def test_a_commit_without_the_folder_that_the_user_is_in_is_refused(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (repository / "new").mkdir()
+    commits(repository / "new", "three", model=MODEL)
+    monkeypatch.chdir(repository / "new")
+    with (
+        pytest.raises(UsageError, match="HEAD~1 has no folder new/: go to one that both revisions have"),
+        revisions.checked_out("HEAD~1"),
+    ):
+        pass
+    assert len(git(repository, "worktree", "list").splitlines()) == 1
 
 
 def test_nothing_of_it_is_left(repository: Path, seconds: Callable[..., list[str]]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -150,6 +151,24 @@ def test_the_profile_of_median_length_counts() -> None:
     executable = Profiled(*[computed(s) for s in (90.0, 3.0, 1.0, 2.0)])
     taken, reason = profiles.take(executable, (), 60.0)  # type: ignore[arg-type]
     assert taken is not None and reason == "" and taken["wall"] == 2.0 and taken["taken"] == 3
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(2.9, 1), (3.1, 3)])
+def test_more_profiles_are_taken_where_all_of_them_fit_in_the_time(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, expected: int
+) -> None:
+    """Each takes a second."""
+    moments = iter([0.0, 1.0])
+    monkeypatch.setattr(profiles, "time", SimpleNamespace(perf_counter=lambda: next(moments)))
+    taken, _ = profiles.take(Profiled(*[computed(1.0)] * 4), (), seconds)  # type: ignore[arg-type]
+    assert taken is not None and taken["taken"] == expected
+
+
+def test_of_many_spans_the_first_are_stored_and_all_count() -> None:
+    many = [Span(CPUS[0], float(i), i + 0.5, "compute", "x") for i in reversed(range(profiles.KEPT + 100))]
+    summary = profiles.summary(called(many))
+    assert [span[1] for span in summary["spans"]] == [float(i) for i in range(profiles.KEPT)]
+    assert summary["count"] == len(many) and summary["busy"] == {"cpu:0": len(many) / 2}
 
 
 def test_a_profile_that_takes_too_long_is_taken_once() -> None:
@@ -328,9 +347,11 @@ def test_a_gain_of_devices_that_never_work_at_once_is_not_theirs() -> None:
     )
 
 
-def test_a_busy_machine_is_said_to_be_one() -> None:
+@pytest.mark.parametrize(("beside_one", "beside_many"), [(None, 1.8), (0.1, 1.8), (1.8, 0.1)])
+def test_a_busy_machine_is_said_to_be_one(beside_one: float | None, beside_many: float) -> None:
     one, many = pair([2.0], [1.05], AT_ONCE)
-    many = change(many, processes=[change(p, foreign_cores=1.8) for p in many.processes])
+    one = change(one, processes=[change(p, foreign_cores=beside_one) for p in one.processes])
+    many = change(many, processes=[change(p, foreign_cores=beside_many) for p in many.processes])
     (s,) = scalings(of(one, many))
     assert ledger.verdict(s, 2).startswith(
         "Doubtful, as other processes kept 1.8 cores busy meanwhile (end them and measure again): two devices are 1.90"
@@ -341,6 +362,23 @@ def test_a_device_that_computed_nothing_is_named() -> None:
     alone = Profile(**{**profiles.summary(called(computed(1.0))), "spans": []})
     (s,) = scalings(of(*pair([1.0], [1.0], alone)))
     assert "cpu:1 computed nothing" in ledger.verdict(s, 2)
+
+
+def test_devices_work_in_turn_also_where_a_third_one_helps_a_little() -> None:
+    stretches = [(0.0, 1.0), (1.0, 2.0), (0.0, 0.1)]
+    found = [Span(CPUS[i], *stretch, "compute", "x") for i, stretch in enumerate(stretches)]
+    stored = Profile(**{**profiles.summary(called(found)), "spans": []})
+    many = measured("b", [2.0] * 3, 3, bindings={f"dev{i}": f"cpu:{i}" for i in range(3)})
+    many = change(many, processes=[change(p, profile=stored) for p in many.processes])
+    (s,) = scalings(of(measured("b", [2.0] * 3), many))
+    assert "the devices work one after the other (at once 5 % of the time)" in ledger.verdict(s, 2)
+
+
+def test_only_devices_that_share_cores_are_kept_from_them_by_the_first() -> None:
+    rows = pair([2.0], [2.0], None, 2.0)
+    for each, shared in ((None, True), (1, False)):
+        (s,) = scalings(of(*rows, settings=SessionSettings(threads=each, cores_per_device=each)))
+        assert ("one device already uses both cores" in ledger.verdict(s, 2)) is shared
 
 
 def test_many_devices_are_said_as_a_range() -> None:
@@ -375,6 +413,14 @@ def test_the_line_finds_where_it_crosses(b: float, crossing: float, falling: boo
     assert fit.residual == pytest.approx(0, abs=1e-9)
 
 
+@given(slope=st.floats(-2, 2), off=st.floats(0.01, 0.5))
+def test_the_residual_is_the_standard_deviation_about_the_line(slope: float, off: float) -> None:
+    """Of four points, all as far off the line, with two degrees of freedom left."""
+    signs = {1.0: 1, 2.0: -1, 4.0: -1, 8.0: 1}  # in which no other line is nearer
+    fit = scaling.pays((size, size**slope * math.exp(sign * off)) for size, sign in signs.items())
+    assert math.log1p(fit.residual) == pytest.approx(math.sqrt(4 * off**2 / 2))
+
+
 @pytest.mark.parametrize(
     ("speedups", "expected"),
     [
@@ -383,6 +429,10 @@ def test_the_line_finds_where_it_crosses(b: float, crossing: float, falling: boo
         ({128: 1.5, 256: 1.6, 512: 1.7}, "at every size measured (128 to 512)"),
         ({128: 0.2, 256: 0.5, 512: 0.9}, "at no size measured (128 to 512)"),
         ({128: 1.0, 256: 0.98, 512: 1.0}, "at no size measured (128 to 512)"),
+        (
+            {512: 0.7, 256: 0.8, 128: 1.4, 1024: 1.3},
+            "at 128 and 1024, with no clear limit: the speed-ups do not follow the line",
+        ),
         ({128: 1.4, 256: 0.7, 512: 1.3}, "at 128 and 512, with no clear limit: the speed-ups do not follow the line"),
     ],
 )
@@ -391,9 +441,26 @@ def test_from_which_size_in_words(speedups: dict[int, float], expected: str) -> 
     assert swept.fit is not None and ledger.pays(swept, swept.fit) == expected
 
 
+@pytest.mark.parametrize(
+    ("speedups", "reaches"),
+    [
+        ({128: 0.5, 256: 0.8, 512: 1.2, 1024: 1.9}, "380"),
+        ({128: 1.5, 256: 1.6, 512: 1.7}, "1.4, outside of the sizes measured"),
+        ({128: 2.0, 256: 2.0, 512: 2.0}, "no size: it is level"),
+    ],
+)
+def test_where_the_line_reaches_one_is_said_with_whether_it_was_measured(
+    speedups: dict[int, float], reaches: str
+) -> None:
+    swept = sweep(speedups)
+    assert swept.fit is not None and ledger._fit_row(swept, swept.fit)[4] == reaches
+
+
 def test_level_speedups_cross_nowhere() -> None:
     fit = scaling.pays([(1.0, 2.0), (2.0, 2.0), (4.0, 2.0)])
     assert fit.crossing is None and not fit.inside and fit.residual == pytest.approx(0)
+    nearly = scaling.pays((size, 2 * size**0.01) for size in (1.0, 2.0, 4.0))  # 1 is reached at 1e-30
+    assert nearly.crossing is None and nearly.rising
 
 
 def test_two_sizes_are_too_few_and_the_report_says_what_to_type() -> None:
@@ -414,7 +481,9 @@ def test_the_section_has_the_numbers_and_the_verdict() -> None:
     found = of(*pair([2.0], [1.05], profile(1.05, (0, 1.0), (0, 1.0)), 1.0))
     source = whole_of(found)
     (row,) = (r for r in rows_of(source) if len(r) == 14 and r[0] == "b")
-    assert row[4:] == [
+    assert row[2:] == [
+        "2.000 s",
+        "1.050 s",
         "1.90",
         "1.90 to 1.90 (3)",
         "faster",

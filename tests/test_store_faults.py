@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -312,6 +313,125 @@ def test_a_writer_that_was_stopped_is_not_waited_for_for_ever(tmp_path: Path, mo
     write_folder(folder, NEW, ours)
     assert snapshot(folder) == NEW
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_what_a_living_writer_put_aside_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is between its two renames; when it was killed there, what it put aside is brought along."""
+    monkeypatch.setattr(exchange, "_PATIENCE", 0.1)
+    folder, aside = tmp_path / "report", tmp_path / ".report.new-1-old"
+    old_folder(aside)
+    living = hold(aside)
+    assert living is not None
+    with pytest.raises(StoreError, match="another process writes it"):
+        write_folder(folder, NEW, ours)
+    assert not folder.exists() and snapshot(aside) == {**OLD, **NOTES}
+    os.close(living)
+    write_folder(folder, NEW, ours)
+    assert snapshot(folder) == {**NEW, **NOTES} and not aside.exists()
+
+
+def test_a_folder_that_is_replaced_before_it_is_locked_is_locked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, other = tmp_path / "report", tmp_path / "other"
+    write_folder(folder, OLD, ours)
+    old_folder(other)
+    held_then: list[bool] = []
+    bring = exchange._bring
+
+    def late(target: Path, wait: bool) -> int | None:
+        monkeypatch.setattr(exchange, "hold", hold)
+        lock = hold(target, wait=wait)
+        target.rename(tmp_path / "away")
+        other.rename(target)
+        return lock
+
+    def brought(source: Path, made: Path, left: list[str]) -> None:
+        held_then.append(held(source))
+        bring(source, made, left)
+
+    monkeypatch.setattr(exchange, "hold", late)
+    monkeypatch.setattr(exchange, "_bring", brought)
+    write_folder(folder, NEW, ours)
+    assert held_then == [True] and snapshot(folder) == {**NEW, **NOTES}
+
+
+def test_a_folder_that_comes_while_another_is_made_is_brought_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, sync = tmp_path / "report", exchange.sync_folder
+
+    def comes(path: Path) -> None:
+        monkeypatch.setattr(exchange, "sync_folder", sync)
+        old_folder(folder)
+
+    monkeypatch.setattr(exchange, "sync_folder", comes)
+    write_folder(folder, NEW, ours)
+    assert snapshot(folder) == {**NEW, **NOTES}
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+def test_without_hard_links_files_are_copied_and_symbolic_links_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    folder = tmp_path / "report"
+    old_folder(folder)
+    links = {"link": "notes.txt", "to a folder": "sub", "to nothing": "gone"}
+    for name, there in links.items():
+        (folder / name).symlink_to(there)
+    for link in (os.link, refused):
+        monkeypatch.setattr(os, "link", link)
+        write_folder(folder, NEW, ours)
+        assert {name: str((folder / name).readlink()) for name in links} == links
+        assert snapshot(folder / "sub") == {"more.txt": b"mine"} and (folder / "notes.txt").read_bytes() == b"mine"
+
+
+def test_a_folder_that_cannot_get_the_name_leaves_it_to_the_one_that_had_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a system that cannot exchange names, the second of two renames is refused each time."""
+    folder, rename, refusals = tmp_path / "report", Path.rename, list[str]()
+    old_folder(folder)
+
+    def refused(self: Path, target: Path) -> Path:
+        if target.name == "report" and not self.name.endswith("-old"):
+            refusals.append(self.name)
+            assert len(refusals) < 5, "it is tried again and again"
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+        return rename(self, target)
+
+    monkeypatch.setattr(exchange, "_swap", lambda *_: False)
+    monkeypatch.setattr(Path, "rename", refused)
+    with pytest.raises(StoreError):
+        write_folder(folder, NEW, ours)
+    assert snapshot(folder) == {**OLD, **NOTES}
+    assert [path.name for path in tmp_path.iterdir()] == ["report"]
+
+
+@pytest.mark.parametrize(("number", "there"), [(errno.EINVAL, NEW), (errno.ENOSYS, NEW), (errno.EACCES, OLD)])
+def test_a_system_that_cannot_exchange_names_renames_twice_and_one_that_refuses_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, there: dict[str, bytes]
+) -> None:
+    refuses = SimpleNamespace(renameat2=lambda *_: -1, renamex_np=lambda *_: -1)
+    monkeypatch.setattr(exchange.ctypes, "CDLL", lambda *_, **__: refuses)
+    monkeypatch.setattr(exchange.ctypes, "get_errno", lambda: number)
+    folder = tmp_path / "report"
+    old_folder(folder)
+    with contextlib.nullcontext() if there is NEW else pytest.raises(StoreError):
+        write_folder(folder, NEW, ours)
+    assert snapshot(folder) == {**there, **NOTES}
+
+
+def test_a_folder_that_somebody_gave_the_name_of_a_file_is_not_replaced(tmp_path: Path) -> None:
+    folder = tmp_path / "report"
+    (folder / "report.md").mkdir(parents=True)
+    (folder / "report.md" / "mine").write_bytes(b"mine")
+    with pytest.raises(StoreError, match=r"report\.md is a folder"):
+        write_folder(folder, NEW, ours)
+    assert snapshot(folder) == {"report.md/mine": b"mine"}
 
 
 def test_what_killed_writers_left_is_swept(tmp_path: Path) -> None:

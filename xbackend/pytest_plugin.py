@@ -69,6 +69,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "processes": {"type": count, "metavar": "N", "help": "another number of fresh processes each"},
     "minutes": {"type": float, "metavar": "M", "help": "begin no more processes when they would end later than that"},
     "threads": {"type": count, "metavar": "N", "help": "threads of every process; default: one a core"},
+    "cores-per-device": {"type": count, "metavar": "K", "help": "a device is so many cores; default as in `compare`"},
+    "shared-cores": {"action": "store_true", "help": "the devices share all cores"},
     "baseline": {"metavar": "NAME", "help": "what the others are compared with; default numpy, else the first"},
     "seed": {"type": int, "metavar": "N", "help": "of the inputs that are drawn and of the order; default 0"},
     "store": {"type": Path, "metavar": "FOLDER", "help": "folder of runs; default .xbackend/runs"},
@@ -98,8 +100,9 @@ class Choices:
     def __init__(self, config: pytest.Config) -> None:
         from xbackend import cores
         from xbackend.backends import registry
-        from xbackend.errors import ArgumentError, UnknownBackend
+        from xbackend.errors import ArgumentError, DeviceUnavailable, UnknownBackend, UsageError
         from xbackend.measure.plan import PRESETS
+        from xbackend.measure.session import cores_each
         from xbackend.results import FOLDER
 
         given = {name: config.getoption(f"xbackend_{name}") for name in _OPTIONS}
@@ -120,7 +123,11 @@ class Choices:
         self.full, self.thorough, self.minutes = full, thorough, given["minutes"]
         self.effort = mode.effort
         self.store: Path = given["store"] or FOLDER
-        self.threads: int = given["threads"] or cores.count()
+        try:  # as `xbackend compare` does
+            self.cores_per_device = cores_each(max(self.devices), given["threads"], given["cores-per-device"], given["shared-cores"])
+        except (UsageError, DeviceUnavailable) as error:
+            raise pytest.UsageError(str(error)) from None
+        self.threads: int = self.cores_per_device or given["threads"] or cores.count()
         self.seed: int = given["seed"] or 0
 
 
@@ -320,6 +327,7 @@ class Recorded:
             list(candidates.values()),
             extent=asked.extent,
             threads=asked.threads,
+            cores_per_device=asked.cores_per_device,
             seed=asked.seed,
             effort=asked.effort,
             baseline=asked.baseline,
