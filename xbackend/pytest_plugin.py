@@ -124,7 +124,8 @@ class Choices:
         self.effort = mode.effort
         self.store: Path = given["store"] or FOLDER
         try:  # as `xbackend compare` does
-            self.cores_per_device = cores_each(max(self.devices), given["threads"], given["cores-per-device"], given["shared-cores"])
+            each, shared = given["cores-per-device"], given["shared-cores"]
+            self.cores_per_device = cores_each(max(self.devices), given["threads"], each, shared)
         except (UsageError, DeviceUnavailable) as error:
             raise pytest.UsageError(str(error)) from None
         self.threads: int = self.cores_per_device or given["threads"] or cores.count()
