@@ -104,7 +104,7 @@ def test_a_wait_is_bounded_and_so_are_all_of_them_together(others: list[float]) 
     assert "do not leave the cores alone" in lines[-1] and "at most 40 s" in "".join(lines)
     patient = Patience(100.0, lines.append)
     assert not patient.wait(5.5) and patient.waited == pytest.approx(5.5)  # the last look is as long as is left
-    assert not patient.wait(90.0) and patient.waited == pytest.approx(65.5)
+    assert not patient.wait(90.0) and patient.waited == pytest.approx(65.5, abs=patience.LOOK)
 
 
 def test_no_wait_is_none(others: list[float], monkeypatch: pytest.MonkeyPatch) -> None:

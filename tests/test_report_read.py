@@ -363,8 +363,8 @@ def test_each_number_of_devices_has_a_panel_with_its_own_rows() -> None:
     drawn = ratio_plots.ratios(comparisons(of(*rows)))
     assert drawn is not None
     assert [(panel.title, panel.ideal) for panel in drawn.panels] == [
-        ("size=8, 2 devices", 2),
-        ("size=8, 4 devices", 4),
+        ("matpow, 2 devices", 2),
+        ("matpow, 4 devices", 4),
     ]
     assert [panel.marks["a"].value for panel in drawn.panels] == pytest.approx([2.0, 4.0])
     assert [panel.without for panel in drawn.panels] == [{"b": "failed"}, {"b": "failed", "c": "missing"}]

@@ -166,7 +166,7 @@ def test_only_what_git_keeps_is_of_a_commit(repository: Path, monkeypatch: pytes
 
 
 def test_a_commit_is_checked_out_as_the_folder_that_the_user_is_in(repository: Path) -> None:
-    with revisions.checked_out("HEAD~1") as folder:
+    with revisions.checked_out("HEAD~1") as (_, folder):
         assert sorted(path.name for path in folder.glob("*.py")) == ["model.py", "parts.py"]
         assert (folder / "parts.py").read_text() == term(1)
     assert not folder.exists()
