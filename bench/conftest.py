@@ -27,12 +27,12 @@ from overhead import document, handwritten, targets
 from overhead.figure import Figure
 from xbackend import pytest_plugin
 from xbackend.backends import registry
-from xbackend.measure import session
 from xbackend.measure.candidates import Candidate, task
 from xbackend.measure.machine import machine
 from xbackend.measure.plan import PRESETS
 from xbackend.pytest_plugin import Choices, Recorded, numbers, words
 from xbackend.results.schema import FOREIGN
+from xbackend.workloads import matpow
 
 FIGURES: pytest.StashKey[list[Figure]] = pytest.StashKey()
 
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def sizes(config: pytest.Config) -> list[int]:
     full = pytest_plugin.choices(config).full
-    return config.getoption("--sizes") or ([512, 1024, 2048] if full else [session.QUICK_SIZE])
+    return config.getoption("--sizes") or ([512, 1024, 2048] if full else [matpow.WORKLOAD.quick["size"][0]])
 
 
 def dtypes(config: pytest.Config) -> list[str]:
@@ -127,7 +127,7 @@ def recorded(request: pytest.FixtureRequest, ready: bool) -> Recorded:
 def is_quick_comparison(request: pytest.FixtureRequest, choices: Choices, ready: bool) -> bool:
     """Whether this is what ``xbackend compare --quick`` does, with nothing to install meanwhile."""
     config, usual = request.config, choices.devices == [1] and choices.extent == PRESETS["quick"].extent()
-    same = sizes(config) == [session.QUICK_SIZE] and dtypes(config) == ["float32"]
+    same = sizes(config) == [matpow.WORKLOAD.quick["size"][0]] and dtypes(config) == ["float32"]
     return choices.quick and usual and same and every_backend(config) and ready
 
 

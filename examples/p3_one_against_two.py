@@ -30,7 +30,7 @@ def main():
     parser.add_argument("backends", nargs="*", default=list(xb.backend_names()))
     options = parser.parse_args()
     arrays = matpow.inputs(size=options.size, seed=0)
-    expected = matpow.oracle(arrays, n=10)
+    expected = matpow.oracle(*arrays, n=10)
     for name in options.backends:
         with xb.open(name, virtual_devices=2) as backend:
             times = []

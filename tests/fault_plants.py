@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -58,7 +59,8 @@ def _count(folder: str, size: str) -> int:
 
 def _time(backend: Any, executable: Any, inputs: Any, job: dict[str, Any]) -> Any:
     _, again, count = job["label"].partition(" | again")
-    size = f"{job['parameters']['size']}{'+' if again else ''}{count.strip()}"
+    (number,) = re.findall(r"size=(\d+)", job["label"])
+    size = f"{number}{'+' if again else ''}{count.strip()}"
     number = _count(os.environ["XBACKEND_FAULT_FOLDER"], size)
     wanted = [entry.split(":") for entry in os.environ["XBACKEND_FAULT"].split(",")]
     _faults[:] = [fault for at, fault, when in wanted if (at, when) == (size, str(number))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import hypothesis.strategies as st
@@ -22,7 +23,25 @@ INTEGER = tuple(d for d in DTYPES if d.is_integer)
 REDUCTIONS = ("sum", "prod", "max", "min", "mean", "any", "all")
 STRUCTURAL = frozenset(
     {*REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul", "reshape", "permute_dims", "broadcast_to", "concat"}
-    | {"slice", "astype", "where", "transfer", "grad", "input", "shared", "constant", "full", "arange", "eye"}
+    | {
+        "take",
+        "take_along_axis",
+        "slice_set",
+        "slice_add",
+        "take_set",
+        "take_add",
+        "slice",
+        "astype",
+        "where",
+        "transfer",
+        "grad",
+        "input",
+        "shared",
+        "constant",
+        "full",
+        "arange",
+        "eye",
+    }
 )
 ELEMENTWISE = tuple(op for op in OPS if op not in STRUCTURAL)
 # Ops whose results differ by rounding only, and smoothly so, when their inputs do.
@@ -35,7 +54,10 @@ TAME_OTHER = frozenset(
     | {"less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor", "logical_not", "sum"}
     | {"max", "min", "any", "all", "argmax", "argmin", "cumulative_sum", "matmul"}
 )
-MOVING = ("reshape", "permute_dims", "broadcast_to", "concat", "slice", "where", "astype", "full", "arange", "eye")
+MOVING = (
+    *("reshape", "permute_dims", "broadcast_to", "concat", "slice", "where", "astype", "full", "arange", "eye"),
+    *("take", "take_along_axis", "slice_set", "slice_add", "take_set", "take_add"),
+)
 
 
 def dtypes_of(op: str) -> tuple[DType, ...]:
@@ -169,6 +191,44 @@ class _Builder:
 
     def make_slice(self, x: Any) -> Any:
         return x[self.draw(keys(x.shape, nonempty=self.tame))]
+
+    def indices(self, x: Any, shape: tuple[int, ...], axis: int) -> Any:
+        """Integers for an axis, known ones or computed."""
+        length = x.shape[axis]
+        numbers = self.draw(st.lists(st.integers(-length, length - 1), min_size=prod(shape), max_size=prod(shape)))
+        known = np.array(numbers, np.int64).reshape(shape)
+        return known if self.draw(st.booleans()) else xb.asarray(known) + 0
+
+    def make_take(self, x: Any) -> Any:
+        if not (x.size and x.ndim):
+            return None
+        axis = self.axis(x)
+        return xb.take(x, self.indices(x, (2,), axis), axis=axis)
+
+    def make_take_along_axis(self, x: Any) -> Any:
+        if not (x.size and x.ndim):
+            return None
+        axis = self.axis(x)
+        shape = tuple(1 if a == axis % x.ndim else n for a, n in enumerate(x.shape))
+        return xb.take_along_axis(x, self.indices(x, shape, axis), axis=axis)
+
+    def make_slice_set(self, x: Any) -> Any:
+        key = self.draw(keys(x.shape).filter(lambda key: None not in key))
+        return xb.at(x)[key].set(x[key])
+
+    def make_slice_add(self, x: Any) -> Any:
+        key = self.draw(keys(x.shape).filter(lambda key: None not in key))
+        return xb.at(x)[key].add(x[key]) if x.dtype.is_numeric else None
+
+    def make_take_set(self, x: Any) -> Any:
+        if not (x.ndim and x.shape[0] > 1):
+            return None
+        return xb.at(x)[self.draw(st.sampled_from([[0, 1], [1], [-1, 0]]))].set(x[:1])
+
+    def make_take_add(self, x: Any) -> Any:
+        if not (x.size and x.ndim and x.dtype.is_numeric):
+            return None
+        return xb.at(x)[self.indices(x, (2,), 0)].add(x[:1])
 
     def make_where(self, x: Any) -> Any:
         condition = self.pick(lambda y: y.dtype is DType.bool and y.shape == x.shape)

@@ -357,10 +357,10 @@ def test_numbers_differ_beyond_the_tolerance_and_where_one_is_none(
 
 
 def test_the_tolerance_is_the_one_given_or_that_of_the_function_or_that_of_the_workload() -> None:
-    own = replace(TASK, given={"inputs": [], "tolerance": 0.25})
+    own = replace(TASK, inputs=[], tolerance=0.25)
     assert Bisection(own, "pytensor", NAMES)._passes == 0.25
     assert Bisection(own, "pytensor", NAMES, tolerance=0.0)._passes == 0.0
-    assert Bisection(TASK, "pytensor", NAMES)._passes == workloads.get("matpow").tolerance(**TASK.parameters) > 0
+    assert Bisection(TASK, "pytensor", NAMES)._passes == workloads.get("matpow").passes(**TASK.parameters) > 0
 
 
 class Other(NumPyBackend):
@@ -431,7 +431,7 @@ def test_no_two_that_work_is_incomplete(planned: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nothing"], "'nothing' is not FILE.py:FUNCTION"),
+        (["nothing"], "there is no workload 'nothing'; there is matpow, and FILE.py:FUNCTION"),
         (
             ["matpow", "--backend", "numpy"],
             "--backend numpy: it does not run on pytensor; there is pytensor, pytensor-c",

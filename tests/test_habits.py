@@ -59,7 +59,7 @@ def endless(x: Any) -> Any:
         (lambda x: np.sum(x, axis=0), "which a traced one has not: write xb.sum(...)"),
         (lambda x: np.concatenate([x, x]), "write xb.concat([x, y])"),
         (lambda x: np.mean(W), "write xb.mean(...)"),
-        (assigned, "x = xb.where(mask, value, x), or put the parts together with xb.concat or xb.stack"),
+        (assigned, "x = xb.at(x)[...].set(value) or .add(value)"),
         (endless, "calls itself without end: a traced value has no elements to stop at"),
         (lambda x: (x for _ in range(2)), "returns generator in place of an array; return arrays, or tuples"),
         (lambda x: {x}, "returns set in place of an array; return arrays, or tuples"),

@@ -31,6 +31,7 @@ from xbackend.errors import (
 )
 from xbackend.measure import candidates, checks, loop, session
 from xbackend.measure import machine as machine_module
+from xbackend.measure.candidates import task as traced_task
 from xbackend.measure.runner import Session, blocks
 from xbackend.measure.worker import Worker
 from xbackend.results import schema as results
@@ -58,7 +59,7 @@ def measured(
     opener: Callable[..., Worker], backends: Sequence[str] = ("numpy",), processes: int = 1, **options: Any
 ) -> Session:
     """A finished session over two small sizes."""
-    tasks = [session.task("matpow", size=size) for size in (8, 16)]
+    tasks = [traced_task("matpow", size=size) for size in (8, 16)]
     candidates = [session.Candidate(t, b, d) for t in tasks for d in (1, 2) for b in backends]
     found = Session(
         candidates, extent=processes, threads=1, seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options
@@ -359,7 +360,7 @@ def test_a_worker_that_dies_costs_one_candidate() -> None:
         opened.append(name)
 
         def call(function: str, job: dict[str, Any]) -> Any:
-            if job["parameters"]["size"] == 16:
+            if "size=16" in job["label"]:
                 raise WorkerDied("its worker was killed by SIGSEGV")
             return loop.measure(worker.backend, job)
 

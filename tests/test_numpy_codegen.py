@@ -186,6 +186,12 @@ SPECIAL: dict[str, Callable[[Any], Any]] = {
     "where": lambda x: xb.where(xb.full((), True, dtype=xb.bool), x, x),
     "concat": lambda x: xb.concat([x]),
     "astype": lambda x: xb.astype(x, "float64"),
+    "take": lambda x: xb.take(x, [0], axis=0),
+    "take_along_axis": lambda x: xb.take_along_axis(x, [[0]]),
+    "slice_set": lambda x: xb.at(x)[0].set(2.0),
+    "slice_add": lambda x: xb.at(x)[0].add(2.0),
+    "take_set": lambda x: xb.at(x)[[0]].set(2.0),
+    "take_add": lambda x: xb.at(x)[[0]].add(2.0),
     "transfer": lambda x: (xb.to_device(x, "cpu:0") * 1.0, xb.to_device(x, "cpu:1")),
 }
 

@@ -370,6 +370,36 @@ def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) ->
     assert "the function, or its arrays, are not those" in output and "3 failed, 1 passed" in output, output
 
 
+WORKLOADS = """
+import xbackend as xb
+
+@xb.workload(sweep={"n": [3, 4]}, gradient="a")
+def squares(a, *, n):
+    return xb.sum(a * a) / n
+
+@squares.inputs
+def _(rng, *, n):
+    return rng.random(n)
+"""
+
+
+def test_workloads_of_a_file_are_benchmarks(project: Path) -> None:
+    """Without the option there are none; a value that cannot be is the failure of its own test."""
+    (project / "model.py").write_text(WORKLOADS)
+    (project / "bench" / "test_model.py").write_text("def test_model(xbackend_workload):\n    xbackend_workload()\n")
+    options = ("bench/test_model.py", "--quick", "--processes=1", "--backends=numpy", "-v")
+    status, output = run_pytest(project, *options)
+    assert "1 deselected" in output and status == 5, output
+    status, output = run_pytest(project, *options, "--workload", "model.py", "--set", "n=3,-1")
+    assert status == 1 and "2 failed, 2 passed" in output, output
+    assert (
+        "test_model[squares[n=3]-numpy] PASSED" in output and "test_model[squares+gradient[n=3]-numpy] PASSED" in output
+    )
+    assert "squares: workload squares raised ValueError" in output, output
+    status, output = run_pytest(project, *options, "--workload", "nowhere.py")
+    assert "there is no file nowhere.py" in output, output
+
+
 def test_without_pytest_benchmark_its_fixtures_say_what_is_missing(project: Path) -> None:
     (project / "pytest_benchmark").mkdir()
     (project / "pytest_benchmark" / "__init__.py").write_text("raise ImportError('not here')")

@@ -23,6 +23,8 @@ from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
 from xbackend.measure import candidates, loop, machine, plan, runner, session
 from xbackend.measure.candidates import Candidate
+from xbackend.measure.candidates import task as traced_task
+from xbackend.measure.files import Files
 from xbackend.measure.measured import Measured, Timed
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
@@ -36,7 +38,7 @@ pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and wha
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)
-TASK = session.task("matpow", size=8)
+TASK = traced_task("matpow", size=8)
 TINY = [{"size": 8}]
 
 
@@ -493,13 +495,14 @@ def test_what_failed_is_kept_too(tmp_path: Path) -> None:
 
 
 def test_a_round_that_cannot_be_kept_does_not_count(tmp_path: Path) -> None:
-    job = {
-        "program": TASK.text, "bindings": {"dev0": "cpu:0", "dev1": "cpu:0"}, "workload": "matpow",
-        "parameters": TASK.parameters, "seed": 0, "effort": asdict(SMALL), "label": "one",
-        "journal": str(tmp_path / "nowhere" / "1.jsonl"),
-    }  # fmt: skip
-    with open_worker("numpy").backend as backend, pytest.raises(StoreError, match="cannot be written"):
-        backend.call("xbackend.measure.loop:measure", job)  # type: ignore[attr-defined]
+    with Files() as files, open_worker("numpy").backend as backend:
+        job = {
+            "program": TASK.text, "bindings": {"dev0": "cpu:0", "dev1": "cpu:0"}, **files.of(TASK),
+            "tolerance": TASK.tolerance, "effort": asdict(SMALL), "label": "one",
+            "journal": str(tmp_path / "nowhere" / "1.jsonl"),
+        }  # fmt: skip
+        with pytest.raises(StoreError, match="cannot be written"):
+            backend.call("xbackend.measure.loop:measure", job)  # type: ignore[attr-defined]
 
 
 def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ _HOME = {
     "DType": "xbackend.program.dtypes",
     **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
     "open": "xbackend.workers.opening",
+    **dict.fromkeys(("workload", "Workload"), "xbackend.workloads.workload"),
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64")
@@ -77,6 +78,7 @@ if TYPE_CHECKING:
     from xbackend.program.dtypes import DType
     from xbackend.program.shared import SharedVariable
     from xbackend.workers.opening import open
+    from xbackend.workloads.workload import Workload, workload
 
     float32, float64, int32, int64 = DType.float32, DType.float64, DType.int32, DType.int64
     bool = DType.bool

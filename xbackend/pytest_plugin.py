@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from xbackend.measure.candidates import Candidate
+    from xbackend.measure.candidates import Candidate, Refused, Task
     from xbackend.measure.runner import Session
     from xbackend.results.schema import Measurement, Results
 
@@ -73,6 +73,15 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     "shared-cores": {"action": "store_true", "help": "the devices share all cores"},
     "baseline": {"metavar": "NAME", "help": "what the others are compared with; default numpy, else the first"},
     "seed": {"type": int, "metavar": "N", "help": "of the inputs that are drawn and of the order; default 0"},
+    "workload": {
+        "metavar": "TARGET",
+        "help": "FILE.py, FILE.py:NAME or one of xbackend: `xbackend_workload`",
+    },
+    "set": {
+        "action": "append",
+        "metavar": "NAME=VALUE,...",
+        "help": "a parameter of it, with one value or several",
+    },
     "store": {"type": Path, "metavar": "FOLDER", "help": "folder of runs; default .xbackend/runs"},
 }
 
@@ -175,6 +184,24 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         pairs = [(backend, devices) for devices in asked.devices for backend in asked.backends]
         ids = [backend if devices == 1 else f"{backend}-{devices}" for backend, devices in pairs]
         metafunc.parametrize("xbackend_benchmark", pairs, ids=ids, indirect=True)
+    if "xbackend_workload" in metafunc.fixturenames:
+        asked = choices(metafunc.config)
+        every = [
+            (number, backend, devices)
+            for number in range(len(tasks(metafunc.config)))
+            for devices in asked.devices
+            for backend in asked.backends
+        ]
+        metafunc.parametrize("xbackend_workload", every, ids=partial(_id, metafunc.config), indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without ``--workload`` the tests of a workload are none."""
+    if config.getoption("xbackend_workload") is None:
+        out = [item for item in items if "xbackend_workload" in getattr(item, "fixturenames", ())]
+        if out:
+            config.hook.pytest_deselected(items=out)
+            items[:] = [item for item in items if item not in out]
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -289,7 +316,7 @@ class Benchmark:
         kept = self._item.config.stash.setdefault(_RECORDED, {})
         before = kept.get(items[0].nodeid)
         if expected is None and before is not None:
-            expected = before.task.given["expected"]
+            expected = before.task.expected
         name = getattr(function, "__name__", "")
         name = name if name.isidentifier() else self._item.originalname.removeprefix("test_")
         task = brought(
@@ -309,6 +336,36 @@ class Benchmark:
                 pytrace=False,
             )
         return show(before.candidates[_key(self._item)], before.results, self._replay)
+
+
+_TASKS: pytest.StashKey[list[Task | Refused]] = pytest.StashKey()
+
+
+def tasks(config: pytest.Config) -> list[Task | Refused]:
+    """What ``--workload`` and ``--set`` name, as `xbackend compare` takes them. Raises `pytest.UsageError`."""
+    from xbackend.cli import users
+    from xbackend.cli.options import lists
+    from xbackend.errors import XBackendError
+
+    target, asked = config.getoption("xbackend_workload"), choices(config)
+    if _TASKS not in config.stash:
+        try:
+            config.stash[_TASKS] = [] if target is None else users.tasks(
+                target, None, lists(config.getoption("xbackend_set") or ()),
+                quick=asked.quick, seed=asked.seed, devices=max(asked.devices),
+            )  # fmt: skip
+        except (XBackendError, ValueError) as error:
+            raise pytest.UsageError(str(error)) from None
+    return config.stash[_TASKS]
+
+
+def _id(config: pytest.Config, key: tuple[int, str, int]) -> str:
+    from xbackend.results.naming import described
+
+    number, backend, devices = key
+    one = tasks(config)[number]
+    name = described(one.workload, one.parameters).replace(", ", ",").replace(" ", "[", 1)
+    return f"{name}{']' if '[' in name else ''}-{backend}" + (f"-{devices}" if devices > 1 else "")
 
 
 class Recorded:
@@ -391,6 +448,35 @@ def xbackend_benchmark(request: pytest.FixtureRequest, xbackend_replay: Replay) 
     ``expected=`` is its right result, ``tolerance=`` the largest relative error that passes.
     """
     return Benchmark(request.node, xbackend_replay)
+
+
+@pytest.fixture
+def xbackend_workload(request: pytest.FixtureRequest, xbackend_replay: Replay) -> Callable[[], Measurement]:
+    """``xbackend_workload()``: one workload of ``--workload``, with its parameters, on one backend, as a benchmark.
+
+    There is a test for each; the first one measures all of them. Returns what the report knows of it.
+    """
+    from xbackend.measure.candidates import Candidate, Refused
+
+    config, key = request.config, request.param
+
+    def measured() -> Measurement:
+        one = tasks(config)[key[0]]
+        if isinstance(one, Refused):
+            pytest.fail(f"{one.workload}: {one.reason}", pytrace=False)
+        if _MEASURED not in config.stash:
+            items = [i for i in request.session.items if "xbackend_workload" in getattr(i, "fixturenames", ())]
+            keys = dict.fromkeys(item.callspec.params["xbackend_workload"] for item in items)  # type: ignore[attr-defined]
+            made = [(k, tasks(config)[k[0]]) for k in keys]
+            wanted = {k: Candidate(task, *k[1:]) for k, task in made if not isinstance(task, Refused)}
+            config.stash[_MEASURED] = Recorded(config, f"bench {one.workload}", wanted)
+        recorded = config.stash[_MEASURED]
+        return show(recorded.candidates[key], recorded.results, xbackend_replay)
+
+    return measured
+
+
+_MEASURED: pytest.StashKey[Recorded] = pytest.StashKey()
 
 
 def say(config: pytest.Config, text: str) -> None:

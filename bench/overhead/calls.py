@@ -47,7 +47,7 @@ def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     else:
         function = _powers(n)
         by_hand = handwritten.find(registry.get(backend.name), "sum_of_powers", "float32", n)
-        oracle = matpow.oracle((a, b), n=n)
+        oracle = matpow.oracle(a, b, n=n)
     device = str(backend.default_device)
     executable = backend.compile(function, a, b, devices={"dev0": device, "dev1": device} if n > 1 else {})
     theirs = [by_hand.place(x) for x in (a, b)]

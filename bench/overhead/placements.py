@@ -29,7 +29,7 @@ def two_against_one(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """
     size, n = job["size"], job["n"]
     a, b = matpow.inputs(size=size, seed=0)
-    oracle, tolerance = matpow.oracle((a, b), n=n), matpow.tolerance(size=size, n=n)
+    oracle, tolerance = matpow.oracle(a, b, n=n), matpow.tolerance(size=size, n=n)
     sides = []
     for second in backend.devices[1], backend.devices[0]:
         run = backend.compile(matpow.program(n=n), a, b, devices={"dev0": str(backend.devices[0]), "dev1": str(second)})
@@ -49,7 +49,7 @@ def against_hand(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
     size, n = job["size"], job["n"]
     a, b = matpow.inputs(size=size, seed=0)
-    oracle, tolerance = matpow.oracle((a, b), n=n), matpow.tolerance(size=size, n=n)
+    oracle, tolerance = matpow.oracle(a, b, n=n), matpow.tolerance(size=size, n=n)
     first, second = backend.devices[:2]
     run = backend.compile(matpow.program(n=n), a, b, devices={"dev0": str(first), "dev1": str(second)})
     by_hand, place_second = jax_placed.sum_of_powers(n, (first, second))

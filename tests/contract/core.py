@@ -21,6 +21,7 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
         "float32": {"sum-axes_0_and_-1_kept", "mean-axes_0_and_-1_kept"},
     },
     "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
+    "indexing": {"bool": {"slice_set"}, "int32": {"take_add"}, "int64": {"take"}, "float32": {"take_set"}},
     "products": {
         "int32": {"matmul_beyond_24_bits"},
         "int64": {"matmul_beyond_53_bits"},
@@ -33,6 +34,10 @@ IN_FLOAT64: dict[str, set[str]] = {
     "moving": {
         *("scalar", "empty", "concat_one", "concat_flat", "slice_last", "slice_all", "slice_range", "slice_step_2"),
         *("slice_step_-1_to_the_front", "slice_beyond", "slice_everything", "matrix_transpose", "permute_dims_then"),
+    },
+    "indexing": {
+        *("take_of_vector", "take_one", "take_nothing", "take_of_a_slice", "slice_set_broadcast", "slice_set_nothing"),
+        *("take_set_of_a_slice", "take_known", "take_add_inside"),
     },
     "products": {
         *("matmul_transposed", "matmul_column", "matmul_rows", "matmul_row_with", "tensordot_1", "outer"),

@@ -62,6 +62,13 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "slice": (lambda x: x[1:, ::2] ** 2, X),
     "slice_negative_step": (lambda x: x[::-1, 3:0:-2] ** 2 * X[:, :2], X),
     "slice_twice": (lambda x: x[0] * x[1, ::-1], X),
+    "take": (lambda x: xb.take(x, [1, 0, 1, 3], axis=1) ** 2, X),
+    "take_of_others": (lambda x: x[np.array([2, 0, 2])] * x[[0, 1, 2]], X),
+    "take_along_axis": (lambda x: xb.take_along_axis(x, np.array([[0, 0], [1, 3], [2, 1]]), axis=1) ** 2, X),
+    "slice_set": (lambda x: xb.at(x)[:, 1:3].set(x[:, :2] ** 2) * x, X),
+    "slice_add": (lambda x: xb.at(x)[1:, ::2].add(x[:2, 1::2] ** 2) * x, X),
+    "take_set": (lambda x: xb.at(x)[[2, 0]].set(x[:2] ** 2) * x, X),
+    "take_add": (lambda x: xb.at(x)[np.array([1, 1, 0])].add(x**2) * x, X),
     "integer_index": (lambda x: x[1, 2] * x[:, 0], X),
     "concat": (lambda x: xb.concat([x, x[:1] ** 2, x * 3.0], axis=0) ** 2, X),
     "stack": (lambda x: xb.stack([x[0], x[2] ** 2], axis=1) ** 2, X),
@@ -104,7 +111,7 @@ def _second(loss: Loss) -> Loss:
 
 SECOND = (
     "square", "exp", "log", "sqrt", "sin", "tanh", "pow_number", "where", "sum_keepdims", "slice_negative_step",
-    "concat", "reshape", "matmul_with_itself", "used_in_three_places",
+    "concat", "reshape", "matmul_with_itself", "used_in_three_places", "take", "slice_set", "take_add",
 )  # fmt: skip
 
 
@@ -116,6 +123,7 @@ IN_FLOAT32 = ("exp", "sum_keepdims", "mean", "slice_negative_step", "concat", "w
 CORE = frozenset(
     {"exp", "pow_number", "where_nan_elsewhere", "sum_keepdims", "prod_with_zeros", "max", "cumulative_sum"}
     | {"slice_negative_step", "integer_index", "concat", "stack", "reshape", "permute_dims", "broadcast_to"}
+    | {"take", "take_along_axis", "slice_set", "slice_add", "take_set", "take_add"}
     | {"astype_through_float32", "matrix_power", "multiply_broadcast", "divide", "matmul_stack"}
 )
 CORE_IN_FLOAT32 = frozenset({"mean"})

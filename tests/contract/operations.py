@@ -261,6 +261,51 @@ def moving() -> list[Batch]:
     return batches
 
 
+def indexing() -> list[Batch]:
+    """Reading and writing by arrays of integers, known ones and others, and writing by slices."""
+    batches = []
+    for dtype in DTYPES:
+        x, row = sample(dtype, (4, 3, 5)), sample(dtype, (5,), 2)
+        part, plane = sample(dtype, (2, 3, 2), 3), sample(dtype, (2, 3, 5), 4)
+        some, grid = np.array([3, 0, -1, 3]), np.array([[0, 2, 1], [-1, 0, 0]], np.int32)
+        along = np.array([[[0, -1, 2]], [[1, 1, 0]], [[2, 0, 0]], [[-3, 2, 1]]])
+        functions: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
+            "take": (lambda x, i: xb.take(x, i, axis=0), (x, some)),
+            "take_inside": (lambda x, i: xb.take(x, i, axis=1), (x, grid)),
+            "take_known": (lambda x: x[:, [2, 0, 0, -1]], (x,)),
+            "take_of_vector": (xb.take, (row, some)),
+            "take_one": (lambda x: xb.take(x, 2, axis=2), (x,)),
+            "take_nothing": (lambda x: x[np.zeros((0, 2), int)], (x,)),
+            "take_of_a_slice": (lambda x, i: x[::-1, 0, i], (x, some)),
+            "take_two": (lambda x, i, j: x[i, j], (x, np.array([[3], [-1]]), np.array([0, 2, -1]))),
+            "take_along_axis": (lambda x, i: xb.take_along_axis(x, i, axis=1), (x, np.swapaxes(along, 1, 2)[:, :, :1])),
+            "take_along_last": (xb.take_along_axis, (x, along)),
+            "slice_set": (lambda x, v: xb.at(x)[1:3, :, ::3].set(v), (x, part)),
+            "slice_set_backwards": (lambda x, v: xb.at(x)[2:0:-1, :, 1::-1].set(v), (x, part)),
+            "slice_set_broadcast": (lambda x, v: xb.at(x)[1].set(v), (x, row)),
+            "slice_set_nothing": (lambda x: xb.at(x)[2:1].set(x[:1]), (x,)),
+            "take_set": (lambda x, i, v: xb.at(x)[i].set(v), (x, np.array([3, -4]), plane)),
+            "take_set_inside": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array([2, 0]), x[:, 1:])),
+            "take_set_of_a_slice": (lambda x, i, v: xb.at(x)[::2, 1, i].set(v), (x, np.array([4, 0]), part[:, 0])),
+        }
+        if dtype is not DType.bool:
+            functions |= {
+                "slice_add": (lambda x, v: xb.at(x)[1:3, :, ::3].add(v), (x, part)),
+                "slice_add_backwards": (lambda x, v: xb.at(x)[2:0:-1, :, 1::-1].add(v), (x, part)),
+                "take_add": (lambda x, i, v: xb.at(x)[i].add(v), (x, np.array([1, 1]), plane)),
+                "take_add_inside": (lambda x, i, v: xb.at(x)[:, i].add(v), (x, np.array([2, 2]), x[:, 1:])),
+                "take_add_two": (lambda x, i, j: xb.at(x)[i, j].add(1), (x, np.array([0, 0, 3]), np.array([1, 1, -1]))),
+            }
+        if dtype not in THOROUGH:
+            functions = {label: row for label, row in functions.items() if label in INDEXING_OF_ALL}
+        checks = [Check(f"{label}-{dtype}", f, arrays, "element") for label, (f, arrays) in functions.items()]
+        batches.append(Batch(f"indexing-{dtype}", tuple(shared_columns(checks))))
+    return batches
+
+
+INDEXING_OF_ALL = frozenset({"take", "take_along_last", "slice_set", "slice_add", "take_set", "take_add"})
+
+
 def conversions() -> list[Batch]:
     numbers: dict[DType, tuple[Any, ...]] = {
         DType.bool: (False, True),
@@ -448,7 +493,8 @@ BATCHES = in_turns(
     [
         with_core(batch)
         for batch in (
-            *elementwise(), *reductions(), *moving(), *conversions(), *products(), *creation(), *promotion(), *algebra()
+            *elementwise(), *reductions(), *moving(), *indexing(), *conversions(), *products(), *creation(),
+            *promotion(), *algebra(),
         )
     ]
 )  # fmt: skip

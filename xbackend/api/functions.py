@@ -12,7 +12,7 @@ from __future__ import annotations
 from xbackend.api import creation, elementwise, manipulation, reductions
 from xbackend.api.creation import *  # noqa: F403
 from xbackend.api.elementwise import *  # noqa: F403
-from xbackend.api.indexing import getitem
+from xbackend.api.indexing import at, getitem, take, take_along_axis
 from xbackend.api.linalg import matmul, tensordot, vecdot
 from xbackend.api.manipulation import *  # noqa: F403
 from xbackend.api.reductions import *  # noqa: F403
@@ -20,7 +20,8 @@ from xbackend.program.operators import FUNCTIONS
 
 # Operators and NumPy's own functions look these up: what the modules define, and not what they import.
 _modules = (creation, elementwise, manipulation, reductions)
+_functions = (matmul, tensordot, vecdot, at, take, take_along_axis)
 _defined = [item for m in _modules for item in vars(m).values() if getattr(item, "__module__", "") == m.__name__]
-FUNCTIONS.update({f.__name__: f for f in (matmul, tensordot, vecdot, *_defined) if not f.__name__.startswith("_")})
+FUNCTIONS.update({f.__name__: f for f in (*_functions, *_defined) if not f.__name__.startswith("_")})
 NAMES = tuple(FUNCTIONS)
 FUNCTIONS["__getitem__"] = getitem

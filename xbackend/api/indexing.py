@@ -1,16 +1,48 @@
-"""Basic slicing: integers, slices, ``...`` and ``None``, all known while tracing.
+"""Indexing: integers, slices, ``...`` and ``None``, known while tracing, and arrays of integers; reading and writing.
 
 https://data-apis.org/array-api/2024.12/API_specification/indexing.html
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+import numpy as np
+
 from xbackend.api.array import Array
-from xbackend.api.casting import copied, integer
-from xbackend.api.tracer import current
-from xbackend.errors import ShapeError, TraceError
+from xbackend.api.casting import cast, copied, integer, normalize_axis, operands
+from xbackend.api.elementwise import add, multiply
+from xbackend.api.manipulation import broadcast_to, reshape
+from xbackend.api.tracer import Tracer, current
+from xbackend.errors import DTypeError, ShapeError, TraceError
+from xbackend.program.dtypes import DType
+from xbackend.program.ops import broadcast_shapes, slice_lengths
+from xbackend.program.shared import SharedVariable
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a key reads and writes: the bounds of a slice, the shape of what an integer or a new axis leaves of it, and
+    the arrays of integers by their axis, which the slice takes whole."""
+
+    starts: tuple[int, ...]
+    stops: tuple[int | None, ...]
+    steps: tuple[int, ...]
+    arrays: dict[int, Array]
+    result: tuple[int | None, ...]  # a length of each axis of the result; `None` where the arrays' own axes come
+    shape: tuple[int, ...]
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        return {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+
+    @property
+    def whole(self) -> bool:
+        """Whether the slice is all of the array."""
+        each = zip(self.starts, self.stops, self.steps, self.shape, strict=True)
+        return all(start == 0 and stop == n and step == 1 for start, stop, step, n in each)
 
 
 def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:
@@ -33,46 +65,205 @@ def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
     return keys[: ellipses[0]] + fill + keys[ellipses[0] + 1 :]
 
 
-def getitem(x: Any, key: Any) -> Array:
-    """``x[key]``. Raises `ShapeError` for what is out of range and `TraceError` for indices that are arrays."""
-    array = current("indexing").array(x)
-    shape = array.shape
-    starts: list[int] = []
-    stops: list[int | None] = []
-    steps: list[int] = []
-    result: list[int] = []
+def _slice(item: slice, length: int, axis: int) -> tuple[int, int | None, int, int]:
+    """Start, stop and step as an op of that name has them, and how many there are."""
+    try:
+        start, stop, step = item.indices(length)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"slice {item} of axis {axis}: {error}") from None
+    count = len(range(start, stop, step))
+    if not count:
+        return 0, 0, 1, 0
+    # Python's own -1 would be read as the last element by frameworks.
+    return start, None if step < 0 and stop < 0 else stop, step, count
+
+
+def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int, ...]) -> Array:
+    """An array of integers, those that are known checked. Raises `TraceError`, `ShapeError`."""
+    if not isinstance(item, Array | SharedVariable | np.ndarray | list | tuple):
+        raise TraceError(
+            f"an array is indexed with integers, slices, ..., None and arrays of integers, not with {item!r:.60}"
+        )
+    if isinstance(item, list | tuple) and not item:
+        item = np.zeros(0, np.int64)
+    indices = tracer.array(item)
+    if indices.dtype is DType.bool:
+        raise TraceError(
+            "an array is not indexed with a mask, as the shape of the result would be known in the end only: write "
+            "xb.where(mask, x, 0.0)"
+        )
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"an array is indexed with integers, not with {indices.dtype}; convert with xb.astype")
+    known = tracer.nodes[indices.node].params.get("value")
+    if known is not None and known.size:
+        for index in (int(known.min()), int(known.max())):
+            _integer(index, length, axis, shape)
+    return indices
+
+
+def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
+    starts, stops, steps = list[int](), list["int | None"](), list[int]()
+    arrays, result, last = dict[int, Array](), list["int | None"](), -1
     for item in _expanded(key if isinstance(key, tuple) else (key,), len(shape)):
         if item is None:
             result.append(1)
             continue
         axis = len(starts)
+        bounds: tuple[int, int | None, int] = (0, shape[axis], 1)
         if isinstance(item, slice):
-            try:
-                start, stop, step = item.indices(shape[axis])
-            except (TypeError, ValueError) as error:
-                raise ShapeError(f"slice {item} of axis {axis}: {error}") from None
-            length = len(range(start, stop, step))
-            result.append(length)
-            if length == 0:
-                start, stop, step = 0, 0, 1
+            *some, count = _slice(item, shape[axis], axis)
+            bounds = (some[0] or 0, some[1], some[2] or 1)
+            result.append(count)
         elif (number := integer(item)) is not None:
             start = _integer(number, shape[axis], axis, shape)
-            stop, step = start + 1, 1
+            bounds = (start, start + 1, 1)
         else:
-            raise TraceError(
-                f"an array is indexed with integers, slices, ... and None, not with {item!r:.60}; use xb.where for "
-                "masks"
-            )
-        starts.append(start)
-        # Python's own -1 would be read as the last element by frameworks.
-        stops.append(None if step < 0 and stop < 0 else stop)
-        steps.append(step)
-    whole = all(s == 0 and e == n and p == 1 for s, e, p, n in zip(starts, stops, steps, shape, strict=True))
-    if whole and tuple(result) == shape:
+            arrays[axis] = _indices(tracer, item, shape[axis], axis, shape)
+            if None not in result:
+                result.append(None)
+            elif last != axis - 1 or result[-1] is not None:
+                raise TraceError(
+                    "arrays of integers in an index stand side by side: write x[:, i, j], or take one axis after the "
+                    "other with xb.take"
+                )
+            last = axis
+        for bound, value in zip((starts, stops, steps), bounds, strict=True):
+            bound.append(value)  # type: ignore[attr-defined]
+    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(result), shape)
+
+
+def getitem(x: Any, key: Any) -> Array:
+    """``x[key]``. Raises `ShapeError` for what is out of range, `TraceError` for masks and what is no index."""
+    tracer = current("indexing")
+    array = tracer.array(x)
+    place = _place(tracer, key, array.shape)
+    if place.whole and not place.arrays and place.result == array.shape:
         return copied(array)
-    if not whole:
-        params = {"starts": tuple(starts), "stops": tuple(stops), "steps": tuple(steps)}
-        array = array._tracer.emit("slice", (array,), params)
-    if tuple(result) != array.shape:
-        array = array._tracer.emit("reshape", (array,), {"shape": tuple(result)})
-    return array
+    if not place.whole:
+        array = array._tracer.emit("slice", (array,), place.bounds)
+    if place.arrays:
+        array, indices = _flat(array, place)
+        array = array._tracer.emit("take", (array, indices), {"axis": min(place.arrays)})
+        inner = indices.shape
+    else:
+        inner = ()
+    return reshape_to(array, _lengths(place, inner))
+
+
+def reshape_to(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else reshape(array, shape)
+
+
+def _lengths(place: _Place, inner: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for length in place.result for n in (inner if length is None else (length,)))
+
+
+def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
+    """The array with the axes of the arrays of integers made one, and their positions along it."""
+    axes = sorted(place.arrays)
+    if len(axes) == 1:
+        return array, place.arrays[axes[0]]
+    shape = broadcast_shapes(*(place.arrays[a].shape for a in axes))
+    positions = None
+    for axis in axes:
+        index, length = place.arrays[axis], array.shape[axis]
+        index = cast(index, DType.int64)
+        inside = add(index, multiply(cast(index < 0, DType.int64), length))
+        positions = inside if positions is None else add(multiply(positions, length), inside)
+    assert positions is not None
+    first, last = axes[0], axes[-1]
+    joined = (*array.shape[:first], prod(array.shape[first : last + 1]), *array.shape[last + 1 :])
+    return reshape(array, joined), _broadcast(positions, shape)
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+    """The elements of an axis at the indices, an array of integers of any rank.
+
+    A negative one counts from the end. What one that is out of range gives is left open by the standard and said in
+    docs/indexing.md, where the index is known while tracing it is an error. ``axis`` may be left out for a vector.
+    """
+    tracer = current("xb.take")
+    array = tracer.array(x)
+    if axis is None and array.ndim != 1:
+        raise ShapeError(f"xb.take of shape {array.shape} needs an axis")
+    number = normalize_axis(0 if axis is None else axis, array.ndim)
+    given = indices if integer(indices) is None else np.asarray(indices)
+    where = _indices(tracer, given, array.shape[number], number, array.shape)
+    return array._tracer.emit("take", (array, where), {"axis": number})
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+    """The elements of an axis at indices of their own for each place beside it; both broadcast but along the axis."""
+    tracer = current("xb.take_along_axis")
+    array = tracer.array(x)
+    number = normalize_axis(axis, array.ndim)
+    where = _indices(tracer, indices, array.shape[number], number, array.shape)
+    if where.ndim != array.ndim:
+        raise ShapeError(f"xb.take_along_axis of ranks {array.ndim} and {where.ndim}: they have to be equal")
+    beside = [[n for a, n in enumerate(one.shape) if a != number] for one in (array, where)]
+    common = broadcast_shapes(*map(tuple, beside))
+    shapes = [(*common[:number], one.shape[number], *common[number:]) for one in (array, where)]
+    array, where = (_broadcast(one, shape) for one, shape in zip((array, where), shapes, strict=True))
+    return array._tracer.emit("take_along_axis", (array, where), {"axis": number})
+
+
+class At:
+    """An array that is to be written: ``xb.at(x)[1:, i].set(value)`` and ``.add(value)`` give a new one."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Written:
+        return Written(self._array, key)
+
+
+class Written:
+    """What can be done at a place of an array."""
+
+    def __init__(self, array: Array, key: Any) -> None:
+        self._array, self._key = array, key
+
+    def set(self, value: Any) -> Array:
+        """The array with the value, which broadcasts, at the place; of several for one place any may stay."""
+        return self._written("set", value)
+
+    def add(self, value: Any) -> Array:
+        """The array with the value added at the place, several times where it is named several times."""
+        return self._written("add", value)
+
+    def _written(self, how: str, value: Any) -> Array:
+        array, tracer = self._array, current(f"xb.at().{how}")
+        _, given = operands(f"xb.at().{how}", tracer, array, value)
+        if given.dtype is not array.dtype:
+            raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {array.dtype}; convert with xb.astype")
+        place = _place(tracer, self._key, array.shape)
+        if not place.arrays:
+            written = reshape_to(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
+            return tracer.emit(f"slice_{how}", (array, written), place.bounds)
+        part = array if place.whole else tracer.emit("slice", (array,), place.bounds)
+        flat, indices = _flat(part, place)
+        axis = min(place.arrays)
+        shape = (*flat.shape[:axis], *indices.shape, *flat.shape[axis + 1 :])
+        values = reshape_to(_fitting(given, _lengths(place, indices.shape)), shape)
+        written = reshape_to(tracer.emit(f"take_{how}", (flat, indices, values), {"axis": axis}), part.shape)
+        return written if place.whole else tracer.emit("slice_set", (array, written), place.bounds)
+
+
+def _fitting(value: Array, shape: tuple[int, ...]) -> Array:
+    """The value in the shape of the place. Raises `ShapeError`."""
+    try:
+        fits = broadcast_shapes(value.shape, shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"a value of shape {value.shape} does not fit into a place of shape {shape}")
+    return _broadcast(value, shape)
+
+
+def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else broadcast_to(array, shape)
+
+
+def at(x: Any, /) -> At:
+    """An array to be written at a place: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``."""
+    return At(current("xb.at").array(x))

@@ -14,7 +14,6 @@ from xbackend.cli import DONE, INCOMPLETE, options, users
 from xbackend.cli.console import progress, say, table
 from xbackend.environments.releases import EXAMPLE, releases
 from xbackend.errors import UsageError
-from xbackend.measure import session
 from xbackend.measure.bisect import Beside, Bisection, Found
 from xbackend.report import text
 from xbackend.results import FOLDER
@@ -70,12 +69,7 @@ def bisect(
     """Name the release in which something changed, and show what was measured."""
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
-    if target not in workloads.names():
-        task = users.task(target, inputs, settings, seed, devices)
-    elif inputs:
-        raise UsageError(f"--input is for a function: the workload {target} makes its own, see --set")
-    else:
-        task = session.task_of(target, dict(settings or ()), quick)
+    task = users.task(target, inputs, settings, quick=quick, seed=seed, devices=devices)
     with progress() as shown:
         shown(f"asking the package index for {wanted}")
         there = releases(wanted)

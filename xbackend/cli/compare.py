@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from cyclopts.validators import mutually_exclusive
 from xbackend import environments as rooms
 from xbackend import report, workloads
 from xbackend.analysis.disturbed import quiet
-from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli import DONE, INCOMPLETE, options, users
 from xbackend.cli.console import progress, say, width
 from xbackend.cli.options import option
 from xbackend.errors import UsageError
@@ -51,7 +50,12 @@ _EACH = option(
 )  # fmt: skip
 _SHARED = options.flag("the devices share all cores, which one device alone may fill")
 _SIZE = option(options.numbers(10**9), "N,...", "rows of its matrices")
-_SET = options.setting("another parameter of the workload, such as n=10 or method=squaring")
+_SET = options.sweep("a parameter of the workload, such as n=10 or method=squaring; n=1e3,1e5 measures both")
+_TARGET = option(
+    str, "TARGET",
+    f"a workload ({', '.join(workloads.names())}), FILE.py with workloads of your own, or FILE.py:FUNCTION",
+    lambda _: workloads.names(),
+)  # fmt: skip
 _DTYPE = option(options.names, "NAME,...", "float32, float64")
 
 
@@ -80,14 +84,15 @@ _USUALLY = Measuring()
 
 
 def compare(
-    workload: options.Workload = "matpow",
+    target: Annotated[str, _TARGET] = "matpow",
     /,
     *,
+    inputs: options.Inputs = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
     size: Annotated[list[int] | None, _SIZE] = None,
     dtype: Annotated[list[str] | None, _DTYPE] = None,
-    settings: Annotated[options.Assignments, _SET] = None,
+    settings: Annotated[options.Lists, _SET] = None,
     name: options.Name = None,
     reports: options.Reports = Path("reports"),
     store: options.Store = FOLDER,
@@ -96,18 +101,17 @@ def compare(
     """Run a workload on backends, print the answer and the table, write the report."""
     from xbackend.measure import session  # what it imports would keep a shell waiting that completes an option
 
-    chosen = workloads.get(workload)
     runs = matrix.runs(measuring.backends, measuring.environments)
-    parameters = _combinations(dict(settings or ()), size=size, dtype=dtype)
-    for combination in parameters:
-        chosen.resolve(**combination)  # an unknown parameter is an error before anything is measured
-    matrix.check_baseline(measuring.baseline, runs)  # also before environments are made
+    matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
+    tasks = users.tasks(
+        target, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
+        quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices),
+    )  # fmt: skip
     with progress() as shown:
         matrix.ready(runs, shown)
         results = session.compare(
-            chosen.name,
-            parameters=parameters,
-            name=name or chosen.name,
+            tasks,
+            name=name or _called(target),
             store=Store(store),
             on_progress=shown,
             **vars(measuring),
@@ -133,10 +137,17 @@ def compare(
     return INCOMPLETE if any(m.status in bad for m in results.measurements) else DONE
 
 
-def _combinations(settings: Mapping[str, Any], **asked: Sequence[Any] | None) -> list[dict[str, Any]]:
-    """Every combination of the sizes and dtypes that were asked for, with the other parameters."""
-    lists = {name: values for name, values in asked.items() if values}
-    for name in lists:
+def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[str, list[Any]]:
+    """The values of each parameter that were asked for, by ``--set`` or by its short form."""
+    given = {name: values for name, values in short.items() if values}
+    for name in given:
         if name in settings:
-            raise UsageError(f"--{name} and --set {name}={settings[name]} say the same parameter: give one of them")
-    return [{**settings, **dict(zip(lists, values, strict=True))} for values in product(*lists.values())]
+            values = ",".join(map(str, settings[name]))
+            raise UsageError(f"--{name} and --set {name}={values} say the same parameter: give one of them")
+    return {**given, **settings}
+
+
+def _called(target: str) -> str:
+    """The name of a report: that of the workload, of the function, or of the file."""
+    file, _, function = target.rpartition(":")
+    return function if file else Path(target).stem

@@ -67,8 +67,8 @@ def _program(
     if is_workload:
         workload = workloads.get(target)
         parameters = workload.resolve(**{"size": 8, **dict(settings or ())})
-        arrays = workload.inputs(seed=seed, **parameters)
-        return xb.trace(workload.program(**parameters), *arrays), list(arrays)
+        arrays = workload.arrays(seed, **parameters)
+        return xb.trace(workload.traced(parameters), *arrays), arrays
     if is_file:
         if not Path(target).is_file():
             raise UsageError(f"there is no file {target}")

@@ -95,7 +95,9 @@ def _of_revisions(
                 raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
             there = set(sys.modules)
             try:
-                made = users.task(str(folder / function.target), function.inputs, function.settings, measuring.seed)
+                made = users.task(
+                    str(folder / function.target), function.inputs, function.settings, seed=measuring.seed
+                )
             except UsageError as error:
                 raise UsageError(f"{function.target} of {one}: {error}") from None
             mixed = revisions.tracked(set(sys.modules) - there)

@@ -19,6 +19,7 @@ from xbackend.results import FOLDER
 from xbackend.results.runs import Store as StoreOfRuns
 
 Assignments = list[tuple[str, Any]] | None  # of names and values, each name once
+Lists = list[tuple[str, list[Any]]] | None  # of names and values, each name once
 Names = Callable[[Any], Iterable[str]]  # what can be typed, from the other words of the command line
 
 
@@ -150,23 +151,45 @@ def _bindings(text: str) -> DeviceMap:
 def _settings(_: Any, tokens: Sequence[Any]) -> list[tuple[str, Any]]:
     """``name=value`` of each ``--set``, the value a number if it reads as one; each name once."""
     settings: dict[str, Any] = {}
-    for text in (token.value for token in tokens):
-        name, separator, value = text.partition("=")
-        if not separator or not name.isidentifier():
-            raise ValueError(f"{text!r} is not NAME=VALUE")
+    for name, value in _assigned(token.value for token in tokens):
         if name in settings:
             raise ValueError(f"{name} is set twice, to {settings[name]!r} and to {_value(value)!r}")
         settings[name] = _value(value)
     return [*settings.items()]
 
 
+def _assigned(words: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for text in words:
+        name, separator, value = text.partition("=")
+        if not separator or not name.isidentifier():
+            raise ValueError(f"{text!r} is not NAME=VALUE")
+        yield name, value
+
+
+def lists(words: Iterable[str]) -> dict[str, list[Any]]:
+    """``name=value,...`` of each word: the values, numbers if they read as such. Raises `ValueError`."""
+    found: dict[str, list[Any]] = {}
+    for name, text in _assigned(words):
+        if name in found:
+            before = ",".join(map(str, found[name]))
+            raise ValueError(f"{name} is set twice, to {before} and to {text}: write {name}={before},{text} for both")
+        if not all(part.strip() for part in text.split(",")):
+            raise ValueError(f"{name}={text} has an empty value")
+        found[name] = list(dict.fromkeys(_value(part.strip()) for part in text.split(",")))
+    return found
+
+
 def _value(text: str) -> int | float | bool | str:
-    for convert in (int, float):
-        try:
-            return convert(text)
-        except ValueError:
-            continue
-    return {"True": True, "False": False}.get(text, text)
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        value = float(text)
+    except ValueError:
+        return {"True": True, "False": False}.get(text, text)
+    # 1e5 is how a large whole number is written.
+    return int(value) if "e" in text.lower() and value.is_integer() and abs(value) < 2**63 else value
 
 
 def _backends(_: Any) -> Iterable[str]:
@@ -181,6 +204,15 @@ def _runs(context: Any) -> Iterable[str]:
 def setting(text: str) -> Parameter:
     """``--set``, repeated."""
     return Parameter("--set", converter=_settings, metavar="NAME=VALUE", help=text, n_tokens=1)
+
+
+def sweep(text: str) -> Parameter:
+    """``--set``, repeated, each with one value or several."""
+
+    def convert(_: Any, tokens: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+        return [*lists(token.value for token in tokens).items()]
+
+    return Parameter("--set", converter=convert, metavar="NAME=VALUE,...", help=text, n_tokens=1)
 
 
 def repeated(name: str, metavar: str, text: str, complete: Names | None = None) -> Parameter:

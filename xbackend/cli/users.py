@@ -7,7 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,14 +15,16 @@ from typing import Any
 import numpy as np
 
 import xbackend as xb
-from xbackend import errors
+from xbackend import errors, workloads
 from xbackend.cli.options import Assignments
 from xbackend.errors import ArgumentError, UsageError, XBackendError
-from xbackend.measure import candidates
-from xbackend.measure.candidates import Task
+from xbackend.measure import candidates, session
+from xbackend.measure.candidates import Refused, Task
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import spelled
+from xbackend.results import naming
+from xbackend.workloads.workload import Workload
 
 _OURS = (str(Path(errors.__file__).resolve().parent), "<frozen importlib")
 _HEADER = "Traceback (most recent call last):\n"
@@ -63,30 +65,108 @@ def traced(
 ) -> tuple[Program, list[np.ndarray]]:
     """The program of the function that ``FILE.py:FUNCTION`` names, and the arrays that it was traced with.
 
-    ``inputs`` are its arguments as they are typed; without any, the file's own function ``inputs()`` is asked. Raises
-    `UsageError` for what is not there, not understood or fails, and what `xbackend.trace` raises.
+    ``inputs`` are its arguments as they are typed; without any, those of a workload are its own, and of another
+    function the file's ``inputs()`` is asked. Raises `UsageError` for what is not there, not understood or fails, and
+    what `xbackend.trace` raises.
     """
-    function, arrays = _loaded(target, inputs, seed)
-    with _asking(target, arrays):
-        return xb.trace(function, *arrays, **dict(settings or ())), arrays
-
-
-def task(target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int, devices: int = 1) -> Task:
-    """What is measured of the function that ``FILE.py:FUNCTION`` names, by the function's name, as `traced` loads it.
-
-    Its oracle is NumPy in float64 with so many ``devices``. Raises as `traced` does.
-    """
-    function, arrays = _loaded(target, inputs, seed)
-    name = target.rpartition(":")[2]
-    with _asking(target, arrays):
-        return candidates.brought(name, function, arrays, static=dict(settings or ()), devices=devices)
-
-
-def _loaded(target: str, inputs: Sequence[str] | None, seed: int) -> tuple[Callable[..., Any], list[np.ndarray]]:
     function, module = _load(target)
+    static = dict(settings or ())
+    if isinstance(function, Workload) and not inputs:
+        with calling(target):
+            static = function.resolve(**static)
+            arrays = function.arrays(seed, **static)
+    else:
+        arrays = _arrays(target, module, inputs, seed)
+    with _asking(target, arrays):
+        if isinstance(function, Workload):
+            return xb.trace(function.traced(static), *arrays), arrays
+        return xb.trace(function, *arrays, **static), arrays
+
+
+def tasks(
+    target: str,
+    inputs: Sequence[str] | None,
+    asked: Mapping[str, Sequence[Any]],
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    devices: int = 1,
+) -> list[Task | Refused]:
+    """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
+    ``FILE.py:FUNCTION``, one of them or any other function.
+
+    Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
+    other function those of the file's ``inputs()`` where there are none. NumPy, with so many ``devices``, computes what
+    it has to return. Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of`
+    raises.
+    """
+    if ":" not in target and not target.endswith(".py"):
+        chosen, module = [workloads.get(target)], None
+    elif target.endswith(".py"):
+        module = _module(Path(target))
+        chosen = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Workload)))
+        if not chosen:
+            raise UsageError(
+                f"{target} has no workload: write @xb.workload above a function, or name one, {target}:FUNCTION"
+            )
+    else:
+        function, module = _load(target)
+        chosen = [function if isinstance(function, Workload) else Workload(function, name=target.rpartition(":")[2])]
+        if inputs or function is not chosen[0]:
+            return [_with(target, chosen[0], _arrays(target, module, inputs, seed), asked, devices)]
+    if inputs:
+        raise UsageError(f"--input is for a function: {target} makes its own, see --set")
+    return [
+        task
+        for workload in chosen
+        for task in session.tasks_of(
+            workload, list(workload.combinations(_own(workload, asked, chosen), quick)),
+            seed=seed, devices=devices, guard=calling,
+        )
+    ]  # fmt: skip
+
+
+def task(
+    target: str,
+    inputs: Sequence[str] | None,
+    settings: Assignments,
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    devices: int = 1,
+) -> Task:
+    """The one task of a target, as `tasks`. Raises `UsageError` where there are several."""
+    asked = {name: [value] for name, value in settings or ()}
+    made = tasks(target, inputs, asked, quick=quick, seed=seed, devices=devices)
+    if len(made) > 1 or not isinstance(made[0], Task):
+        names = "; ".join(naming.described(one.workload, one.parameters) for one in made)
+        raise UsageError(f"{target} is several ({names}): choose one with FILE.py:NAME and --set")
+    return made[0]
+
+
+def _own(
+    workload: Workload, asked: Mapping[str, Sequence[Any]], chosen: Sequence[Workload]
+) -> dict[str, Sequence[Any]]:
+    """Those of the values asked for that are of a parameter of the workload; all of one that no workload has."""
+    known = {name for one in chosen for name in one.parameters}
+    return {name: values for name, values in asked.items() if name in workload.parameters or name not in known}
+
+
+def _with(
+    target: str, workload: Workload, arrays: Sequence[np.ndarray], asked: Mapping[str, Sequence[Any]], devices: int
+) -> Task:
+    """A function with arrays from elsewhere."""
+    several = [name for name, values in asked.items() if len(values) > 1]
+    if several:
+        raise UsageError(f"--set {several[0]}: several values are for a workload, which makes its inputs itself")
+    with _asking(target, arrays):
+        static = {name: values[0] for name, values in asked.items()}
+        return candidates.given(workload, arrays, static, devices=devices)
+
+
+def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -> list[np.ndarray]:
     generator = np.random.default_rng(seed)
-    arrays = [spelled(i, f"--input {i}", generator) for i in inputs] if inputs else _own_inputs(module, target)
-    return function, arrays
+    return [spelled(i, f"--input {i}", generator) for i in inputs] if inputs else _own_inputs(module, target)
 
 
 @contextmanager
@@ -128,6 +208,16 @@ def _load(target: str) -> tuple[Callable[..., Any], Any]:
     path = Path(file)
     if not separator or path.suffix != ".py" or not name.isidentifier():
         raise UsageError(f"{target!r} is not FILE.py:FUNCTION")
+    module = _module(path)
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
+        raise UsageError(f"{path} has no function {name!r}; it has {', '.join(sorted(functions)) or 'none'}")
+    return function, module
+
+
+def _module(path: Path) -> Any:
+    """A file of the user's, imported. Raises `UsageError`."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -139,16 +229,13 @@ def _load(target: str) -> tuple[Callable[..., Any], Any]:
     sys.path.insert(0, str(path.parent.resolve()))
     with calling(str(path)):
         spec.loader.exec_module(module)
-    function = getattr(module, name, None)
-    if not callable(function):
-        functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-        raise UsageError(f"{path} has no function {name!r}; it has {', '.join(sorted(functions)) or 'none'}")
-    return function, module
+    return module
 
 
 def _own_inputs(module: Any, target: str) -> list[np.ndarray]:
     make = getattr(module, "inputs", None)
-    if not callable(make):
+    of_workloads = [one.made_by for one in vars(module).values() if isinstance(one, Workload)]
+    if not callable(make) or make in of_workloads:
         return []
     file = target.rpartition(":")[0]
     with calling(f"inputs() of {file}"):

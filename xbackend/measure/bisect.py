@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,8 @@ from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
 from xbackend.errors import XBackendError
 from xbackend.measure import session
-from xbackend.measure.candidates import Task, bind
+from xbackend.measure.candidates import Task
+from xbackend.measure.oracle import bind
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Opener
 from xbackend.measure.worker import open_worker
@@ -175,23 +175,13 @@ class Bisection:
                 worker = self.opener(self.backend, environment=name, virtual_devices=self.devices, **options)
                 with worker.backend as backend:
                     run = backend.compile(self.task.program, devices=bind(self.task.program, backend, self.devices))
-                    self._results[name] = flatten(run(*self._inputs), np.asarray)[0]
+                    self._results[name] = flatten(run(*self.task.inputs), np.asarray)[0]
             except XBackendError as error:
                 self.found.reasons[name] = f"failed: {error}".split("\n")[0]
                 return None
         return self._results[name]
 
-    @cached_property
-    def _inputs(self) -> Sequence[np.ndarray]:
-        if self.task.given:
-            return list(self.task.given["inputs"])
-        return workloads.get(self.task.workload).inputs(seed=self.options.get("seed", 0), **self.task.parameters)
-
     @property
     def _passes(self) -> float:
         """The largest difference of numbers that is none."""
-        if self.tolerance is not None:
-            return self.tolerance
-        if self.task.given:
-            return float(self.task.given["tolerance"])
-        return workloads.get(self.task.workload).tolerance(**self.task.parameters)
+        return self.task.tolerance if self.tolerance is None else self.tolerance

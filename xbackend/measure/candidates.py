@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
@@ -12,19 +12,16 @@ import msgspec
 import numpy as np
 
 from xbackend import workloads
-from xbackend.analysis.comparison import ORACLE
 from xbackend.api.trace import trace
-from xbackend.backends.contract import Backend
 from xbackend.backends.description import Description
-from xbackend.devices import DeviceMap
-from xbackend.errors import ArgumentError, DeviceUnavailable, XBackendError
+from xbackend.errors import ArgumentError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
 from xbackend.measure.measured import Measured, Timed
+from xbackend.measure.oracle import expected
 from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
-from xbackend.program.structure import flatten
 from xbackend.results import naming
 from xbackend.results.schema import (
     FOREIGN,
@@ -39,20 +36,20 @@ from xbackend.results.schema import (
     typical,
 )
 from xbackend.wording import counted
-from xbackend.workers import opening
 from xbackend.workers.remote import typed
+from xbackend.workloads.workload import Workload, taken
 
+GRADIENT = "+gradient"  # behind the name of a workload: its value and the gradient of that
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A workload with all its parameters, traced once for all backends; ``seconds`` is what tracing took.
+    """A workload with all its parameters, its inputs and what it has to return, traced once for all backends.
 
-    ``given`` is, of a function that a user brought, what `xbackend.workloads` does not have: ``inputs``, ``expected``
-    (the arrays that it returns, as a flat list) and ``tolerance``. Tasks of another ``revision`` have other
-    processes.
+    ``seconds`` is what tracing took. ``expected`` is a flat list; ``tolerance`` is the largest relative error that
+    passes, ``derived`` how that is known. Tasks of another ``revision`` have other processes.
     """
 
     workload: str
@@ -60,7 +57,10 @@ class Task:
     program: Program
     text: str
     seconds: float
-    given: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[np.ndarray]
+    expected: Sequence[np.ndarray]
+    tolerance: float
+    derived: str = ""
     revision: str = ""
 
     @property
@@ -70,19 +70,49 @@ class Task:
 
     def is_same(self, other: Task) -> bool:
         """Whether it is the same program on the same inputs, to the last bit."""
-        ours, theirs = (hash_of(one.given.get("inputs", ())) for one in (self, other))
+        ours, theirs = (hash_of(one.inputs) for one in (self, other))
         return (self.text, self.parameters, ours) == (other.text, other.parameters, theirs)
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A workload with parameters that cannot be measured on any backend: a row with the reason."""
+
+    workload: str
+    parameters: dict[str, Any]
+    reason: str
+
+    def row(self, backend: str, devices: int, environment: str) -> Measurement:
+        """What the results say of it."""
+        return Measurement(
+            workload=self.workload,
+            parameters=self.parameters,
+            backend=backend,
+            devices=devices,
+            bindings={},
+            status="failed",
+            reason=self.reason,
+            environment=environment,
+        )
+
+
 def task(workload: str, **parameters: Any) -> Task:
-    """Trace a workload. Raises `WorkloadError` for a name or parameter that does not exist, and what tracing raises."""
-    source = workloads.get(workload)
-    resolved = source.resolve(**parameters)
-    inputs = source.inputs(seed=0, **resolved)
-    start = time.perf_counter()
-    program = trace(source.program(**resolved), *inputs)
-    seconds = time.perf_counter() - start
-    return Task(workload, resolved, program, program.to_json(), seconds)
+    """A workload of `xbackend.workloads`, by its name, with the seed 0; raises as `made` does."""
+    return made(workloads.get(workload), parameters)
+
+
+def made(
+    workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = False, seed: int = 0, devices: int = 1
+) -> Task:
+    """Trace a workload with its own inputs: its value or, with ``gradient``, that and its gradient.
+
+    ``devices`` are those that NumPy has, which computes what it has to return. Raises `WorkloadError` for a parameter
+    that does not exist or a value that it cannot have, `ArgumentError` for inputs that no memory holds, and what
+    tracing raises.
+    """
+    resolved = workload.resolve(**parameters)
+    inputs = workload.arrays(seed, **resolved)
+    return _traced(workload, inputs, resolved, gradient=gradient, devices=devices)
 
 
 def brought(
@@ -103,38 +133,55 @@ def brought(
             ``static`` keyword arguments.
         expected: what it returns; left out, what the NumPy backend, with so many ``devices``, computes of the function
             with its floating-point arrays in float64.
-        tolerance: the largest relative error that passes; left out, that of `xbackend.workloads.tolerance_of`.
+        tolerance: the largest relative error that passes; left out, what `oracle` derives.
 
     Raises:
         ArgumentError: it cannot be computed in float64, so that ``expected`` has to be given.
         TraceError: it cannot be traced.
     """
-    inputs = [host_array(array, f"argument {i} of {name}") for i, array in enumerate(arrays)]
+    workload = Workload(function, name=name, tolerance=tolerance)
+    if expected is not None:
+        workload.oracle(lambda *_: expected)
+    return given(workload, arrays, static, devices=devices)
+
+
+def given(
+    workload: Workload,
+    arrays: Sequence[Any],
+    static: Mapping[str, Any],
+    *,
+    gradient: bool = False,
+    devices: int = 1,
+) -> Task:
+    """Trace a workload with inputs from elsewhere, which its parameters say; raises as `brought` does."""
+    unknown = sorted(set(static) - set(taken(workload.function, static)))
+    if unknown:
+        raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
+    inputs = [host_array(array, f"argument {i} of {workload.name}") for i, array in enumerate(arrays)]
+    task = _traced(workload, inputs, static, gradient=gradient, devices=devices)
+    said = {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in static.items()}
+    shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)
+    return replace(task, parameters={"inputs": shapes, **said})
+
+
+def _traced(
+    workload: Workload, inputs: Sequence[np.ndarray], parameters: Mapping[str, Any], *, gradient: bool, devices: int
+) -> Task:
     start = time.perf_counter()
-    program = trace(function, *inputs, **static)
+    program = trace(workload.traced(parameters, gradient), *inputs)
     seconds = time.perf_counter() - start
-    if expected is None:
-        try:
-            expected = _in_float64(function, inputs, static, devices)
-        except XBackendError as error:
-            raise ArgumentError(f"{name} has no oracle in float64 by itself, give it expected=...: {error}") from error
-    parameters: dict[str, Any] = {"inputs": ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)}
-    parameters |= {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in static.items()}
-    given = {
-        "inputs": inputs,
-        "expected": flatten(expected, np.asarray)[0],
-        "tolerance": workloads.tolerance_of(program) if tolerance is None else float(tolerance),
-    }
-    return Task(name, parameters, program, program.to_json(), seconds, given)
-
-
-def _in_float64(
-    function: Callable[..., Any], inputs: Sequence[np.ndarray], static: Mapping[str, Any], devices: int
-) -> Any:
-    wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in inputs]
-    program = trace(function, *wide, **static)
-    with opening.open(ORACLE, virtual_devices=devices) as backend:
-        return backend.compile(program, devices=bind(program, backend, devices))(*wide)
+    right = expected(workload, program, inputs, parameters, gradient=gradient, devices=devices)
+    return Task(
+        workload.name + (GRADIENT if gradient else ""),
+        dict(parameters),
+        program,
+        program.to_json(),
+        seconds,
+        inputs,
+        right.values,
+        right.tolerance,
+        right.derived,
+    )
 
 
 @dataclass(frozen=True)
@@ -232,6 +279,7 @@ class Candidate:
                 tolerance=measured.tolerance,
                 inputs=measured.inputs,
                 ulps=max(ulps, default=None),
+                derived=self.task.derived,
             )
         if measured.timed is None:
             self.fail("wrong", measured.wrong)
@@ -317,21 +365,6 @@ def _drawn(processes: Sequence[Process]) -> list[Process]:
         else msgspec.structs.replace(p, profile=msgspec.structs.replace(p.profile, spans=[]))
         for p in processes
     ]
-
-
-def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
-    """The program's logical devices spread over the backend's first ``devices`` of the default device's kind.
-
-    Raises `DeviceUnavailable` where there are fewer.
-    """
-    kind = backend.default_device.kind
-    pool = [d for d in backend.devices if d.kind == kind][:devices]
-    if len(pool) < devices:
-        raise DeviceUnavailable(
-            f"backend {backend.name} has {len(pool)} devices of kind {kind} ({', '.join(map(str, backend.devices))}), "
-            f"{devices} were asked for"
-        )
-    return DeviceMap.spread(program.logical_devices, pool)
 
 
 def thread_warnings(description: Description, threads: int, pinned: bool = False) -> list[str]:

@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend import workloads
 from xbackend.backends.executed_graph import executed
 from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
@@ -34,6 +33,7 @@ from xbackend.measure.measured import Measured, Timed
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.results import journal
+from xbackend.workloads.agreement import relative_error, ulps
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Executable, Value
@@ -60,8 +60,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Args:
         backend: the hosted backend.
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
-            ``workload``, ``parameters`` and ``seed``, what the inputs, the oracle and the tolerance are made from, or
-            ``given``, with ``inputs``, ``expected`` and ``tolerance`` themselves;
+            ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
+            ``tolerance``, the largest relative error that passes;
             ``effort``, an `Effort` as plain data; ``label`` and ``journal``, the name under which each finished round
             is written to that file, or no ``journal``.
 
@@ -71,12 +71,12 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
-    inputs, oracle, tolerance = _task(job)
+    inputs = _loaded(job["inputs"])
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
-    measured = Measured(inputs=hash_of(inputs), tolerance=tolerance)
+    measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
     try:
         result = executable(*inputs)
-        measured.wrong = _compare(executable, result, oracle(), measured)
+        measured.wrong = _compare(executable, result, _loaded(job["expected"]), measured)
         if not measured.wrong:
             measured.timed = _time(backend, executable, inputs, job)
     except (PlacementError, TimingError) as error:
@@ -88,14 +88,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     return asdict(measured)
 
 
-def _task(job: dict[str, Any]) -> tuple[Sequence[np.ndarray], Callable[[], Any], float]:
-    """The inputs, what makes the oracle, which may last, and the tolerance."""
-    given = job.get("given")
-    if given:
-        return given["inputs"], lambda: given["expected"], given["tolerance"]
-    source, parameters = workloads.get(job["workload"]), job["parameters"]
-    inputs = source.inputs(seed=job["seed"], **parameters)
-    return inputs, lambda: source.oracle(tuple(inputs), **parameters), source.tolerance(**parameters)
+def _loaded(files: Sequence[str]) -> list[np.ndarray]:
+    return [np.load(file, allow_pickle=False) for file in files]
 
 
 def _placement(executable: Executable) -> dict[str, Any]:
@@ -116,12 +110,12 @@ def hash_of(arrays: Sequence[np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _compare(executable: Executable, result: Any, oracle: Any, measured: Measured) -> str:
+def _compare(executable: Executable, result: Any, expected: Sequence[np.ndarray], measured: Measured) -> str:
     """Why the result does not pass, empty if it does; its errors are noted."""
-    (leaves, _), (expected, _) = flatten(result, np.asarray), flatten(oracle, np.asarray)
-    error = workloads.relative_error(leaves, expected)
+    leaves, _ = flatten(result, np.asarray)
+    error = relative_error(leaves, expected)
     measured.relative_error = error if math.isfinite(error) else None
-    measured.ulps = workloads.ulps(leaves, expected)
+    measured.ulps = ulps(leaves, expected)
     declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
         got = ", ".join(leaf.dtype.name for leaf in leaves)

@@ -24,14 +24,16 @@ from xbackend.analysis.comparison import ORACLE
 from xbackend.backends.description import Description
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine
-from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, bind, pair, process
+from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, pair, process
+from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
 from xbackend.measure.measured import Measured
+from xbackend.measure.oracle import bind
 from xbackend.measure.patience import LONGEST, Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import Run
-from xbackend.results.schema import Pair, Process, Results, SessionSettings
+from xbackend.results.schema import Measurement, Pair, Process, Results, SessionSettings
 from xbackend.wording import counted
 from xbackend.workers.remote import typed
 
@@ -62,13 +64,14 @@ class Session:
         candidates: what is measured; what is found out is noted in them.
         extent: how many processes each gets, or a number of them.
         threads: of every process; with ``cores_per_device`` of every device of it, each with so many cores.
-        seed: of the inputs and of the order.
+        seed: of the order, and of the inputs, which the candidates have already.
         effort: how long one process measures one candidate.
         limit: seconds that a worker may take for one candidate.
         baseline: the backend or environment that is measured against itself; numpy, else the first that works, where
             it is not given or fails.
         on_progress: gets a line of text whenever something begins that may last.
         wait: see `Patience`; with 0 nothing is measured again either.
+        refused: rows of what cannot be measured at all, with the reasons.
     """
 
     def __init__(
@@ -85,8 +88,9 @@ class Session:
         on_progress: Progress = lambda _: None,
         opener: Opener = open_worker,
         wait: float | None = None,
+        refused: Sequence[Measurement] = (),
     ) -> None:
-        self.candidates = list(candidates)
+        self.candidates, self.refused = list(candidates), list(refused)
         self.extent = Extent(extent) if isinstance(extent, int) else extent
         self.threads, self.seed, self.effort = threads, seed, effort
         self.cores_per_device = cores_per_device
@@ -129,6 +133,10 @@ class Session:
 
     def run(self) -> None:
         """Measure all; what goes wrong is noted in the candidate that it happened to."""
+        with Files() as self._files:
+            self._measure_all()
+
+    def _measure_all(self) -> None:
         self.warnings += machine.load_warnings()
         began, shuffle = time.perf_counter(), shuffler(self.seed)
         while not self.stopped:
@@ -299,10 +307,8 @@ class Session:
             "label": candidate.label,
             "program": candidate.task.text,
             "bindings": candidate.bindings,
-            "workload": candidate.task.workload,
-            "parameters": candidate.task.parameters,
-            "given": candidate.task.given,
-            "seed": self.seed,
+            **self._files.of(candidate.task),
+            "tolerance": candidate.task.tolerance,
             "effort": asdict(self.effort),
             "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
         }
@@ -351,7 +357,7 @@ class Session:
             machine=machine.machine(),
             settings=settings,
             order=list(self.order),
-            measurements=[candidate.measurement() for candidate in self.candidates],
+            measurements=[*(candidate.measurement() for candidate in self.candidates), *self.refused],
             run=self.store.name if self.store is not None else "",
             pairs=self.pairs,
         )

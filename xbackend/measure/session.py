@@ -6,31 +6,31 @@ results = session.compare("matpow", parameters=[{"size": 512}], backends=["numpy
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import msgspec
 
 from xbackend import cores, workloads
 from xbackend.analysis import statistics
-from xbackend.errors import ArgumentError, UsageError
-from xbackend.measure import machine, matrix
-from xbackend.measure.candidates import Candidate, Task, task
+from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.measure import candidates, machine, matrix
+from xbackend.measure.candidates import Candidate, Refused, Task
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
 from xbackend.results.runs import Store
-from xbackend.results.schema import Results
+from xbackend.results.schema import Measurement, Results
 from xbackend.wording import counted
+from xbackend.workloads.workload import Workload
 
-# 512 x 512: a call lasts some 20 ms on two cores, long against every framework's own cost and against the clock, and
-# all backends are done in three minutes, most of which are their imports and compilers.
-QUICK_SIZE = 512
+Guard = Callable[[str], AbstractContextManager[None]]  # around the user's own code, named by what it is
 
 
 def compare(
-    workload: str | Sequence[Task] = "matpow",
+    workload: str | Workload | Sequence[Task | Refused] = "matpow",
     *,
-    parameters: Iterable[Mapping[str, Any]] = ({},),
+    parameters: Iterable[Mapping[str, Any]] | None = None,
     backends: Iterable[str] | None = None,
     environments: Sequence[str] = (),
     devices: Sequence[int] = (1,),
@@ -47,10 +47,10 @@ def compare(
     store: Store | None = None,
     **of_session: Any,
 ) -> Results:
-    """Measure a workload by its name, or tasks.
+    """Measure a workload, which may be given by its name, or tasks.
 
     Args:
-        parameters: of the workload: for each of these a comparison; with ``quick`` a ``size`` left out is 512.
+        parameters: of the workload: for each of these a comparison; left out, all combinations of its sweep.
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
         devices: for each number, a process with so many (virtual) devices over which the logical ones are spread.
@@ -71,17 +71,18 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = [task_of(workload, one, quick) for one in parameters] if isinstance(workload, str) else workload
-    candidates = [Candidate(t, b, d, environment=e) for t in tasks for d in devices for b, e in runs]
+    tasks = _tasks(workload, parameters, quick, seed, max(devices))
+    measured, refused = _candidates(tasks, devices, runs)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
-        candidates,
+        measured,
         extent=mode.extent(processes, minutes),
         threads=each or threads or cores.count(),
         cores_per_device=each,
         seed=seed,
         effort=mode.effort,
         baseline=baseline,
+        refused=refused,
         **of_session,
     )
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
@@ -148,9 +149,53 @@ def _warnings(results: Results) -> list[str]:
     return warnings
 
 
-def task_of(workload: str, given: Mapping[str, Any], quick: bool) -> Task:
-    """A workload with these parameters; ``quick`` gives it its size, where none is given."""
-    parameters = dict(given)
-    if quick and "size" in workloads.get(workload).parameters:
-        parameters.setdefault("size", QUICK_SIZE)
-    return task(workload, **parameters)
+def _candidates(
+    tasks: Sequence[Task | Refused], devices: Sequence[int], runs: Sequence[matrix.Run]
+) -> tuple[list[Candidate], list[Measurement]]:
+    """What is measured, and the rows of what cannot be."""
+    every = [(one, b, d, e) for one in tasks for d in devices for b, e in runs]
+    measured = [Candidate(one, b, d, environment=e) for one, b, d, e in every if isinstance(one, Task)]
+    return measured, [one.row(b, d, e) for one, b, d, e in every if isinstance(one, Refused)]
+
+
+def _tasks(
+    workload: str | Workload | Sequence[Task | Refused],
+    parameters: Iterable[Mapping[str, Any]] | None,
+    quick: bool,
+    seed: int,
+    devices: int,
+) -> Sequence[Task | Refused]:
+    if not isinstance(workload, str | Workload):
+        return workload
+    chosen = workloads.get(workload) if isinstance(workload, str) else workload
+    small = {name: values[0] for name, values in chosen.quick.items()} if quick else {}
+    combinations = chosen.combinations({}, quick) if parameters is None else [small | {**one} for one in parameters]
+    return tasks_of(chosen, combinations, seed=seed, devices=devices)
+
+
+def tasks_of(
+    workload: Workload,
+    combinations: Iterable[Mapping[str, Any]],
+    *,
+    seed: int = 0,
+    devices: int = 1,
+    guard: Guard = lambda _: nullcontext(),
+) -> list[Task | Refused]:
+    """The tasks of a workload: its value for each of the parameters and, where it has a gradient, that with it.
+
+    Of several parameters those that cannot be measured are rows with the reason. ``devices`` are those that NumPy has.
+    Raises `XBackendError` where nothing can be measured; ``guard`` makes one of what the user's own code raises.
+    """
+    made, errors = list[Task | Refused](), list[XBackendError]()
+    for parameters in combinations:
+        for gradient in (False, True) if workload.gradient else (False,):
+            try:
+                with guard(f"workload {workload.name}"):
+                    made.append(candidates.made(workload, parameters, gradient=gradient, seed=seed, devices=devices))
+            except XBackendError as error:
+                errors.append(error)
+                name = workload.name + (candidates.GRADIENT if gradient else "")
+                made.append(Refused(name, {**workload.parameters, **parameters}, str(error)))
+    if errors and len(errors) == len(made):
+        raise errors[0]
+    return made

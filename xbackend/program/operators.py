@@ -139,12 +139,12 @@ class Operators:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError(
-            "x[...] = value: arrays of a program never change; write x = xb.where(mask, value, x), or put the parts "
-            "together with xb.concat or xb.stack; a shared variable takes a new value with xb.update"
+            "x[...] = value: arrays of a program never change; write x = xb.at(x)[...].set(value) or .add(value), or "
+            "x = xb.where(mask, value, x); a shared variable takes a new value with xb.update"
         )
 
     def __getitem__(self, key: Any) -> Any:
-        """Basic slicing: integers, slices, ``...`` and ``None``."""
+        """Integers, slices, ``...``, ``None`` and arrays of integers."""
         return FUNCTIONS["__getitem__"](self, key)
 
     def __iter__(self) -> Iterator[Any]:

@@ -8,7 +8,10 @@ In particular, by the time an op is in a program
 * reductions have a sorted tuple of non-negative axes, drop them, and keep the dtype (sums of int32 are cast before);
 * `argmax` and `argmin` have one non-negative axis, drop it, and give int64;
 * `matmul` has two arrays of the same rank (at least 2) with equal leading axes;
-* `slice` has explicit starts, stops and steps for every axis (a stop is None where a negative step runs off the front).
+* `slice` has explicit starts, stops and steps for every axis (a stop is None where a negative step runs off the front);
+* `take` has one array of integers (of any rank) for one non-negative axis; negative ones count from the end;
+* `slice_set`, `slice_add`, `take_set` and `take_add` give their first array with what `slice` or `take` reads replaced
+  by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added.
 """
 
 from __future__ import annotations
@@ -218,6 +221,49 @@ def _slice(avals: Sequence[Aval], params: Params) -> Aval:
     return Aval(lengths, avals[0].dtype)
 
 
+def _taken(avals: Sequence[Aval], params: Params) -> Aval:
+    x, indices = avals[:2]
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"take has indices of {indices.dtype}; they are integers")
+    if not 0 <= params["axis"] < len(x.shape):
+        raise ShapeError(f"take along axis {params['axis']} of shape {x.shape}")
+    axis = params["axis"]
+    if indices.size and not x.shape[axis]:
+        raise ShapeError(f"take from no elements: shape {x.shape} has length 0 along axis {axis}")
+    return Aval((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
+
+
+def _along(avals: Sequence[Aval], params: Params) -> Aval:
+    x, indices = avals
+    axis = params["axis"]
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"take_along_axis has indices of {indices.dtype}; they are integers")
+    if not 0 <= axis < len(x.shape):
+        raise ShapeError(f"take_along_axis along axis {axis} of shape {x.shape}")
+    beside = [(*a.shape[:axis], *a.shape[axis + 1 :]) for a in avals]
+    if len(x.shape) != len(indices.shape) or beside[0] != beside[1]:
+        raise ShapeError(f"take_along_axis of shapes {x.shape} and {indices.shape}: they differ beside axis {axis}")
+    if indices.size and not x.shape[axis]:
+        raise ShapeError(f"take_along_axis from no elements: shape {x.shape} has length 0 along axis {axis}")
+    return Aval(indices.shape, x.dtype)
+
+
+def _written(read: Infer) -> Infer:
+    """The rule of an op that writes where ``read`` reads."""
+
+    def infer(avals: Sequence[Aval], params: Params) -> Aval:
+        there, value = read(avals[:-1], params), avals[-1]
+        if value != there:
+            raise ShapeError(f"{value} cannot be written in the place of {there}")
+        return avals[0]
+
+    return infer
+
+
+def _added(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return avals[-1].size
+
+
 def _astype(avals: Sequence[Aval], params: Params) -> Aval:
     return Aval(avals[0].shape, DType(params["dtype"]))
 
@@ -250,14 +296,32 @@ def _gradient(avals: Sequence[Aval], params: Params) -> Aval:
     return wrt
 
 
+def _plain(infer: Infer) -> Callable[[str], Infer]:
+    return lambda name: infer
+
+
+def _moving(add: Callable[..., None]) -> None:
+    """The rows of products, and of what only moves elements."""
+    add("matmul", 2, _plain(_matmul), _matmul_count)
+    add("reshape", 1, _plain(_reshape), _free, "shape")
+    add("permute_dims", 1, _plain(_permute), _free, "axes")
+    add("broadcast_to", 1, _plain(_broadcast_to), _free, "shape")
+    add("concat", -1, _plain(_concat), _free, "axis")
+    add("slice", 1, _plain(_slice), _free, "starts", "stops", "steps")
+    add("take", 2, _plain(_taken), _free, "axis")
+    add("take_along_axis", 2, _plain(_along), _free, "axis")
+    add("slice_set", 2, _plain(_written(_slice)), _free, "starts", "stops", "steps")
+    add("slice_add", 2, _plain(_written(_slice)), _added, "starts", "stops", "steps")
+    add("take_set", 3, _plain(_written(_taken)), _free, "axis")
+    add("take_add", 3, _plain(_written(_taken)), _added, "axis")
+    add("astype", 1, _plain(_astype), _free, "dtype")
+
+
 def _table() -> dict[str, Op]:
     rows: list[Op] = []
 
     def add(names: str, arity: int, make: Callable[[str], Infer], count: Count | None, *params: str) -> None:
         rows.extend(Op(name, arity, make(name), count, params) for name in names.split())
-
-    def plain(infer: Infer) -> Callable[[str], Infer]:
-        return lambda name: infer
 
     add("abs negative sign square", 1, lambda n: _elementwise(n, "numeric"), _out_size)
     # Rounding leaves integers as they are, and so needs no op for them.
@@ -280,32 +344,26 @@ def _table() -> dict[str, Op]:
     add("equal not_equal", 2, lambda n: _elementwise(n, "any", DType.bool), _out_size)
     add("less less_equal greater greater_equal", 2, lambda n: _elementwise(n, "numeric", DType.bool), _out_size)
     add("logical_and logical_or logical_xor", 2, lambda n: _elementwise(n, "bool"), _out_size)
-    add("where", 3, plain(_where), _out_size)
+    add("where", 3, _plain(_where), _out_size)
     add("sum prod", 1, lambda n: _reduction(n, "numeric"), _in_size, "axis")
     add("max min", 1, lambda n: _reduction(n, "numeric", nonempty=True), _in_size, "axis")
     add("mean", 1, lambda n: _reduction(n, "floating-point"), _in_size, "axis")
     add("any all", 1, lambda n: _reduction(n, "bool"), _in_size, "axis")
     add("argmax argmin", 1, _arg_reduction, _in_size, "axis")
-    add("cumulative_sum", 1, plain(_cumulative), _in_size, "axis")
-    add("matmul", 2, plain(_matmul), _matmul_count)
-    add("reshape", 1, plain(_reshape), _free, "shape")
-    add("permute_dims", 1, plain(_permute), _free, "axes")
-    add("broadcast_to", 1, plain(_broadcast_to), _free, "shape")
-    add("concat", -1, plain(_concat), _free, "axis")
-    add("slice", 1, plain(_slice), _free, "starts", "stops", "steps")
-    add("astype", 1, plain(_astype), _free, "dtype")
+    add("cumulative_sum", 1, _plain(_cumulative), _in_size, "axis")
+    _moving(add)
     # Sources: no inputs. `input` and `shared` get their values from outside, the others from their parameters.
-    add("input", 0, plain(_declared), _free, "name", "shape", "dtype")
-    add("shared", 0, plain(_declared), _free, "name", "shape", "dtype")
-    add("constant", 0, plain(_constant), _free, "value")
-    add("full", 0, plain(_declared), _free, "shape", "dtype", "fill_value")
-    add("arange", 0, plain(_declared), _free, "start", "step", "shape", "dtype")
-    add("eye", 0, plain(_declared), _free, "k", "shape", "dtype")
+    add("input", 0, _plain(_declared), _free, "name", "shape", "dtype")
+    add("shared", 0, _plain(_declared), _free, "name", "shape", "dtype")
+    add("constant", 0, _plain(_constant), _free, "value")
+    add("full", 0, _plain(_declared), _free, "shape", "dtype", "fill_value")
+    add("arange", 0, _plain(_declared), _free, "start", "step", "shape", "dtype")
+    add("eye", 0, _plain(_declared), _free, "k", "shape", "dtype")
     # Moves its input to the device of its own node.
-    add("transfer", 1, plain(_same), _free)
+    add("transfer", 1, _plain(_same), _free)
     # The gradient of its first input (a scalar) with respect to its second. How many operations a framework's own
     # gradient takes is its own affair, so it is not counted, and the count says so.
-    add("grad", 2, plain(_gradient), None)
+    add("grad", 2, _plain(_gradient), None)
     return {row.name: row for row in rows}
 
 

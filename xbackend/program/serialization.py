@@ -37,7 +37,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
 _SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps"})
 # What reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_ONE_AXIS = frozenset({"argmax", "argmin", "cumulative_sum", "concat"})
+_ONE_AXIS = frozenset(
+    {"argmax", "argmin", "cumulative_sum", "concat", "take", "take_along_axis", "take_set", "take_add"}
+)
 
 
 def _encode_array(value: np.ndarray) -> dict[str, Any]:

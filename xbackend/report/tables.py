@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.report import text
-from xbackend.report.blocks import Block, table, tabled
+from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Measurement, Phases
 from xbackend.wording import counted, join, plain
 
@@ -105,7 +105,9 @@ def parities(comparison: Comparison) -> list[Block]:
         for row in comparison.rows
         if (parity := row.measurement.parity) is not None
     ]
-    return tabled(_PARITY, rows, right=_PARITY[1:5])
+    known = [row.measurement.parity.derived for row in comparison.rows if row.measurement.parity is not None]
+    passes = [paragraph(f"The largest relative error that passes: {why}.") for why in dict.fromkeys(known) if why]
+    return [*tabled(_PARITY, rows, right=_PARITY[1:5]), *passes]
 
 
 def checks(comparison: Comparison) -> list[Block]:

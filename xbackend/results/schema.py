@@ -29,8 +29,8 @@ from xbackend.files import read_file, refused, write_whole
 # a measurement `environment` and `versions`; a file has a `checksum`.
 # 4: a process has `checks` and `compiled`, an A/A pair `processes`.
 # 5: a description and the settings have the same fields whatever the backend and the command.
-# 6: a process has `again`, a profile `call` and its parts, the settings `cores_per_device`, `wait` and `waited`, a
-# record of a placement `source`.
+# 6: a process has `again`, a profile `call` and its parts, a parity `derived`, the settings `cores_per_device`, `wait`
+# and `waited`, a record of a placement `source`.
 # Files of older versions are read; they lack these.
 VERSION = 6
 
@@ -187,13 +187,15 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     """The relative error against the float64 oracle, the largest that passes, and the hash of the inputs.
 
     ``ulps`` is the largest error of an element in units in the last place of the output's dtype at the oracle's value;
-    `None` where no output is floating-point or it was not taken.
+    `None` where no output is floating-point or it was not taken. ``derived`` is how the largest that passes is known;
+    empty in files of older versions.
     """
 
     relative_error: Amount
     tolerance: Amount
     inputs: str
     ulps: Amount | None = None
+    derived: str = ""
 
     @property
     def passed(self) -> bool:

@@ -1,56 +1,19 @@
-"""What is compared: each workload is a program builder with seeded inputs, an oracle, a tolerance and an operation
-count."""
+"""What is compared: a workload is a function with seeded inputs, an oracle and a tolerance, in a file of its name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from xbackend.errors import WorkloadError
+from xbackend.workloads.agreement import relative_error, tolerance_of, ulps
 
 if TYPE_CHECKING:
-    from xbackend.program.program import Program
+    from xbackend.workloads.workload import Workload
+
+__all__ = ["get", "names", "relative_error", "tolerance_of", "ulps"]
 
 _MODULES = ("matpow",)
-
-
-@dataclass(frozen=True, slots=True)
-class Workload:
-    """One thing to compare.
-
-    ``program(**parameters)`` gives the function to trace, ``inputs(seed=..., **parameters)`` its arguments,
-    ``oracle(arguments, **parameters)`` what it returns, in float64, by NumPy alone, and ``tolerance(**parameters)`` the
-    largest relative error that passes. ``parameters`` are the defaults; ``check(**parameters)`` raises `WorkloadError`
-    for values that it cannot have, `ArgumentError` for inputs that no memory holds.
-    """
-
-    name: str
-    summary: str
-    parameters: Mapping[str, Any]
-    program: Callable[..., Callable[..., Any]]
-    inputs: Callable[..., tuple[np.ndarray, ...]]
-    oracle: Callable[..., Any]
-    tolerance: Callable[..., float]
-    check: Callable[..., None] = lambda **_: None
-
-    def resolve(self, **given: Any) -> dict[str, Any]:
-        """The parameters with the defaults filled in.
-
-        Raises `WorkloadError` for one that it does not take or for a value that it cannot have, `ArgumentError` where
-        its inputs do not fit into the memory.
-        """
-        unknown = sorted(set(given) - set(self.parameters))
-        if unknown:
-            raise WorkloadError(
-                f"workload {self.name} has no parameter {', '.join(unknown)}; it takes {', '.join(self.parameters)}"
-            )
-        resolved = {**self.parameters, **given}
-        self.check(**resolved)
-        return resolved
 
 
 def names() -> tuple[str, ...]:
@@ -61,81 +24,11 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Workload:
     """A workload by its name. Raises `WorkloadError`, which lists those that there are."""
     if name not in _MODULES:
-        raise WorkloadError(f"there is no workload {name!r}; there is {', '.join(_MODULES)}")
+        raise WorkloadError(
+            f"there is no workload {name!r}; there is {', '.join(_MODULES)}, and FILE.py:FUNCTION of your own"
+        )
     workload: Workload = import_module(f"xbackend.workloads.{name}").WORKLOAD
     return workload
-
-
-def check_whole(workload: str, name: str, value: Any, least: int, most: int) -> None:
-    """A parameter is a whole number within bounds. Raises `WorkloadError`."""
-    if type(value) is not int or not least <= value <= most:
-        raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is no whole number from {least} to {most}")
-
-
-def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -> None:
-    """A parameter is one of a few words. Raises `WorkloadError`."""
-    if value not in choices:
-        raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is none of {', '.join(choices)}")
-
-
-def relative_error(result: Any, oracle: Any) -> float:
-    """The largest deviation from the oracle divided by the oracle's largest magnitude, over all arrays.
-
-    0 for empty arrays; infinite where one is NaN or infinite and the other is not, or where shapes differ.
-    """
-    if isinstance(oracle, list | tuple):
-        pairs: Sequence[tuple[Any, Any]] = list(zip(result, oracle, strict=True))
-        return max((relative_error(r, o) for r, o in pairs), default=0.0)
-    got, want = np.asarray(result, np.float64), np.asarray(oracle, np.float64)
-    if got.shape != want.shape:
-        return float("inf")
-    if want.size == 0:
-        return 0.0
-    with np.errstate(invalid="ignore"):
-        same = (got == want) | (np.isnan(got) & np.isnan(want))
-        difference = np.where(same, 0.0, np.abs(got - want))
-    if not np.isfinite(difference).all():
-        return float("inf")
-    finite = np.abs(want[np.isfinite(want)])
-    scale = float(finite.max()) if finite.size else 0.0
-    largest = float(difference.max())
-    return largest / scale if scale else largest
-
-
-_LEAST = {"float32": 1e-4, "float64": 1e-10}  # a tolerance that needs no derivation: most programs are within it
-
-
-def tolerance_of(program: Program) -> float:
-    """The largest relative error that passes for any program: each op may lose sqrt(size) roundings, twice over for
-    safety, ``size`` being the longest axis; 0 where no output is floating-point.
-
-    Higham, Accuracy and Stability of Numerical Algorithms, section 3.5, with the probabilistic bound.
-    """
-    floating = [node for node in program.nodes if node.dtype.is_floating]
-    longest = max((n for node in floating for n in node.shape), default=1)
-    roundings = 2.0 * len(floating) * max(longest, 1) ** 0.5
-    names = {program.nodes[i].dtype.value for i in program.outputs} & {*_LEAST}
-    return max((max(_LEAST[n], roundings * float(np.finfo(n).eps)) for n in names), default=0.0)
-
-
-def ulps(result: Any, oracle: Any) -> float | None:
-    """The largest deviation of an element from the oracle in units in the last place, over all floating-point arrays.
-
-    The unit is the distance from the oracle's value, rounded to the dtype of the result, to the next number of that
-    dtype (Goldberg, *What Every Computer Scientist Should Know About Floating-Point Arithmetic*, 1991). `None` where no
-    array is floating-point, or the largest is not finite.
-    """
-    if isinstance(oracle, list | tuple):
-        errors = [ulps(r, o) for r, o in zip(result, oracle, strict=True)]
-        return max((e for e in errors if e is not None), default=None)
-    got, want = np.asarray(result), np.asarray(oracle, np.float64)
-    if got.dtype.kind != "f" or got.shape != want.shape or not got.size:
-        return None
-    with np.errstate(invalid="ignore", over="ignore"):
-        unit = np.spacing(np.abs(want.astype(got.dtype))).astype(np.float64)
-        difference = np.where(got == want, 0.0, np.abs(got.astype(np.float64) - want))
-        largest = float(np.max(difference / unit))
-    return largest if np.isfinite(largest) else None
 
 
 def __getattr__(name: str) -> Any:

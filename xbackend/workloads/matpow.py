@@ -15,21 +15,13 @@ import numpy as np
 
 import xbackend as xb
 from xbackend.program.host import check_fits
-from xbackend.workloads import Workload, check_choice, check_whole
+from xbackend.workloads.workload import Workload, check_choice, check_whole
 
 LONGEST = 10_000  # products of a chain: more are no program that a framework compiles
 
 
-def inputs(size: int = 1024, seed: int = 0, dtype: str = "float32", **_: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Two matrices of shape (size, size), uniform in [0, 2/size), the same for a seed on every machine."""
-    generator = np.random.default_rng(seed)
-    scale = 2.0 / max(size, 1)
-    a, b = (generator.random((size, size)) * scale for _ in range(2))
-    return a.astype(dtype), b.astype(dtype)
-
-
-def sum_of_powers(a: Any, b: Any, n: int = 10, method: str = "chain") -> Any:
-    """A^n on dev0, B^n on dev1, their sum on the CPU: arrays of shape (m, m)."""
+def sum_of_powers(a: Any, b: Any, *, n: int = 10, method: str = "chain") -> Any:
+    """A^n + B^n, the powers on two logical devices, the sum on the CPU: arrays of shape (m, m)."""
     with xb.device("dev0"):
         an = xb.linalg.matrix_power(a, n, method=method)
     with xb.device("dev1"):
@@ -38,23 +30,45 @@ def sum_of_powers(a: Any, b: Any, n: int = 10, method: str = "chain") -> Any:
         return an + bn
 
 
-def program(n: int = 10, method: str = "chain", **_: Any) -> Callable[..., Any]:
+# 512 x 512: a call lasts some 20 ms on two cores, long against every framework's own cost and against the clock, and
+# all backends are done in three minutes, most of which are their imports and compilers.
+WORKLOAD = Workload(
+    sum_of_powers,
+    name="matpow",
+    sweep={"size": 1024, "n": 10, "dtype": "float32", "method": "chain"},
+    quick={"size": 512},
+)
+
+
+def program(**parameters: Any) -> Callable[..., Any]:
     """The function to trace."""
-
-    def matpow(a: Any, b: Any) -> Any:
-        return sum_of_powers(a, b, n=n, method=method)
-
-    return matpow
+    return WORKLOAD.traced(parameters)
 
 
-def oracle(arguments: tuple[np.ndarray, ...], n: int = 10, **_: Any) -> np.ndarray:
+@WORKLOAD.inputs
+def _drawn(rng: np.random.Generator, *, size: int = 1024, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
+    """Two matrices of shape (size, size), uniform in [0, 2/size)."""
+    scale = 2.0 / max(size, 1)
+    a, b = (rng.random((size, size)) * scale for _ in range(2))
+    return a.astype(dtype), b.astype(dtype)
+
+
+def inputs(size: int = 1024, seed: int = 0, dtype: str = "float32") -> tuple[np.ndarray, np.ndarray]:
+    """Two matrices of shape (size, size), uniform in [0, 2/size), the same for a seed on every machine."""
+    a, b = _drawn(np.random.default_rng(seed), size=size, dtype=dtype)
+    return a, b
+
+
+@WORKLOAD.oracle
+def oracle(a: np.ndarray, b: np.ndarray, *, n: int = 10) -> np.ndarray:
     """A^n + B^n in float64."""
-    a, b = (x.astype(np.float64) for x in arguments)
-    result: np.ndarray = np.linalg.matrix_power(a, n) + np.linalg.matrix_power(b, n)
+    an, bn = (np.linalg.matrix_power(x.astype(np.float64), n) for x in (a, b))
+    result: np.ndarray = an + bn
     return result
 
 
-def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32", **_: Any) -> float:
+@WORKLOAD.tolerance
+def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32") -> float:
     """The largest relative error that passes: each product may lose sqrt(size) roundings, twice over for safety.
 
     Higham, Accuracy and Stability of Numerical Algorithms, section 3.5 (error of matrix products), with the
@@ -63,6 +77,7 @@ def tolerance(size: int = 1024, n: int = 10, dtype: str = "float32", **_: Any) -
     return 2.0 * max(n, 1) * float(np.sqrt(max(size, 1))) * float(np.finfo(dtype).eps)
 
 
+@WORKLOAD.check
 def check(size: int, n: int, dtype: str, method: str) -> None:
     """Refuse parameters before anything is made of them. Raises `WorkloadError`, `ArgumentError`."""
     check_whole("matpow", "size", size, 0, 10**9)
@@ -70,15 +85,3 @@ def check(size: int, n: int, dtype: str, method: str) -> None:
     check_choice("matpow", "method", method, ("chain", "squaring"))
     check_whole("matpow", "n", n, 0, LONGEST if method == "chain" else 2**63 - 1)
     check_fits(2 * 8 * size * size, f"workload matpow with size={size}")  # drawn as float64
-
-
-WORKLOAD = Workload(
-    name="matpow",
-    summary="A^n + B^n, the powers on two logical devices, the sum on the CPU",
-    parameters={"size": 1024, "n": 10, "dtype": "float32", "method": "chain"},
-    program=program,
-    inputs=inputs,
-    oracle=oracle,
-    tolerance=tolerance,
-    check=check,
-)

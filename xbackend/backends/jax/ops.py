@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xbackend.backends.numpy.ops import slices
+from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
@@ -48,6 +48,10 @@ def _remainder(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return rest if node.dtype.is_integer else _special(jnp, node).remainder(inputs[0], inputs[1], rest)
 
 
+def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return jnp.asarray(inputs[0]).at[selected(node.params["axis"], inputs[1])]
+
+
 TABLE: Mapping[str, Row] = {
     **{name: _named(name) for name in OPS},
     **{name: _reduction(name) for name in ("max", "min", "any", "all")},
@@ -62,6 +66,12 @@ TABLE: Mapping[str, Row] = {
     "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
     "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
     "slice": lambda jnp, node, inputs: inputs[0][slices(node.params)],
+    "take": lambda jnp, node, inputs: jnp.take(*inputs, axis=node.params["axis"]),
+    "take_along_axis": lambda jnp, node, inputs: jnp.take_along_axis(*inputs, axis=node.params["axis"]),
+    "slice_set": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].set(inputs[1]),
+    "slice_add": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].add(inputs[1]),
+    "take_set": lambda jnp, node, inputs: _at(jnp, node, inputs).set(inputs[2]),
+    "take_add": lambda jnp, node, inputs: _at(jnp, node, inputs).add(inputs[2]),
     "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
     "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
 }

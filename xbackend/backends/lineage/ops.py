@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from math import copysign, prod
 from typing import Any
 
+import numpy as np
+
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
 from xbackend.backends.numpy.ops import ARC_NAMES, slices
 from xbackend.program.dtypes import DType
@@ -201,6 +203,21 @@ def best(name: str, position: str) -> Row:
     return row
 
 
+def as_bytes(name: str) -> Row:
+    """Booleans as bytes: the C code that writes rows has none (``unsupported type for a``, tensor/subtensor.py)."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        if node.dtype is not DType.bool:
+            return TABLE[name](T, node, inputs)
+        x, indices, value = inputs
+        bytes_ = [T.cast(x, "int8"), indices, T.cast(value, "int8")]
+        for one, other in zip(bytes_, inputs, strict=True):
+            one.tag.lengths = getattr(other.tag, "lengths", None)
+        return T.cast(TABLE[name](T, node, bytes_), "bool")
+
+    return row
+
+
 def nan_aware(name: str) -> Row:
     """Max or min for Numba, whose loop compares only, so that a NaN gets lost.
 
@@ -215,6 +232,54 @@ def nan_aware(name: str) -> Row:
         return T.switch(T.any(T.isnan(inputs[0]), axis=axes), T.constant(float("nan"), dtype=node.dtype.value), plain)
 
     return row
+
+
+def _first(x: Any, axis: int, rank: int = 1) -> Any:
+    """The array with ``rank`` axes, from that one on, moved to the front."""
+    moved = range(axis, axis + rank)
+    return x if axis == 0 else x.dimshuffle(*moved, *(a for a in range(x.ndim) if a not in moved))
+
+
+def _back(x: Any, axis: int, rank: int = 1) -> Any:
+    """What `_first` moved, where it was."""
+    return x if axis == 0 else x.dimshuffle(*range(rank, rank + axis), *range(rank), *range(rank + axis, x.ndim))
+
+
+def _take(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Rows by a vector of integers, which every linker has; other axes and ranks are moved and flattened to that."""
+    x, indices = inputs
+    axis, shape = node.params["axis"], lengths(x)
+    rows = _first(x, axis)[T.reshape(indices, (prod(lengths(indices)),), ndim=1)]
+    beside = (*shape[:axis], *shape[axis + 1 :])
+    return _back(T.reshape(rows, (*lengths(indices), *beside), ndim=len(node.shape)), axis, len(lengths(indices)))
+
+
+def _write(name: str) -> Row:
+    """``set_subtensor`` or ``inc_subtensor`` of what `_take` reads."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, indices, value = inputs
+        axis, count = node.params["axis"], prod(lengths(indices))
+        rows, front = _first(x, axis), _first(value, axis, len(lengths(indices)))
+        beside = (*node.shape[:axis], *node.shape[axis + 1 :])
+        values = T.reshape(front, (count, *beside), ndim=len(node.shape))
+        places = rows[T.reshape(indices, (count,), ndim=1)]
+        return _back(getattr(T, name)(places, values), axis)
+
+    return row
+
+
+def _along(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Of the elements one after the other, by their positions."""
+    x, indices = inputs
+    axis, shape, wanted = node.params["axis"], lengths(x), lengths(indices)
+    grid = np.ogrid[tuple(slice(n) for n in wanted)]
+    step = [prod(shape[a + 1 :]) for a in range(len(shape))]
+    beside = sum((np.asarray(grid[a] * step[a]) for a in range(len(shape)) if a != axis), np.zeros((1,) * len(shape)))
+    there = T.switch(T.lt(indices, 0), T.add(indices, shape[axis]), indices)
+    positions = T.add(T.mul(T.cast(there, "int64"), step[axis]), T.constant(beside.astype("int64")))
+    flat = T.reshape(x, (prod(shape),), ndim=1)
+    return T.reshape(flat[T.reshape(positions, (prod(wanted),), ndim=1)], wanted, ndim=len(wanted))
 
 
 def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -245,6 +310,12 @@ TABLE: Mapping[str, Row] = {
     "broadcast_to": _broadcast_to,
     "concat": lambda T, node, inputs: T.concatenate(list(inputs), axis=node.params["axis"]),
     "slice": lambda T, node, inputs: inputs[0][slices(node.params)],
+    "take": _take,
+    "take_along_axis": _along,
+    "slice_set": lambda T, node, inputs: T.set_subtensor(inputs[0][slices(node.params)], inputs[1]),
+    "slice_add": lambda T, node, inputs: T.inc_subtensor(inputs[0][slices(node.params)], inputs[1]),
+    "take_set": _write("set_subtensor"),
+    "take_add": _write("inc_subtensor"),
     "astype": _astype,
     "full": _full,
     **dict.fromkeys(("constant", "arange", "eye"), _constant),

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.host_modes import CMode
-from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths
+from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
@@ -37,7 +37,7 @@ class Theano(LineageBackend):
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul}
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": as_bytes("take_set")}
 
     def _wanted(self) -> dict[str, str]:
         # Without a word on BLAS, its import asks NumPy's old distutils and fails (theano/configdefaults.py:

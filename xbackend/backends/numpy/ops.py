@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,53 @@ VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice"})
 def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
     """The slices of an op of that name, by axis."""
     return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
+
+
+def selected(axis: int, indices: Any) -> tuple[Any, ...]:
+    """The index by which an array gives, and takes, what `take` reads."""
+    return (*(slice(None),) * axis, indices)
+
+
+def along(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
+    """The index by which an array gives what `take_along_axis` reads."""
+    places: list[Any] = [*np.ogrid[tuple(slice(n) for n in indices.shape)]]
+    places[axis] = indices
+    return tuple(places)
+
+
+def _set(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
+    """``x`` with other elements where an index reads."""
+    result = x.copy()
+    result[key] = value
+    return result
+
+
+def _add(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
+    """``x`` with something added where an index reads, each time that it does."""
+    result = x.copy()
+    np.add.at(result, key, value)
+    return result
+
+
+@cache
+def _differentiable() -> tuple[Function, Function]:
+    """`_set` and `_add` as autograd differentiates them."""
+    from autograd.extend import defvjp, primitive
+
+    written, added = primitive(_set), primitive(_add)
+    zero = partial(np.asarray, 0.0)
+    defvjp(
+        written,
+        lambda _, x, key, value: lambda g: written(g, key, zero(dtype=g.dtype)),
+        lambda _, x, key, value: lambda g: g[key],
+        argnums=(0, 2),
+    )
+    defvjp(added, lambda _, x, key, value: lambda g: g, lambda _, x, key, value: lambda g: g[key], argnums=(0, 2))
+    return written, added
+
+
+def _writing(xp: Any) -> tuple[Function, Function]:
+    return (_set, _add) if xp is np else _differentiable()
 
 
 def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -70,6 +118,12 @@ def function(xp: Any, node: Node) -> Function:
         ),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
         "slice": lambda: lambda x: x[slices(p)],
+        "take": lambda: lambda x, indices: x[selected(p["axis"], indices)],
+        "take_along_axis": lambda: lambda x, indices: x[along(p["axis"], indices)],
+        "slice_set": lambda: lambda x, value: _writing(xp)[0](x, slices(p), value),
+        "slice_add": lambda: lambda x, value: _writing(xp)[1](x, slices(p), value),
+        "take_set": lambda: lambda x, indices, value: _writing(xp)[0](x, selected(p["axis"], indices), value),
+        "take_add": lambda: lambda x, indices, value: _writing(xp)[1](x, selected(p["axis"], indices), value),
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
         "argmax": lambda: lambda x: np.asarray(xp.argmax(x, axis=p["axis"])),
         "argmin": lambda: lambda x: np.asarray(xp.argmin(x, axis=p["axis"])),

@@ -137,7 +137,11 @@ class Lowering:
                 colocate_gradients_with_ops=True,
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
+            # That of rows that were taken comes as these rows and their numbers.
+            gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
         for op in graph.get_operations()[before:]:
+            if not op.device:  # what puts rows that were taken several times together belongs to no op
+                op._set_device(self.backend.names[self.devices[group[0]]])
             self.backward[op.name] = self._asked(graph, op)
         for i, gradient in zip(group, gradients, strict=True):
             with self.place(i):

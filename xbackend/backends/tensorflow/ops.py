@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.numpy.ops import slices
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
@@ -195,17 +196,86 @@ def _concat(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _slice(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    params = node.params
-    if not params["starts"]:
+    if not node.params["starts"]:
         return tf.identity(inputs[0])
+    return tf.raw_ops.StridedSlice(input=inputs[0], **_bounds(tf, node))
+
+
+def _bounds(tf: Any, node: Node) -> dict[str, Any]:
+    params = node.params
     open_ended = sum(1 << axis for axis, stop in enumerate(params["stops"]) if stop is None)
-    return tf.raw_ops.StridedSlice(
-        input=inputs[0],
-        begin=tf.constant(list(params["starts"]), tf.int64),
-        end=tf.constant([0 if stop is None else stop for stop in params["stops"]], tf.int64),
-        strides=tf.constant(list(params["steps"]), tf.int64),
-        end_mask=open_ended,
+    return {
+        "begin": tf.constant(list(params["starts"]), tf.int64),
+        "end": tf.constant([0 if stop is None else stop for stop in params["stops"]], tf.int64),
+        "strides": tf.constant(list(params["steps"]), tf.int64),
+        "end_mask": open_ended,
+    }
+
+
+def _slice_written(added: bool) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        x, value = inputs
+        if not node.shape:
+            return x + value if added else tf.identity(value)
+        if 0 in value.shape:
+            return tf.identity(x)
+        if xla and any(abs(step) != 1 for step in node.params["steps"]):
+            return _scattered(tf, node, inputs, "TensorScatterAdd" if added else "TensorScatterUpdate")
+        where = _bounds(tf, node)
+        if added:
+            value = tf.raw_ops.StridedSlice(input=x, **where) + value
+        return tf.raw_ops.TensorStridedSliceUpdate(input=x, value=value, **where)
+
+    return row
+
+
+def _scattered(tf: Any, node: Node, inputs: Sequence[Any], name: str) -> Any:
+    """Of elements one after the other: XLA writes no slice with steps (tf2xla/kernels/strided_slice_op.cc)."""
+    x, value = inputs
+    places = np.arange(math.prod(node.shape)).reshape(node.shape)[slices(node.params)].reshape(-1, 1)
+    written = getattr(tf.raw_ops, name)(
+        tensor=tf.reshape(x, [-1]), indices=tf.constant(places, tf.int64), updates=tf.reshape(value, [-1])
     )
+    return tf.reshape(written, node.shape)
+
+
+def _inside(tf: Any, indices: Any, length: int) -> Any:
+    """Indices that count from the end, from the beginning: TensorFlow's own ops take no negative ones."""
+    known = tf.get_static_value(indices)
+    if known is not None and (known >= 0).all():
+        return indices
+    return tf.where(indices < 0, indices + tf.constant(length, indices.dtype), indices)
+
+
+def _take(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    x, indices = inputs
+    axis = node.params["axis"]
+    return tf.gather(x, _inside(tf, indices, x.shape[axis]), axis=axis)
+
+
+def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    x, indices = inputs
+    axis, rank = node.params["axis"], len(node.shape)
+    last = [*(a for a in range(rank) if a != axis), axis]
+    back = [last.index(a) for a in range(rank)]
+    rows, places = tf.transpose(x, last), tf.transpose(_inside(tf, indices, x.shape[axis]), last)
+    return tf.transpose(tf.gather(rows, places, axis=rank - 1, batch_dims=rank - 1), back)
+
+
+def _take_written(name: str) -> Row:
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        x, indices, value = inputs
+        axis, rank, inner = node.params["axis"], len(node.shape), len(indices.shape)
+        first = [axis, *(a for a in range(rank) if a != axis)]
+        moved = range(axis, axis + inner)
+        of_value = [*moved, *(a for a in range(len(value.shape)) if a not in moved)]
+        places = tf.expand_dims(_inside(tf, indices, x.shape[axis]), -1)
+        written = getattr(tf.raw_ops, name)(
+            tensor=tf.transpose(x, first), indices=places, updates=tf.transpose(value, of_value)
+        )
+        return tf.transpose(written, [first.index(a) for a in range(rank)])
+
+    return row
 
 
 def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -253,6 +323,12 @@ TABLE: Mapping[str, Row] = {
     ),
     "concat": _concat,
     "slice": _slice,
+    "take": _take,
+    "take_along_axis": _along,
+    "slice_set": _slice_written(added=False),
+    "slice_add": _slice_written(added=True),
+    "take_set": _take_written("TensorScatterUpdate"),
+    "take_add": _take_written("TensorScatterAdd"),
     "astype": _astype,
 }
 """One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""

@@ -1,0 +1,339 @@
+"""Workloads: what a user writes above a function, what is measured of it, and what is said where it is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xbackend as xb
+from xbackend import workloads
+from xbackend.cli import INCOMPLETE, main, users
+from xbackend.errors import ArgumentError, UsageError, WorkloadError
+from xbackend.measure import candidates, oracle, session
+from xbackend.measure.candidates import Refused, Task
+from xbackend.workloads.agreement import relative_error
+from xbackend.workloads.workload import Workload
+
+MODEL = '''
+import numpy as np
+import xbackend as xb
+
+
+@xb.workload(sweep={"n": [10, 20]}, gradient="theta", quick={"n": 5})
+def logp(theta, x, y, *, n):
+    """A linear model's log density."""
+    return -xb.sum((y - x @ theta) ** 2) / n
+
+
+@logp.inputs
+def inputs(rng, *, n, dtype="float64"):
+    return [rng.normal(size=shape).astype(dtype) for shape in ((3,), (n, 3), (n,))]
+
+
+@xb.workload
+def doubled(a, *, times=2):
+    return a * times
+
+
+@doubled.inputs
+def _(rng):
+    return rng.random(4)
+
+
+def plain(a, scale=3.0):
+    return a * scale
+'''
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(MODEL)
+    return path
+
+
+def squares() -> Workload:
+    @xb.workload(sweep={"n": [3, 4]}, gradient="a")
+    def squares(a: Any, *, n: int, power: int = 2) -> Any:
+        """The sum of powers."""
+        return xb.sum(a**power) / n
+
+    @squares.inputs
+    def inputs(rng: np.random.Generator, *, n: int, dtype: str = "float64") -> np.ndarray:
+        return rng.random(n).astype(dtype)
+
+    made: Workload = squares
+    return made
+
+
+# --- parameters -------------------------------------------------------------------------------------------------------
+
+
+def test_its_parameters_are_those_that_its_functions_name() -> None:
+    workload = squares()
+    assert workload.parameters == {"n": 3, "power": 2, "dtype": "float64"}
+    assert (workload.name, workload.summary, workload.arguments) == ("squares", "The sum of powers.", ("a",))
+    assert workload.resolve(n=7) == {"n": 7, "power": 2, "dtype": "float64"}
+    assert [dict(c) for c in workload.combinations({"power": [2, 3]})] == [
+        {"n": n, "power": p} for n in (3, 4) for p in (2, 3)
+    ]
+
+
+def test_it_can_be_called_as_the_function_that_it_is_of() -> None:
+    assert xb.trace(squares().traced({"n": 2, "power": 3}), np.ones(2)).name == "squares"
+
+    def direct(a: Any) -> Any:
+        return squares()(a, n=2)
+
+    assert xb.trace(direct, np.ones(2)).nodes[-1].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"gradient": "b"}, "names no array of f, which takes a"),
+        ({"sweep": {"n": []}}, "its sweep has no value of n"),
+    ],
+)
+def test_what_is_wrong_above_a_function_is_an_error_there(options: dict[str, Any], words: str) -> None:
+    def f(a: Any, *, n: int = 1) -> Any:
+        return a * n
+
+    with pytest.raises(WorkloadError, match=words):
+        xb.workload(**options)(f)
+
+
+def test_a_parameter_that_nobody_names_or_that_has_no_value_is_an_error() -> None:
+    @xb.workload(sweep={"m": [1]})
+    def f(a: Any, *, n: int) -> Any:
+        return a * n
+
+    with pytest.raises(WorkloadError, match="workload f has no parameter m; it takes n"):
+        f.resolve(n=1)
+
+    @xb.workload
+    def g(a: Any, *, n: int) -> Any:
+        return a * n
+
+    with pytest.raises(WorkloadError, match=r"n has no value; write --set n=\.\.\."):
+        g.resolve()
+    with pytest.raises(WorkloadError, match="workload g has no parameter o"):
+        g.resolve(o=1)
+
+
+# --- inputs -----------------------------------------------------------------------------------------------------------
+
+
+def test_inputs_are_the_same_for_a_seed() -> None:
+    workload = squares()
+    same = [workload.arrays(seed, **workload.resolve())[0] for seed in (1, 1, 2)]
+    assert np.array_equal(same[0], same[1]) and not np.array_equal(same[0], same[2])
+
+
+def test_inputs_that_differ_between_calls_are_refused() -> None:
+    workload = squares()
+    elsewhere = np.random.default_rng(0)
+    workload.inputs(lambda rng, *, n: elsewhere.random(n))
+    with pytest.raises(WorkloadError, match="others when they are made again: draw them from rng alone"):
+        workload.arrays(0, n=3)
+
+
+def test_a_workload_without_inputs_says_what_to_write() -> None:
+    bare = Workload(lambda a: a, name="bare")
+    with pytest.raises(WorkloadError, match=r"has no inputs: write @bare\.inputs above"):
+        candidates.made(bare, {})
+
+
+# --- what it has to return --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_tolerance_that_nobody_gave_is_derived_and_said(dtype: str) -> None:
+    task = candidates.made(squares(), {"dtype": dtype})
+    eps = float(np.finfo(dtype).eps)
+    assert oracle.FACTOR * eps <= task.tolerance <= 100 * oracle.FACTOR * eps
+    assert task.derived.startswith(f"{oracle.FACTOR:g} times ")
+    assert task.expected[0].dtype == np.float64
+
+
+def test_where_small_changes_of_the_inputs_move_the_result_far_more_passes() -> None:
+    def cancels(a: Any) -> Any:
+        return xb.sum(a) - 3.0
+
+    ill = Workload(cancels)
+    ill.inputs(lambda rng: np.array([1.0, 1.0, 1.0 + 1e-9]))
+    task = candidates.made(ill, {})
+    assert "by a unit in the last place" in task.derived
+    assert task.tolerance > 1e-6
+
+
+def test_its_own_oracle_and_tolerance_count() -> None:
+    workload = squares()
+    workload.oracle(lambda a, *, n: np.sum(a**2) / n + 1.0)
+    workload.tolerance(lambda n: 0.25 * n)
+    task = candidates.made(workload, {"n": 4})
+    assert (task.tolerance, task.derived) == (1.0, "said by the workload")
+    assert task.expected[0] == pytest.approx(1.0 + np.sum(task.inputs[0] ** 2) / 4)
+
+
+@pytest.mark.parametrize("tolerance", [float("nan"), -1.0, float("inf"), "much"])
+def test_a_tolerance_that_is_none_is_refused(tolerance: Any) -> None:
+    workload = squares()
+    workload.tolerance(lambda: tolerance)
+    with pytest.raises(WorkloadError, match=r"its tolerance is .*, which is no number from 0 up"):
+        candidates.made(workload, {})
+
+
+def test_an_oracle_of_another_shape_is_refused() -> None:
+    workload = squares()
+    workload.oracle(lambda a, *, n: a)
+    with pytest.raises(WorkloadError, match=r"its oracle returns the shapes \(3,\), it itself \(\)"):
+        candidates.made(workload, {})
+
+
+def test_integers_have_to_be_exact() -> None:
+    counts = Workload(xb.sum, name="counts")
+    counts.inputs(lambda rng: rng.integers(0, 9, 5))
+    task = candidates.made(counts, {})
+    assert (task.tolerance, task.derived) == (0.0, "no output is floating-point")
+
+
+# --- gradients --------------------------------------------------------------------------------------------------------
+
+
+def test_value_and_gradient_are_two_tasks() -> None:
+    tasks = session.tasks_of(squares(), [{"n": 3}])
+    assert [task.workload for task in tasks] == ["squares", "squares+gradient"]
+    assert isinstance(tasks[1], Task)
+    value, gradient = tasks[1].expected
+    a = tasks[1].inputs[0]
+    assert float(value) == pytest.approx(np.sum(a**2) / 3)
+    np.testing.assert_allclose(gradient, 2 * a / 3)
+
+
+@given(st.lists(st.floats(-3, 3), min_size=1, max_size=5), st.integers(2, 4))
+def test_gradients_of_polynomials_are_found_right(numbers: list[float], power: int) -> None:
+    workload = squares()
+    workload.inputs(lambda rng, *, n: np.array(numbers))
+    task = candidates.made(workload, {"n": 1, "power": power}, gradient=True)
+    assert relative_error(task.expected[1], power * np.array(numbers) ** (power - 1)) < 1e-12
+
+
+def test_what_has_no_gradient_where_it_is_asked_is_refused() -> None:
+    """The derivative of its value is 2, that of the program 1: rounding has none."""
+
+    def steps(a: Any) -> Any:
+        return xb.sum(a + xb.floor(1e9 * a) / 1e9)
+
+    rough = Workload(steps, gradient="a")
+    rough.inputs(lambda rng: rng.random(4))
+    with pytest.raises(WorkloadError, match="it is no gradient there"):
+        candidates.made(rough, {}, gradient=True)
+
+
+# --- files of users ---------------------------------------------------------------------------------------------------
+
+
+def test_all_workloads_of_a_file_are_measured(model: Path) -> None:
+    tasks = users.tasks(str(model), None, {})
+    assert [(task.workload, task.parameters.get("n")) for task in tasks] == [
+        ("logp", 10), ("logp+gradient", 10), ("logp", 20), ("logp+gradient", 20), ("doubled", None),
+    ]  # fmt: skip
+    quick = users.tasks(f"{model}:logp", None, {"dtype": ["float32", "float64"]}, quick=True)
+    assert [(t.parameters["n"], t.parameters["dtype"]) for t in quick] == [
+        (5, "float32"), (5, "float32"), (5, "float64"), (5, "float64"),
+    ]  # fmt: skip
+
+
+def test_any_function_is_measured_with_inputs(model: Path) -> None:
+    (task,) = users.tasks(f"{model}:plain", ["float32[3]"], {"scale": [2.0]})
+    assert isinstance(task, Task)
+    assert task.parameters == {"inputs": "float32[3]", "scale": 2.0}
+    np.testing.assert_array_equal(task.expected[0], 2.0 * task.inputs[0].astype(np.float64))
+
+
+def test_the_inputs_of_a_workload_are_not_those_of_other_functions(model: Path) -> None:
+    with pytest.raises(UsageError, match="give each array with --input"):
+        users.tasks(f"{model}:plain", None, {})
+
+
+def test_a_bad_value_of_a_sweep_is_its_row_only(model: Path) -> None:
+    tasks = users.tasks(f"{model}:logp", None, {"n": [4, -1]})
+    assert [type(task) for task in tasks] == [Task, Task, Refused, Refused]
+    refused = tasks[2]
+    assert isinstance(refused, Refused) and refused.parameters["n"] == -1
+    assert (
+        "negative dimensions" in refused.reason and "model.py" in refused.reason and "xbackend/" not in refused.reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("target", "inputs", "asked", "words"),
+    [
+        ("{}:nobody", None, {}, "has no function 'nobody'; it has"),
+        ("{}", ["float32[3]"], {}, "--input is for a function"),
+        ("{}:logp", None, {"n": [-1]}, "negative dimensions"),
+        ("{}:plain", ["float32[3]"], {"scale": [1.0, 2.0]}, "several values are for a workload"),
+        ("nowhere.py", None, {}, "there is no file nowhere.py"),
+        ("matpot", None, {}, "there is no workload 'matpot'; there is matpow"),
+    ],
+)
+def test_a_target_that_is_none_is_said(model: Path, target: str, inputs: Any, asked: Any, words: str) -> None:
+    with pytest.raises((UsageError, WorkloadError), match=words):
+        users.tasks(target.format(model), inputs, asked)
+
+
+def test_an_unknown_parameter_is_an_error(model: Path) -> None:
+    with pytest.raises(WorkloadError, match="workload logp has no parameter m"):
+        users.tasks(f"{model}:logp", None, {"m": [1]})
+    with pytest.raises(ArgumentError, match="plain has no argument m to be set"):
+        users.tasks(f"{model}:plain", ["float32[3]"], {"m": [1]})
+
+
+def test_a_file_without_workloads_says_what_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "empty.py"
+    path.write_text("x = 1\n")
+    with pytest.raises(UsageError, match=r"has no workload: write @xb\.workload above a function"):
+        users.tasks(str(path), None, {})
+
+
+# --- measured ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.tier("standard")
+def test_a_users_file_is_compared(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Their module is never imported where it is measured: its inputs and oracle go over as files."""
+    model.write_text(model.read_text() + "import os\nopen(os.environ['IMPORTED'], 'a').write('x')\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IMPORTED", str(tmp_path / "imported"))
+        patch.chdir(tmp_path)
+        code = main(
+            ["compare", "model.py", "--backends", "numpy,pytensor-jax", "--quick", "--wait", "0", "--set", "n=5,-1"]
+        )
+    said = capsys.readouterr()
+    assert code == INCOMPLETE, said  # one value of the sweep is none
+    assert (tmp_path / "imported").read_text() == "x"
+    results = json.loads((tmp_path / "reports/model/results.json").read_text())
+    rows = results.get("results", results)["measurements"]
+    status = {(r["workload"], r["parameters"].get("n"), r["backend"]): r["status"] for r in rows}
+    assert {k: v for k, v in status.items() if k[1] == 5 or k[0] == "doubled"} == {
+        (w, n, b): "ok"
+        for w, n in (("logp", 5), ("logp+gradient", 5), ("doubled", None))
+        for b in ("numpy", "pytensor-jax")
+    }
+    assert {v for k, v in status.items() if k[1] == -1} == {"failed"}
+    text = (tmp_path / "reports/model/report.md").read_text()
+    page = (tmp_path / "reports/model/report.html").read_text()
+    assert "negative dimensions" in text and "The largest relative error that passes: 100 times" in page
+
+
+def test_the_workloads_of_xbackend_are_workloads_like_any_other() -> None:
+    for name in workloads.names():
+        workload = workloads.get(name)
+        assert workload.name == name and workload.summary
