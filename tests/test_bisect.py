@@ -6,7 +6,6 @@ import math
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,7 +143,6 @@ def test_the_releases_that_are_asked_for_without_pre_releases_in_their_order(mon
     assert all(a[a.index("pip") + 1 : a.index("pip") + 4] == ["index", "versions", "pytensor"] for a in asked)
 
 
-@pytest.mark.skipif(find_spec("pip") is None, reason="pip is not in this environment")
 def test_a_module_in_the_folder_of_the_user_is_not_taken_for_pip(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

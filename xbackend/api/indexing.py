@@ -147,10 +147,10 @@ def getitem(x: Any, key: Any) -> Array:
         inner = indices.shape
     else:
         inner = ()
-    return reshape_to(array, _lengths(place, inner))
+    return _reshape(array, _lengths(place, inner))
 
 
-def reshape_to(array: Array, shape: tuple[int, ...]) -> Array:
+def _reshape(array: Array, shape: tuple[int, ...]) -> Array:
     return array if array.shape == shape else reshape(array, shape)
 
 
@@ -164,16 +164,19 @@ def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
     if len(axes) == 1:
         return array, place.arrays[axes[0]]
     shape = broadcast_shapes(*(place.arrays[a].shape for a in axes))
-    positions = None
-    for axis in axes:
-        index, length = place.arrays[axis], array.shape[axis]
-        index = cast(index, DType.int64)
-        inside = add(index, multiply(cast(index < 0, DType.int64), length))
-        positions = inside if positions is None else add(multiply(positions, length), inside)
-    assert positions is not None
+    each = [_inside(place.arrays[axis], array.shape[axis]) for axis in axes]
+    positions = each[0]
+    for axis, index in zip(axes[1:], each[1:], strict=True):
+        positions = add(multiply(positions, array.shape[axis]), index)
     first, last = axes[0], axes[-1]
     joined = (*array.shape[:first], prod(array.shape[first : last + 1]), *array.shape[last + 1 :])
     return reshape(array, joined), _broadcast(positions, shape)
+
+
+def _inside(indices: Array, length: int) -> Array:
+    """Indices as int64, negative ones counted from the beginning."""
+    index = cast(indices, DType.int64)
+    return add(index, multiply(cast(index < 0, DType.int64), length))
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
@@ -238,14 +241,14 @@ class Written:
             raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {array.dtype}; convert with xb.astype")
         place = _place(tracer, self._key, array.shape)
         if not place.arrays:
-            written = reshape_to(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
+            written = _reshape(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
             return tracer.emit(f"slice_{how}", (array, written), place.bounds)
         part = array if place.whole else tracer.emit("slice", (array,), place.bounds)
         flat, indices = _flat(part, place)
         axis = min(place.arrays)
         shape = (*flat.shape[:axis], *indices.shape, *flat.shape[axis + 1 :])
-        values = reshape_to(_fitting(given, _lengths(place, indices.shape)), shape)
-        written = reshape_to(tracer.emit(f"take_{how}", (flat, indices, values), {"axis": axis}), part.shape)
+        values = _reshape(_fitting(given, _lengths(place, indices.shape)), shape)
+        written = _reshape(tracer.emit(f"take_{how}", (flat, indices, values), {"axis": axis}), part.shape)
         return written if place.whole else tracer.emit("slice_set", (array, written), place.bounds)
 
 
