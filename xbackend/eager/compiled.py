@@ -43,7 +43,8 @@ class Compiles(Protocol):
 
 @dataclass(slots=True)
 class Compiled:
-    """An op of the backend: takes values, gives values of these ``kinds``, of which ``build`` makes the result."""
+    """An op of the backend: takes values, gives values of these ``kinds``, of which ``build`` makes the result: the
+    array itself where it is ``next``. ``keep``: whether it is worth to be kept."""
 
     execute: Callable[..., Sequence[Any]]
     kinds: tuple[Kind, ...]

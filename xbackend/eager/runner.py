@@ -109,6 +109,8 @@ class Runner:
             if type(op) is Known:
                 return op.result
             values = op.execute(*[array._value for array in arrays])
+            if op.build is next:
+                return EagerArray(self, values[0], op.kinds[0])
             return op.build(iter([EagerArray(self, v, k) for v, k in zip(values, op.kinds, strict=True)]))
 
         return update_wrapper(call, function)
