@@ -2,18 +2,20 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/
 
-There is no list of functions here: whatever the API has (`xbackend.api.functions`, `xbackend.api.linalg`) is in the
-namespace. Beside it stands what makes sense at once only: arrays from the host, questions about dtypes, and functions
-whose results have shapes that depend on values.
+There is no list of functions here: whatever the API has (`xbackend.api.functions`, and its extensions, such as
+`xbackend.api.linalg`) is in the namespace. Beside it stands what makes sense at once only: arrays from the host, and
+functions whose results have shapes that depend on values.
 """
 
 from __future__ import annotations
 
 import math
-from types import SimpleNamespace
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
-from xbackend.api import functions, linalg
+from xbackend.api import functions
 from xbackend.eager import by_value, data_types
 from xbackend.eager.array import EagerArray
 from xbackend.eager.cache import LIMIT, CacheInfo
@@ -25,6 +27,8 @@ from xbackend.eager.runner import Runner
 from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 
+# The standard's extensions that the API has.
+EXTENSIONS = tuple(name for name in ("linalg", "fft") if find_spec(f"xbackend.api.{name}"))
 VERSION = "2025.12"
 VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", VERSION)
 
@@ -64,16 +68,18 @@ class Namespace:
         runner.functions |= {**data_types.FUNCTIONS, **of_the_api, **at_once_only}
         self.__dict__.update(runner.functions)
         self.__dict__.update({dtype.value: dtype for dtype in DType})
-        extension = {name: self._of_extension(name) for name in linalg.__all__}
-        self.linalg = SimpleNamespace(**extension)
+        for extension in EXTENSIONS:
+            module = import_module(f"xbackend.api.{extension}")
+            own = {name: self._of_extension(module, name) for name in module.__all__}
+            self.__dict__[extension] = SimpleNamespace(**own)
         runner.functions |= {"__getitem__": indexing.read, "__setitem__": indexing.written}
 
-    def _of_extension(self, name: str) -> Any:
-        """A function of `xbackend.api.linalg`, the same one where it is a function of the API, too."""
-        function = getattr(linalg, name)
+    def _of_extension(self, module: ModuleType, name: str) -> Any:
+        """A function of an extension, the same one where it is a function of the API, too."""
+        function = getattr(module, name)
         if getattr(functions, name, None) is function:
             return self._runner.functions[name]
-        return self._runner.at_once(f"linalg.{name}", function)
+        return self._runner.at_once(f"{module.__name__.rpartition('.')[2]}.{name}", function)
 
     def __array_namespace_info__(self) -> Info:
         """What there is: devices, dtypes, capabilities."""
