@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xbackend.backends.jax.linear_algebra import ROWS
 from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
@@ -74,5 +75,6 @@ TABLE: Mapping[str, Row] = {
     "take_add": lambda jnp, node, inputs: _at(jnp, node, inputs).add(inputs[2]),
     "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
     "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
+    **ROWS,
 }
 """`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.numpy import linear_algebra
 from xbackend.program.program import Node
 
 Function = Callable[..., Any]
 
 # Ops whose result may be a view of their input's memory. All others make memory of their own.
-VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice"})
+VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice", "diagonal"})
 
 
 def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
@@ -88,7 +89,7 @@ def _power(xp: Any) -> Function:
 
 # What NumPy calls what the standard calls asin.
 ARC_NAMES = {name: name.replace("a", "arc", 1) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"]}
-_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array"}
+_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array", "bitwise_invert": "invert"}
 
 
 def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
@@ -134,6 +135,9 @@ def function(xp: Any, node: Node) -> Function:
     }
     if node.op in special:
         return special[node.op]()
+    mine = linear_algebra.function(xp, node)
+    if mine is not None:
+        return mine
     call: Function = getattr(xp, _NAMES.get(node.op, node.op))
     if "axis" in p:
         axis = p["axis"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from xbackend.backends.numpy.ops import slices
 from xbackend.backends.special_numbers import Elementwise, is_half
+from xbackend.backends.tensorflow.linear_algebra import ROWS
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -330,5 +331,6 @@ TABLE: Mapping[str, Row] = {
     "take_set": _take_written("TensorScatterUpdate"),
     "take_add": _take_written("TensorScatterAdd"),
     "astype": _astype,
+    **ROWS,
 }
 """One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""
