@@ -38,7 +38,7 @@ def _matrices(name: str, aval: Any) -> tuple[tuple[int, ...], int, int]:
 def _part(name: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
     """The shape of the result that is wanted. Raises `ShapeError`."""
     if not 0 <= params["part"] < len(shapes):
-        raise ShapeError(f"{name} has {len(shapes)} results, and no number {params['part']}")
+        raise ShapeError(f"{name} has {len(shapes)} results, and none of number {params['part']}")
     return shapes[params["part"]]
 
 
@@ -155,7 +155,7 @@ def cubic(numerator: int, denominator: int = 1) -> Count:
 
     def count(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
         n = avals[0].shape[-1]
-        return _many(avals[0], 2) * numerator * n**3 // denominator if not params.get("part") else 0
+        return _many(avals[0], 2) * numerator * n**3 // denominator
 
     return count
 

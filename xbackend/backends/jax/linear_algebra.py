@@ -55,10 +55,6 @@ RESULTS: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {
 """All results of the ops that have several."""
 
 
-def _of_several(name: str) -> Row:
-    return lambda jnp, node, inputs: RESULTS[name](jnp, node, inputs)[node.params["part"]]
-
-
 ROWS: Mapping[str, Row] = {
     **{name: _special(name) for name in ("erf", "erfc", "gammaln", "digamma", "expit")},
     **{name: _matrices(name) for name in ("cholesky", "inv", "det", "solve")},
@@ -70,5 +66,4 @@ ROWS: Mapping[str, Row] = {
     "searchsorted": _searchsorted,
     "cumulative_prod": lambda jnp, node, inputs: jnp.cumprod(inputs[0], node.params["axis"], node.dtype.value),
     "conv2d": _conv2d,
-    **{name: _of_several(name) for name in RESULTS},
 }

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xbackend.backends.jax.linear_algebra import ROWS
+from xbackend.backends.jax.linear_algebra import RESULTS, ROWS
 from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
@@ -52,6 +52,9 @@ def _remainder(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
 def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return jnp.asarray(inputs[0]).at[selected(node.params["axis"], inputs[1])]
 
+
+# The rows of ops with several results give all of them.
+SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {**RESULTS}
 
 TABLE: Mapping[str, Row] = {
     **{name: _named(name) for name in OPS},

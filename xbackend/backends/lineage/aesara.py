@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import (
@@ -86,10 +87,12 @@ class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
     rows: ClassVar[Mapping[str, Row]] = {"diagonal": diagonal_by_slices}
+    unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
         "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet and trigamma, which Aesara "
         "lacks in JAX",
+        f"loops unrolled, up to {UNROLLED} steps",
     )
 
     def _prepare_dispatch(self) -> None:

@@ -198,10 +198,6 @@ RESULTS: Mapping[str, Matrices] = {
 """All results of the ops that have several."""
 
 
-def _of_several(name: str) -> Row:
-    return lambda T, node, inputs: RESULTS[name](T, node, inputs)[node.params["part"]]
-
-
 def diagonal_by_slices(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """A diagonal as every so many elements, one after the other: of stacks, and where its own gradient is lacking."""
     shape, offset = lengths(inputs[0]), node.params["offset"]
@@ -298,5 +294,4 @@ ROWS: Mapping[str, Row] = {
     "argsort": argsort("stable"),
     "searchsorted": _searchsorted,
     "conv2d": _conv2d,
-    **{name: _of_several(name) for name in RESULTS},
 }

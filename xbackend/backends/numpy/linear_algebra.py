@@ -173,15 +173,18 @@ def _conv2d(xp: Any, strides: Sequence[int], padding: Sequence[int], shape: Sequ
     return conv2d
 
 
-def results(xp: Any, node: Node) -> Function:
-    """The function of ``xp`` that computes all results of an op that has several."""
-    p = node.params
-    if node.op == "qr":
-        return partial(_qr if xp is np else differentiable().qr, full=p["full"])
-    if node.op == "svd":
-        return partial(xp.linalg.svd, full_matrices=bool(p["full"]))
-    call: Function = getattr(xp.linalg, node.op)
-    return call
+def _arrays(xp: Any, call: Function) -> Function:
+    """All results as arrays: of one matrix NumPy gives numbers."""
+    return (lambda x: [np.asarray(result) for result in call(x)]) if xp is np else call
+
+
+SEVERAL: dict[str, Callable[[Any, Node], Function]] = {
+    "slogdet": lambda xp, node: _arrays(xp, xp.linalg.slogdet),
+    "eigh": lambda xp, node: xp.linalg.eigh,
+    "qr": lambda xp, node: partial(_qr if xp is np else differentiable().qr, full=node.params["full"]),
+    "svd": lambda xp, node: partial(xp.linalg.svd, full_matrices=bool(node.params["full"])),
+}
+"""What makes the function of ``xp`` (numpy or autograd.numpy) that gives all results of an op that has several."""
 
 
 def function(xp: Any, node: Node) -> Function | None:
@@ -192,9 +195,6 @@ def function(xp: Any, node: Node) -> Function | None:
     if node.op in ("cholesky", "inv", "det", "solve"):
         call: Function = getattr(xp.linalg, node.op)
         return call
-    if "part" in p:
-        every, part = results(xp, node), p["part"]
-        return lambda *inputs: every(*inputs)[part]
     mine: dict[str, Callable[[], Function]] = {
         "solve_triangular": lambda: partial(_triangular if plain else differentiable().triangular, lower=p["lower"]),
         "diagonal": lambda: _diagonal(xp, p["offset"]),

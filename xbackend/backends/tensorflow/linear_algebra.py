@@ -113,10 +113,6 @@ RESULTS: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]]
 """All results of the ops that have several."""
 
 
-def _of_several(name: str) -> Row:
-    return lambda tf, node, inputs, xla: RESULTS[name](tf, node, inputs, xla)[node.params["part"]]
-
-
 def _unary(name: str) -> Row:
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0])
 
@@ -150,5 +146,4 @@ ROWS: Mapping[str, Row] = {
     "argsort": _argsort,
     "searchsorted": _searchsorted,
     "conv2d": _conv2d,
-    **{name: _of_several(name) for name in RESULTS},
 }

@@ -15,7 +15,7 @@ import numpy as np
 
 from xbackend.backends.numpy.ops import slices
 from xbackend.backends.special_numbers import Elementwise, is_half
-from xbackend.backends.tensorflow.linear_algebra import ROWS
+from xbackend.backends.tensorflow.linear_algebra import RESULTS, ROWS
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -285,6 +285,9 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         return tf.not_equal(x, tf.zeros((), x.dtype))
     return tf.cast(x, node.dtype.value)
 
+
+# The rows of ops with several results give all of them.
+SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]] = {**RESULTS}
 
 TABLE: Mapping[str, Row] = {
     **{name: _unary(theirs) for name, theirs in _UNARY.items()},
