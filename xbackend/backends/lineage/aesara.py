@@ -12,6 +12,15 @@ from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
+from xbackend.backends.lineage.linear_algebra import (
+    DIGAMMA,
+    ONE_BY_ONE,
+    SLOGDET,
+    SYMMETRIC,
+    diagonal_by_slices,
+    digamma,
+    logarithm_of_determinant,
+)
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 
@@ -23,6 +32,7 @@ def _of_one_floating_dtype(node: Any) -> bool:
 
 class _Aesara(LineageBackend):
     package = "aesara"
+    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC)
     flags = "AESARA_FLAGS"
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
@@ -32,7 +42,8 @@ class _Aesara(LineageBackend):
 class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": as_bytes("take_set")}
+    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": as_bytes("take_set"), "digamma": digamma}
+    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, DIGAMMA)
 
 
 class AesaraNumba(NumbaMode, _Aesara):
@@ -44,7 +55,8 @@ class AesaraNumba(NumbaMode, _Aesara):
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
         **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
-        "cumulative_sum": cumulative_rows,
+        "cumulative_sum": cumulative_rows("cumsum"),
+        "cumulative_prod": cumulative_rows("cumprod"),
     }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,
@@ -74,10 +86,12 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
+    rows: ClassVar[Mapping[str, Row]] = {"diagonal": diagonal_by_slices}
     unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
-        "argmax, max with argmax, and the gradient of concat, which Aesara lacks in JAX",
+        "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet and trigamma, which Aesara "
+        "lacks in JAX",
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
@@ -114,3 +128,34 @@ class AesaraJAX(JAXMode, _Aesara):
             ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
             along = int(constant(axis))
             return lambda x, *lengths: jnp.split(x, ends, axis=along)
+
+        self._sorting(register)
+
+    def _sorting(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
+        """What Aesara leaves without JAX of sorting, special functions and linear algebra."""
+        jnp, sorting = self.jax.numpy, self.module("tensor.sort")
+
+        def constant(variable: Any) -> int:
+            return int(self.module("tensor.basic").get_scalar_constant_value(variable))
+
+        @register(sorting.SortOp)
+        def sort(op: Any, node: Any, **_: Any) -> Any:
+            along = constant(node.inputs[1])
+            return lambda x, axis: jnp.sort(x, axis=along)
+
+        @register(sorting.ArgSortOp)
+        def argsort(op: Any, node: Any, **_: Any) -> Any:
+            along = constant(node.inputs[1])
+            return lambda x, axis: jnp.argsort(x, axis=along).astype("int64")
+
+        @register(self.module("tensor.extra_ops").SearchsortedOp)
+        def searchsorted(op: Any, **_: Any) -> Any:
+            return lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
+
+        @register(type(logarithm_of_determinant(self.T)))
+        def slogdet(op: Any, **_: Any) -> Any:
+            return jnp.linalg.slogdet
+
+        @register(self.module("scalar.math").TriGamma)
+        def trigamma(op: Any, **_: Any) -> Any:
+            return lambda x: self.jax.scipy.special.polygamma(1, x)
