@@ -9,6 +9,7 @@ https://data-apis.org/array-api/2025.12/design_topics/data_dependent_output_shap
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,16 +92,21 @@ FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
 }
 
 
+def _host(runner: Runner, name: str, x: Any) -> np.ndarray:
+    """The elements. Raises `ArgumentError` for what is no array of the namespace."""
+    if not isinstance(x, EagerArray):
+        raise ArgumentError(f"{name} takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
+    if x._owner is not runner:
+        raise foreign(name, runner, x)
+    return np.asarray(x)
+
+
 def on_host(runner: Runner, name: str) -> Callable[[EagerArray], Any]:
     """The function of that name for the arrays of a namespace."""
     compute, doc = FUNCTIONS[name]
 
     def function(x: EagerArray, /) -> Any:
-        if not isinstance(x, EagerArray):
-            raise ArgumentError(f"{name} takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
-        if x._owner is not runner:
-            raise foreign(name, runner, x)
-        found = compute(np.asarray(x))
+        found = compute(_host(runner, name, x))
 
         def put(array: np.ndarray) -> EagerArray:
             dtype = np.int64 if array is not getattr(found, "values", found) else x.dtype.value
@@ -114,3 +120,16 @@ def on_host(runner: Runner, name: str) -> Callable[[EagerArray], Any]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"{doc}\n\nComputed on the host, as its shape depends on values."
     return function
+
+
+def repeat(runner: Runner, function: Callable[..., EagerArray]) -> Callable[..., EagerArray]:
+    """The API's function of that name, which takes numbers of repeats that are known, for arrays of them, too."""
+
+    @wraps(function)
+    def repeated(x: Any, repeats: Any, /, *, axis: int | None = None) -> EagerArray:
+        if isinstance(repeats, EagerArray | np.ndarray):
+            counts = repeats if isinstance(repeats, np.ndarray) else _host(runner, "repeat", repeats)
+            repeats = counts.tolist()
+        return function(x, repeats, axis=axis)
+
+    return repeated

@@ -5,12 +5,9 @@ https://data-apis.org/array-api/2025.12/API_specification/inspection.html
 
 from __future__ import annotations
 
-from typing import Any
-
+from xbackend.api.dtype_functions import isdtype
 from xbackend.devices import Device
-from xbackend.eager.data_types import KINDS, is_kind
 from xbackend.eager.runner import Runner
-from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 
 _DEFAULTS = {"real floating": DType.float64, "integral": DType.int64, "indexing": DType.int64}
@@ -42,9 +39,6 @@ class Info:
     def dtypes(
         self, *, device: str | Device | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The dtypes that there are, by name, of one of the kinds. Raises `ArgumentError`."""
+        """The dtypes that there are, by name: all, or those of a kind or of one of several. Raises `DTypeError`."""
         self._runner.device(device)
-        if kind is not None and not isinstance(kind, str | tuple):
-            raise ArgumentError(f"kind {kind!r:.60} is the name of a kind of dtypes, or a tuple of names")
-        kinds: Any = tuple(KINDS) if kind is None else (kind,) if isinstance(kind, str) else kind
-        return {d.value: d for d in DType if any([is_kind(d, k) for k in kinds])}
+        return {dtype.value: dtype for dtype in DType if kind is None or isdtype(dtype, kind)}

@@ -16,7 +16,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from xbackend.api import functions
-from xbackend.eager import by_value, data_types
+from xbackend.eager import by_value
 from xbackend.eager.array import EagerArray
 from xbackend.eager.cache import LIMIT, CacheInfo
 from xbackend.eager.compiled import Compiles
@@ -63,9 +63,10 @@ class Namespace:
         of_the_api = {name: runner.at_once(name, getattr(functions, name)) for name in functions.NAMES}
         at_once_only = {
             **{name: by_value.on_host(runner, name) for name in by_value.FUNCTIONS},
+            "repeat": by_value.repeat(runner, of_the_api["repeat"]),
             **{f.__name__: f for f in (exchange.asarray, exchange.from_dlpack, at)},
         }
-        runner.functions |= {**data_types.FUNCTIONS, **of_the_api, **at_once_only}
+        runner.functions |= {**of_the_api, **at_once_only}
         self.__dict__.update(runner.functions)
         self.__dict__.update({dtype.value: dtype for dtype in DType})
         for extension in EXTENSIONS:
