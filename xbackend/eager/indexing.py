@@ -80,7 +80,7 @@ class Indexing:
             return self._masked(x, mask)
         found = _integers(keys, x.shape)
         result: EagerArray
-        if found is not None:
+        if found is not None and x.size:
             index = self._position(x, found.position)
             result = self._part(x, index, first=found.first, count=found.count)
         else:
@@ -93,9 +93,11 @@ class Indexing:
         mask = _mask(keys)
         if mask is not None:
             return self._set_masked(x, mask, value)
+        if isinstance(value, list | tuple):
+            value = np.asarray(value)
         found = _integers(keys, x.shape)
         result: EagerArray
-        if found is not None:
+        if found is not None and x.size:
             index = self._position(x, found.position)
             result = self._set_part(x, index, value, first=found.first, count=found.count)
         else:

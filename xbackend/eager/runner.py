@@ -89,6 +89,7 @@ class Runner:
                 args = self._lifted(args, operands)
             arrays: list[EagerArray] = []
             parts: list[Hashable] = [name]
+            on_host = False
             try:
                 for item in args:
                     if type(item) is EagerArray and item._owner is self:  # as `read` does, without calling it
@@ -99,6 +100,8 @@ class Runner:
                 for keyword, item in kwargs.items():
                     parts.append((keyword, read(name, self, item, arrays)))
             except OnHost:
+                on_host = True
+            if on_host:
                 args, kwargs = self._hosted(args, kwargs)
                 return call(*args, **kwargs)
             key = tuple(parts)
