@@ -13,16 +13,15 @@ from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import (
-    DIGAMMA,
     ONE_BY_ONE,
     SLOGDET,
     SYMMETRIC,
     diagonal_by_slices,
-    digamma,
     logarithm_of_determinant,
 )
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
@@ -43,7 +42,7 @@ class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
     rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": as_bytes("take_set"), "digamma": digamma}
-    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, DIGAMMA)
+    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
 class AesaraNumba(NumbaMode, _Aesara):
@@ -62,6 +61,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         *NumbaMode.mode_added,
         "without fastmath",
         "products of matrices without copies of their factors",
+        IN_NUMBA,
     )
 
     def make_mode(self) -> Any:
@@ -72,6 +72,9 @@ class AesaraNumba(NumbaMode, _Aesara):
 
         # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
         self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
+        for name, function in (("Psi", digamma_of), ("TriGamma", trigamma_of)):
+            op = getattr(self.module("scalar.math"), name)
+            self.replace(op, lambda node: True, lambda node, function=function: function)
         return mode
 
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:

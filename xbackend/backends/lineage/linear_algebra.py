@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
-from math import pi, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ from xbackend.program.program import Node
 # Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled.
 MOST_MATRICES = 64
 ONE_BY_ONE = "a stack of matrices as one matrix after the other"  # in `Backend.added`
-DIGAMMA = "digamma, whose own in C is right to nine digits and for positive numbers"
 SLOGDET = "slogdet with a gradient"
 SYMMETRIC = "the gradient of cholesky as a symmetric matrix"
 
@@ -230,30 +229,6 @@ def _searchsorted(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 def _expit(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return (T.sigmoid if hasattr(T, "sigmoid") else _of_module(T, "nnet", "sigmoid"))(inputs[0])
-
-
-def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Abramowitz and Stegun, Handbook of Mathematical Functions: 6.3.18 of numbers that 6.3.5 has moved up by 8, where
-    nine terms are enough, and 6.3.7 of those below 1/2."""
-    x = inputs[0]
-
-    def number(value: float) -> Any:
-        return T.constant(value, dtype=node.dtype.value)
-
-    below = T.lt(x, number(0.5))
-    y = T.switch(below, T.sub(number(1.0), x), x)
-    steps = sum((T.true_div(number(1.0), T.add(y, number(float(k)))) for k in range(1, 8)), T.true_div(number(1.0), y))
-    y = T.add(y, number(8.0))
-    inverse = T.true_div(number(1.0), T.mul(y, y))
-    terms = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160, 43867 / 14364)
-    series = number(0.0)
-    for term in reversed(terms):
-        series = T.mul(inverse, T.add(number(term), series))
-    above = T.log(y) - T.true_div(number(0.5), y) - series - steps
-    # The angle within half a period of 0, where the tangent is exact.
-    angle = T.mul(number(pi), T.sub(x, T.round(x, mode="half_to_even")))
-    reflected = T.sub(above, T.true_div(number(pi), T.tan(T.switch(below, angle, number(1.0)))))
-    return T.switch(below, reflected, above)
 
 
 def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
