@@ -24,7 +24,7 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
     "vectors": {"float32": {"conv2d"}},
     "special": {"float32": {"logsumexp"}},
     "ordered": {"int32": {"sort"}, "int64": {"sort", "argsort", "cumulative_prod"}, "float32": {"argsort_special"}},
-    "composed": {"int32": {"right_shift"}, "int64": {"left_shift", "operators"}},
+    "composed": {"int32": {"bitwise_right_shift"}, "int64": {"bitwise_left_shift", "operators"}},
     "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
     "indexing": {"bool": {"slice_set"}, "int32": {"take_add"}, "int64": {"take"}, "float32": {"take_set"}},
     "products": {

@@ -201,8 +201,8 @@ def composed(dtype: DType) -> Functions:
         bits = np.array((0, 1, -1, 5, -6, np.iinfo(dtype.value).max, np.iinfo(dtype.value).min), dtype.value)
         places = np.array((0, 1, 3, 8 * dtype.itemsize - 2, 8 * dtype.itemsize - 1, 70), dtype.value)
         functions |= {
-            "left_shift": (lambda x, n: x[:, None] << n, (bits, places)),
-            "right_shift": (lambda x, n: x[:, None] >> n, (bits, places)),
+            "bitwise_left_shift": (lambda x, n: x[:, None] << n, (bits, places)),
+            "bitwise_right_shift": (lambda x, n: x[:, None] >> n, (bits, places)),
             "operators": (lambda x: (x & 3) ^ (x | 8) ^ ~x, (bits,)),
         }
     return functions
