@@ -10,6 +10,7 @@ import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import (
@@ -31,7 +32,7 @@ def _of_one_floating_dtype(node: Any) -> bool:
 
 class _Aesara(LineageBackend):
     package = "aesara"
-    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC)
+    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS)
     flags = "AESARA_FLAGS"
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
@@ -93,8 +94,8 @@ class AesaraJAX(JAXMode, _Aesara):
     unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
-        "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet and trigamma, which Aesara "
-        "lacks in JAX",
+        "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet, trigamma and the "
+        "gradient of eigh, which Aesara lacks in JAX",
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
@@ -158,6 +159,16 @@ class AesaraJAX(JAXMode, _Aesara):
         @register(type(logarithm_of_determinant(self.T)))
         def slogdet(op: Any, **_: Any) -> Any:
             return jnp.linalg.slogdet
+
+        @register(self.module("tensor.nlinalg").EighGrad)
+        def gradient_of_eigh(op: Any, **_: Any) -> Any:
+            def gradient(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
+                same = jnp.eye(x.shape[0], dtype=bool)
+                factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
+                whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
+                return jnp.tril(whole) + jnp.triu(whole, 1).T
+
+            return gradient
 
         @register(self.module("scalar.math").TriGamma)
         def trigamma(op: Any, **_: Any) -> Any:

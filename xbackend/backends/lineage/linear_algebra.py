@@ -7,13 +7,14 @@ after the other. What a generation lacks is an op of ours, made of the generatio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from xbackend.backends.lineage import factors
 from xbackend.backends.lineage.division import Row
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.errors import UnsupportedOperation
@@ -59,6 +60,12 @@ def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ..
     return [infer(avals, {**node.params, "part": part}).shape for part in range(PARTS.get(node.op, 1))]
 
 
+def _single(stack: Any, i: int, shape: tuple[int, ...]) -> Any:
+    matrix = stack[i]
+    matrix.tag.lengths = shape[-2:]
+    return matrix
+
+
 def _several(matrices: Matrices) -> Matrices:
     """All results for stacks of matrices, of a function for single ones."""
 
@@ -78,7 +85,7 @@ def _several(matrices: Matrices) -> Matrices:
         if not count:
             return [T.alloc(T.constant(0, dtype=node.dtype.value), *shape) for shape in wanted]
         flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
-        each = [matrices(T, node, [x[i] for x in flat]) for i in range(count)]
+        each = [matrices(T, node, [_single(x, i, s) for x, s in zip(flat, shapes, strict=True)]) for i in range(count)]
         stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
         return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
 
@@ -178,14 +185,27 @@ def _own(op: type, apply: type, T: Any, gradient: Callable[..., Any]) -> type:
     return SLogDet
 
 
-def _qr(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-    results: Sequence[Any] = found(T, "qr")(inputs[0], mode="complete" if node.params["full"] else "reduced")
+def _factors(T: Any, function: Any, x: Any, **options: Any) -> Sequence[Any]:
+    """All results of a factorization, with a gradient where the generation has none."""
+    results: Sequence[Any] = function(x, **options)
+    if not has_stacks(T):
+        results = factors.differentiable(T, results[0].owner.op, lengths(x), _upper(T))(x)
     return results
+
+
+@cache
+def _upper(T: Any) -> Callable[[Any, Any], Any]:
+    """The solution of equations of an upper triangle."""
+    solve = found(T, "solve_triangular", "solve_upper_triangular")
+    return solve if hasattr(solve, "make_node") else partial(solve, lower=False)
+
+
+def _qr(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+    return _factors(T, found(T, "qr"), inputs[0], mode="complete" if node.params["full"] else "reduced")
 
 
 def _svd(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-    results: Sequence[Any] = found(T, "svd")(inputs[0], full_matrices=bool(node.params["full"]))
-    return results
+    return _factors(T, found(T, "svd"), inputs[0], full_matrices=bool(node.params["full"]))
 
 
 RESULTS: Mapping[str, Matrices] = {

@@ -8,6 +8,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
@@ -31,7 +32,7 @@ class Theano(LineageBackend):
     added: tuple[str, ...] = (
         *LineageBackend.added,
         "products of matrices without elements",
-        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, IN_C),
+        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
     )
     flags = "THEANO_FLAGS"
     separator = "."
