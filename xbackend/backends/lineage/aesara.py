@@ -17,6 +17,7 @@ from xbackend.backends.lineage.linear_algebra import (
     ONE_BY_ONE,
     SLOGDET,
     SYMMETRIC,
+    conv2d_of_nnet,
     diagonal_by_slices,
     logarithm_of_determinant,
 )
@@ -42,7 +43,12 @@ class _Aesara(LineageBackend):
 class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": as_bytes("take_set"), "digamma": digamma}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **C_ROWS,
+        "take_set": as_bytes("take_set"),
+        "digamma": digamma,
+        "conv2d": conv2d_of_nnet,
+    }
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 

@@ -251,23 +251,35 @@ def _expit(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return (T.sigmoid if hasattr(T, "sigmoid") else _of_module(T, "nnet", "sigmoid"))(inputs[0])
 
 
+def _padded(T: Any, node: Node, images: Any) -> Any:
+    count, height, width, channels = lengths(images)
+    above, below, left, right = node.params["padding"]
+    if not (above or below or left or right):
+        return images
+    shape = count, height + above + below, width + left + right, channels
+    zeros = T.alloc(T.constant(0, dtype=node.dtype.value), *shape)
+    return T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
+
+
 def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """For each element of the kernel a product of matrices: with the pixels that it meets."""
-    images, kernel = inputs
-    count, height, width, channels = lengths(images)
-    (above, below, left, right), (down, across) = node.params["padding"], node.params["strides"]
-    if above or below or left or right:
-        padded = count, height + above + below, width + left + right, channels
-        zeros = T.alloc(T.constant(0, dtype=node.dtype.value), *padded)
-        images = T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
-    _, rows, columns, results = node.shape
+    images, kernel = _padded(T, node, inputs[0]), inputs[1]
+    (down, across), (count, rows, columns, _) = node.params["strides"], node.shape
+    height, width, channels, _ = lengths(kernel)
     total = None
-    for i in range(lengths(kernel)[0]):
-        for j in range(lengths(kernel)[1]):
+    for i in range(height):
+        for j in range(width):
             met = images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across]
             product = T.dot(T.reshape(met, (count * rows * columns, channels), ndim=2), kernel[i, j])
             total = product if total is None else T.add(total, product)
     return T.reshape(total, node.shape, ndim=4)
+
+
+def conv2d_of_nnet(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """The convolution of Theano and Aesara, which has the channels first, in C."""
+    images, kernel = _padded(T, node, inputs[0]).dimshuffle(0, 3, 1, 2), inputs[1].dimshuffle(3, 2, 0, 1)
+    options = {"border_mode": "valid", "subsample": tuple(node.params["strides"]), "filter_flip": False}
+    return _of_module(T, "nnet", "conv2d")(images, kernel, **options).dimshuffle(0, 2, 3, 1)
 
 
 ROWS: Mapping[str, Row] = {
