@@ -22,7 +22,7 @@ from xbackend.program.ops import OPS, broadcast_shapes
 
 B, I4, I8, F4, F8 = DTYPES
 
-# https://data-apis.org/array-api/2024.12/API_specification/type_promotion.html, the five dtypes of it, row by row.
+# https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html, the five dtypes of it, row by row.
 PROMOTION = {
     B: (B, None, None, None, None),
     I4: (None, I4, I8, None, None),

@@ -75,7 +75,7 @@ class Op:
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which the shapes broadcast. Raises `ShapeError`.
 
-    https://data-apis.org/array-api/2024.12/API_specification/broadcasting.html
+    https://data-apis.org/array-api/2025.12/API_specification/broadcasting.html
     """
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
