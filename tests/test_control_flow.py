@@ -176,7 +176,7 @@ def _refused(function: Any, error: type[XBackendError], words: str) -> None:
         (lambda x: xb.cond(x[0] > 1.0, lambda: x, lambda: x[0]), ShapeError, "shapes stay"),
         (lambda x: xb.cond(x[0] > 1.0, lambda: x, lambda: (x,)), TraceError, "one form"),
         (lambda x: xb.cond(x[0] > 1.0, lambda: None, lambda: None), TraceError, "return nothing"),
-        (lambda x: xb.scan(lambda c, e: (xb.to_device(c, "dev1"), None), x[0], x), DeviceError, "before or after it"),
+        (lambda x: xb.scan(lambda c, e: (xb.to_device(c, "dev1"), None), x[0], x), DeviceError, "before or after"),
     ],
 )
 def test_what_is_no_loop_is_refused(function: Any, error: type[XBackendError], words: str) -> None:

@@ -91,7 +91,7 @@ class _Body(Tracer):
             if node.device is not None:
                 raise DeviceError(
                     f"xb.{self.name} runs on one device, and {node.op} (at {node.source}) asks for {node.device} "
-                    f"inside of it; call xb.{self.name} inside of `with xb.device(...)`, and move arrays before or after it"
+                    f"inside of it; call xb.{self.name} inside of `with xb.device(...)`, and move arrays before or after"
                 )
         inputs = [*self.inputs[:count], *(self.taken[i].node for i in self.captured)]
         results = [array.node for array in outputs]

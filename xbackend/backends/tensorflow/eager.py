@@ -237,7 +237,8 @@ def _attributes(op: Any) -> tuple[Any, ...]:
     for attribute in op.op_def.attr:
         name = attribute.name
         default = attribute.HasField("default_value") and attribute.default_value == op.node_def.attr[name]
-        if name not in read and not (default and attribute.type != "type"):
+        # The shapes of what a loop gives are for the graph only.
+        if name not in read and attribute.type != "list(shape)" and not (default and attribute.type != "type"):
             value = op.get_attr(name)
             result += [name, value.name if attribute.type == "func" else value]
     return tuple(result)
