@@ -43,7 +43,7 @@ STRUCTURAL = frozenset(
         "eye",
     }
     | {"cumulative_prod", "sort", "argsort", "searchsorted", "diagonal", "conv2d"}
-    | {"cholesky", "inv", "det", "slogdet", "solve", "solve_triangular", "eigh", "qr", "svd"}
+    | {"cholesky", "inv", "det", "slogdet", "solve", "solve_triangular", "eigh", "eigvalsh", "qr", "svd", "svdvals"}
     | {"scan", "while_loop", "cond"}
 )
 CONTROL = ("scan", "while_loop", "cond")
@@ -67,7 +67,8 @@ MOVING = (
 # The shape of what an op takes at the least, where it is no number.
 _SMALLEST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "searchsorted"), (1,)),
-    **dict.fromkeys(("cholesky", "inv", "det", "slogdet", "solve", "solve_triangular", "eigh", "qr", "svd"), (1, 1)),
+    **dict.fromkeys(("cholesky", "inv", "det", "slogdet", "solve", "solve_triangular"), (1, 1)),
+    **dict.fromkeys(("eigh", "eigvalsh", "qr", "svd", "svdvals"), (1, 1)),
     **dict.fromkeys(("matmul", "diagonal"), (1, 1)),
     "conv2d": (1, 1, 1, 1),
 }
@@ -232,6 +233,12 @@ class _Builder:
 
     def make_eigh(self, x: Any) -> Any:
         return self.draw(st.sampled_from(xb.linalg.eigh(self.matrix(x))))
+
+    def make_eigvalsh(self, x: Any) -> Any:
+        return xb.linalg.eigvalsh(self.matrix(x))
+
+    def make_svdvals(self, x: Any) -> Any:
+        return xb.linalg.svdvals(self.matrix(x)[1:])
 
     def make_qr(self, x: Any) -> Any:
         return self.draw(st.sampled_from(xb.linalg.qr(self.matrix(x)[:, :1], mode="complete")))

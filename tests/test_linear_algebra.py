@@ -272,7 +272,7 @@ def test_results_of_one_factorization_are_one_call() -> None:
     program = xb.trace(lambda x: la.svd(x), np.eye(3))
     calls = {node.call for node in program.nodes if node.op == "svd"}
     assert len(program.outputs) == 3 and len(calls) == 1
-    assert [n.params["part"] for n in xb.trace(la.svdvals, np.eye(3)).nodes if n.op == "svd"] == [1]
+    assert [n.op for n in xb.trace(la.svdvals, np.eye(3)).nodes] == ["input", "svdvals"]
     assert from_json(to_json(program)) == program
 
 
@@ -281,7 +281,7 @@ def test_operations_are_counted() -> None:
     assert xb.trace(la.cholesky, x).operations.by_op == {"cholesky": 72}
     assert xb.trace(lambda x: la.solve_triangular(x, x[:, :2]), x).operations.by_op["solve_triangular"] == 72
     assert xb.trace(lambda x: la.slogdet(x), x).operations.by_op == {"slogdet": 144}
-    assert xb.trace(la.eigvalsh, x).operations.uncounted == ("eigh",)
+    assert xb.trace(la.eigvalsh, x).operations.uncounted == ("eigvalsh",)
 
 
 def test_a_matrix_without_a_result_is_one_error_and_the_next_call_works(numpy_backend: Backend) -> None:

@@ -39,7 +39,7 @@ KINDS = {
     "searchsorted",
     "floating": "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh "
     "asinh acosh atanh isnan isinf isfinite divide atan2 mean erf erfc gammaln digamma expit cholesky inv det slogdet "
-    "solve solve_triangular eigh qr svd conv2d",
+    "solve solve_triangular eigh eigvalsh qr svd svdvals conv2d",
     "integer": "bitwise_and bitwise_or bitwise_xor bitwise_invert",
     "bool": "logical_not logical_and logical_or logical_xor any all",
     "any": "equal not_equal diagonal",

@@ -194,7 +194,7 @@ _OPENCL: Mapping[str, Row] = {
     "cumulative_sum": _cumulative("add"),
     "cumulative_prod": _cumulative("mul"),
     "diagonal": diagonal_by_slices,
-    **dict.fromkeys(("cholesky", "inv", "det", "solve", "solve_triangular"), _refused),
+    **dict.fromkeys(("cholesky", "inv", "det", "solve", "solve_triangular", "eigvalsh", "svdvals"), _refused),
     **dict.fromkeys(("sort", "argsort", "searchsorted"), _refused),
     "matmul": _matmul,
     "pow": power_by_squaring,

@@ -7,6 +7,7 @@ after the other. What a generation lacks is an op of ours, made of the generatio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from math import prod
@@ -282,6 +283,20 @@ def conv2d_of_nnet(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return _of_module(T, "nnet", "conv2d")(images, kernel, **options).dimshuffle(0, 2, 3, 1)
 
 
+def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return RESULTS["eigh"](T, _whole(node, "eigh"), inputs)[0]
+
+
+def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Singular values beside the vectors: PyTensor leaves out what nobody reads, and the others have no gradient."""
+    return RESULTS["svd"](T, _whole(node, "svd"), inputs)[1]
+
+
+def _whole(node: Node, op: str) -> Node:
+    """A node of all results in the place of one of the values alone."""
+    return replace(node, op=op, params={"full": 0, "part": 0})
+
+
 ROWS: Mapping[str, Row] = {
     **{name: (lambda T, node, inputs, name=name: getattr(T, name)(*inputs)) for name in ("erf", "erfc", "gammaln")},
     "digamma": lambda T, node, inputs: T.psi(inputs[0]),
@@ -296,6 +311,8 @@ ROWS: Mapping[str, Row] = {
     "det": _one(lambda T, node, x: found(T, "det")(x)),
     "solve": _one(_solve),
     "solve_triangular": _one(_solve_triangular),
+    "eigvalsh": _eigvalsh,
+    "svdvals": _svdvals,
     "diagonal": _diagonal,
     "sort": sort("quicksort"),
     "argsort": argsort("stable"),
