@@ -78,6 +78,8 @@ def _parsed(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[st
         counts = Counter("".join(inputs))
         right = dots + "".join(sorted(x for x, n in counts.items() if n == 1 and x not in dots))
     output = right.replace("...", dots)
+    if dots and "..." not in right and arrow:
+        raise ArgumentError(f"xb.einsum({subscripts!r:.80}): behind the arrow the axes of '...' are missing")
     if len(set(output)) != len(output) or not set(output) <= set("".join(inputs)):
         raise ArgumentError(f"xb.einsum({subscripts!r:.80}): the result has letters that an array has, each once")
     return inputs, output

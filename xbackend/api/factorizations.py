@@ -130,7 +130,7 @@ def eigh(x: Any, /) -> EighResult:
 def eigvalsh(x: Any, /) -> Array:
     """The eigenvalues of `eigh`."""
     tracer, array = _symmetric("eigvalsh", x)
-    return tracer.emit("eigh", (array,), {"part": 0})
+    return tracer.emit("eigvalsh", (array,), {})
 
 
 def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
@@ -160,7 +160,7 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
 def svdvals(x: Any, /) -> Array:
     """The singular values of matrices in descending order: of shape (..., m, n) those are (..., min(m, n))."""
     tracer, array = _matrices("svdvals", x)
-    return tracer.emit("svd", (array,), {"full": 0, "part": 1})
+    return tracer.emit("svdvals", (array,), {})
 
 
 def _smallest(values: Array, rtol: Any, shape: tuple[int, ...]) -> Array:

@@ -82,6 +82,17 @@ def eigh(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
     return avals[0]._replace(shape=_part("eigh", params, [(*leading, n), (*leading, n, n)]))
 
 
+def eigvalsh(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Eigenvalues alone."""
+    return eigh(avals, {"part": 0})
+
+
+def svdvals(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+    """Singular values alone."""
+    leading, m, n = _matrices("svdvals", avals[0])
+    return avals[0]._replace(shape=(*leading, min(m, n)))
+
+
 def qr(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
     """Q, R."""
     leading, m, n = _matrices("qr", avals[0])

@@ -13,7 +13,7 @@ In particular, by the time an op is in a program
 * `slice_set`, `slice_add`, `take_set` and `take_add` give their first array with what `slice` or `take` reads replaced
   by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added;
 * `solve` and `solve_triangular` have two arrays of the same rank (at least 2) with equal leading axes; matrices of
-  `eigh` are symmetric, `cholesky` reads the lower triangle and gives one, and its gradient is symmetric;
+  `eigh` and `eigvalsh` are symmetric, `cholesky` reads the lower triangle and gives one, and its gradient is symmetric;
 * what an op with several results gives are several nodes of it, one for each result that is used: they have the same
   inputs and parameters but for ``part``, the number of the result (`Node.call`), and are computed once;
 * the bodies of `scan`, `while_loop` and `cond` are programs of their own, whose inputs are all that they use: they have
@@ -75,7 +75,7 @@ class Op:
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which the shapes broadcast. Raises `ShapeError`.
 
-    https://data-apis.org/array-api/2024.12/API_specification/broadcasting.html
+    https://data-apis.org/array-api/2025.12/API_specification/broadcasting.html
     """
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
@@ -397,6 +397,8 @@ def _linear_algebra(add: Callable[..., None]) -> None:
     add("solve", 2, _of(floats, rules.equations), rules.elimination)
     add("solve_triangular", 2, _of(floats, rules.equations), rules.substitution, "lower")
     add("eigh", 1, _of(floats, _plain(rules.eigh)), None, "part")
+    add("eigvalsh", 1, _of(floats, _plain(rules.eigvalsh)), None)
+    add("svdvals", 1, _of(floats, _plain(rules.svdvals)), None)
     add("qr", 1, _of(floats, _plain(rules.qr)), None, "full", "part")
     add("svd", 1, _of(floats, _plain(rules.svd)), None, "full", "part")
     add("diagonal", 1, _of("any", _plain(rules.diagonal)), _free, "offset")

@@ -57,9 +57,10 @@ RESULTS: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {
 
 ROWS: Mapping[str, Row] = {
     **{name: _special(name) for name in ("erf", "erfc", "gammaln", "digamma", "expit")},
-    **{name: _matrices(name) for name in ("cholesky", "inv", "det", "solve")},
+    **{name: _matrices(name) for name in ("cholesky", "inv", "det", "solve", "eigvalsh")},
     "bitwise_invert": lambda jnp, node, inputs: jnp.invert(inputs[0]),
     "solve_triangular": _solve_triangular,
+    "svdvals": lambda jnp, node, inputs: jnp.linalg.svd(inputs[0], full_matrices=False, compute_uv=False),
     "diagonal": lambda jnp, node, inputs: jnp.diagonal(jnp.asarray(inputs[0]), node.params["offset"], -2, -1),
     "sort": lambda jnp, node, inputs: jnp.sort(inputs[0], axis=node.params["axis"]),
     "argsort": lambda jnp, node, inputs: jnp.argsort(inputs[0], axis=node.params["axis"]).astype(node.dtype.value),

@@ -10,19 +10,20 @@ import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import (
-    DIGAMMA,
     ONE_BY_ONE,
     SLOGDET,
     SYMMETRIC,
+    conv2d_of_nnet,
     diagonal_by_slices,
-    digamma,
     logarithm_of_determinant,
 )
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
@@ -32,7 +33,7 @@ def _of_one_floating_dtype(node: Any) -> bool:
 
 class _Aesara(LineageBackend):
     package = "aesara"
-    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC)
+    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS)
     flags = "AESARA_FLAGS"
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
@@ -42,8 +43,13 @@ class _Aesara(LineageBackend):
 class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": as_bytes("take_set"), "digamma": digamma}
-    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, DIGAMMA)
+    rows: ClassVar[Mapping[str, Row]] = {
+        **C_ROWS,
+        "take_set": as_bytes("take_set"),
+        "digamma": digamma,
+        "conv2d": conv2d_of_nnet,
+    }
+    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
 class AesaraNumba(NumbaMode, _Aesara):
@@ -62,6 +68,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         *NumbaMode.mode_added,
         "without fastmath",
         "products of matrices without copies of their factors",
+        IN_NUMBA,
     )
 
     def make_mode(self) -> Any:
@@ -72,6 +79,9 @@ class AesaraNumba(NumbaMode, _Aesara):
 
         # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
         self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
+        for name, function in (("Psi", digamma_of), ("TriGamma", trigamma_of)):
+            op = getattr(self.module("scalar.math"), name)
+            self.replace(op, lambda node: True, lambda node, function=function: function)
         return mode
 
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
@@ -90,8 +100,8 @@ class AesaraJAX(JAXMode, _Aesara):
     unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
-        "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet and trigamma, which Aesara "
-        "lacks in JAX",
+        "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet, trigamma and the "
+        "gradient of eigh, which Aesara lacks in JAX",
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
@@ -155,6 +165,16 @@ class AesaraJAX(JAXMode, _Aesara):
         @register(type(logarithm_of_determinant(self.T)))
         def slogdet(op: Any, **_: Any) -> Any:
             return jnp.linalg.slogdet
+
+        @register(self.module("tensor.nlinalg").EighGrad)
+        def gradient_of_eigh(op: Any, **_: Any) -> Any:
+            def gradient(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
+                same = jnp.eye(x.shape[0], dtype=bool)
+                factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
+                whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
+                return jnp.tril(whole) + jnp.triu(whole, 1).T
+
+            return gradient
 
         @register(self.module("scalar.math").TriGamma)
         def trigamma(op: Any, **_: Any) -> Any:

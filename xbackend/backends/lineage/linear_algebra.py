@@ -7,13 +7,15 @@ after the other. What a generation lacks is an op of ours, made of the generatio
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
-from math import pi, prod
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from xbackend.backends.lineage import factors
 from xbackend.backends.lineage.division import Row
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.errors import UnsupportedOperation
@@ -24,7 +26,6 @@ from xbackend.program.program import Node
 # Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled.
 MOST_MATRICES = 64
 ONE_BY_ONE = "a stack of matrices as one matrix after the other"  # in `Backend.added`
-DIGAMMA = "digamma, whose own in C is right to nine digits and for positive numbers"
 SLOGDET = "slogdet with a gradient"
 SYMMETRIC = "the gradient of cholesky as a symmetric matrix"
 
@@ -60,6 +61,12 @@ def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ..
     return [infer(avals, {**node.params, "part": part}).shape for part in range(PARTS.get(node.op, 1))]
 
 
+def _single(stack: Any, i: int, shape: tuple[int, ...]) -> Any:
+    matrix = stack[i]
+    matrix.tag.lengths = shape[-2:]
+    return matrix
+
+
 def _several(matrices: Matrices) -> Matrices:
     """All results for stacks of matrices, of a function for single ones."""
 
@@ -79,7 +86,7 @@ def _several(matrices: Matrices) -> Matrices:
         if not count:
             return [T.alloc(T.constant(0, dtype=node.dtype.value), *shape) for shape in wanted]
         flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
-        each = [matrices(T, node, [x[i] for x in flat]) for i in range(count)]
+        each = [matrices(T, node, [_single(x, i, s) for x, s in zip(flat, shapes, strict=True)]) for i in range(count)]
         stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
         return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
 
@@ -179,14 +186,27 @@ def _own(op: type, apply: type, T: Any, gradient: Callable[..., Any]) -> type:
     return SLogDet
 
 
-def _qr(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-    results: Sequence[Any] = found(T, "qr")(inputs[0], mode="complete" if node.params["full"] else "reduced")
+def _factors(T: Any, function: Any, x: Any, **options: Any) -> Sequence[Any]:
+    """All results of a factorization, with a gradient where the generation has none."""
+    results: Sequence[Any] = function(x, **options)
+    if not has_stacks(T):
+        results = factors.differentiable(T, results[0].owner.op, lengths(x), _upper(T))(x)
     return results
+
+
+@cache
+def _upper(T: Any) -> Callable[[Any, Any], Any]:
+    """The solution of equations of an upper triangle."""
+    solve = found(T, "solve_triangular", "solve_upper_triangular")
+    return solve if hasattr(solve, "make_node") else partial(solve, lower=False)
+
+
+def _qr(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+    return _factors(T, found(T, "qr"), inputs[0], mode="complete" if node.params["full"] else "reduced")
 
 
 def _svd(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-    results: Sequence[Any] = found(T, "svd")(inputs[0], full_matrices=bool(node.params["full"]))
-    return results
+    return _factors(T, found(T, "svd"), inputs[0], full_matrices=bool(node.params["full"]))
 
 
 RESULTS: Mapping[str, Matrices] = {
@@ -232,47 +252,49 @@ def _expit(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return (T.sigmoid if hasattr(T, "sigmoid") else _of_module(T, "nnet", "sigmoid"))(inputs[0])
 
 
-def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Abramowitz and Stegun, Handbook of Mathematical Functions: 6.3.18 of numbers that 6.3.5 has moved up by 8, where
-    nine terms are enough, and 6.3.7 of those below 1/2."""
-    x = inputs[0]
-
-    def number(value: float) -> Any:
-        return T.constant(value, dtype=node.dtype.value)
-
-    below = T.lt(x, number(0.5))
-    y = T.switch(below, T.sub(number(1.0), x), x)
-    steps = sum((T.true_div(number(1.0), T.add(y, number(float(k)))) for k in range(1, 8)), T.true_div(number(1.0), y))
-    y = T.add(y, number(8.0))
-    inverse = T.true_div(number(1.0), T.mul(y, y))
-    terms = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160, 43867 / 14364)
-    series = number(0.0)
-    for term in reversed(terms):
-        series = T.mul(inverse, T.add(number(term), series))
-    above = T.log(y) - T.true_div(number(0.5), y) - series - steps
-    # The angle within half a period of 0, where the tangent is exact.
-    angle = T.mul(number(pi), T.sub(x, T.round(x, mode="half_to_even")))
-    reflected = T.sub(above, T.true_div(number(pi), T.tan(T.switch(below, angle, number(1.0)))))
-    return T.switch(below, reflected, above)
+def _padded(T: Any, node: Node, images: Any) -> Any:
+    count, height, width, channels = lengths(images)
+    above, below, left, right = node.params["padding"]
+    if not (above or below or left or right):
+        return images
+    shape = count, height + above + below, width + left + right, channels
+    zeros = T.alloc(T.constant(0, dtype=node.dtype.value), *shape)
+    return T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
 
 
 def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """For each element of the kernel a product of matrices: with the pixels that it meets."""
-    images, kernel = inputs
-    count, height, width, channels = lengths(images)
-    (above, below, left, right), (down, across) = node.params["padding"], node.params["strides"]
-    if above or below or left or right:
-        padded = count, height + above + below, width + left + right, channels
-        zeros = T.alloc(T.constant(0, dtype=node.dtype.value), *padded)
-        images = T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
-    _, rows, columns, results = node.shape
+    images, kernel = _padded(T, node, inputs[0]), inputs[1]
+    (down, across), (count, rows, columns, _) = node.params["strides"], node.shape
+    height, width, channels, _ = lengths(kernel)
     total = None
-    for i in range(lengths(kernel)[0]):
-        for j in range(lengths(kernel)[1]):
+    for i in range(height):
+        for j in range(width):
             met = images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across]
             product = T.dot(T.reshape(met, (count * rows * columns, channels), ndim=2), kernel[i, j])
             total = product if total is None else T.add(total, product)
     return T.reshape(total, node.shape, ndim=4)
+
+
+def conv2d_of_nnet(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """The convolution of Theano and Aesara, which has the channels first, in C."""
+    images, kernel = _padded(T, node, inputs[0]).dimshuffle(0, 3, 1, 2), inputs[1].dimshuffle(3, 2, 0, 1)
+    options = {"border_mode": "valid", "subsample": tuple(node.params["strides"]), "filter_flip": False}
+    return _of_module(T, "nnet", "conv2d")(images, kernel, **options).dimshuffle(0, 2, 3, 1)
+
+
+def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return RESULTS["eigh"](T, _whole(node, "eigh"), inputs)[0]
+
+
+def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Singular values beside the vectors: PyTensor leaves out what nobody reads, and the others have no gradient."""
+    return RESULTS["svd"](T, _whole(node, "svd"), inputs)[1]
+
+
+def _whole(node: Node, op: str) -> Node:
+    """A node of all results in the place of one of the values alone."""
+    return replace(node, op=op, params={"full": 0, "part": 0})
 
 
 ROWS: Mapping[str, Row] = {
@@ -289,6 +311,8 @@ ROWS: Mapping[str, Row] = {
     "det": _one(lambda T, node, x: found(T, "det")(x)),
     "solve": _one(_solve),
     "solve_triangular": _one(_solve_triangular),
+    "eigvalsh": _eigvalsh,
+    "svdvals": _svdvals,
     "diagonal": _diagonal,
     "sort": sort("quicksort"),
     "argsort": argsort("stable"),

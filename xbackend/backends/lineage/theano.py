@@ -8,10 +8,12 @@ from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
-from xbackend.backends.lineage.linear_algebra import DIGAMMA, ONE_BY_ONE, SLOGDET, SYMMETRIC, digamma
+from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC, conv2d_of_nnet
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.special import IN_C, digamma
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
@@ -30,7 +32,7 @@ class Theano(LineageBackend):
     added: tuple[str, ...] = (
         *LineageBackend.added,
         "products of matrices without elements",
-        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, DIGAMMA),
+        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
     )
     flags = "THEANO_FLAGS"
     separator = "."
@@ -80,3 +82,5 @@ def ones(node: Node) -> tuple[bool, ...]:
 
 class TheanoC(CMode, Theano):
     """Theano's default."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**Theano.rows, "conv2d": conv2d_of_nnet}

@@ -29,7 +29,8 @@ from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
-_NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES, **linear_algebra.NAMES}  # of what executes an op, where it is no function of NumPy
+# Of what executes an op, where it is no function of NumPy.
+_NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES, **linear_algebra.NAMES}
 _EVIDENCE = "tag of the step, which was executed"
 
 

@@ -199,6 +199,9 @@ def function(xp: Any, node: Node) -> Function | None:
         return call
     mine: dict[str, Callable[[], Function]] = {
         "solve_triangular": lambda: partial(_triangular if plain else differentiable().triangular, lower=p["lower"]),
+        # autograd has a gradient of the eigenvalues beside the vectors only.
+        "eigvalsh": lambda: xp.linalg.eigvalsh if plain else lambda x: xp.linalg.eigh(x)[0],
+        "svdvals": lambda: partial(xp.linalg.svd, full_matrices=False, compute_uv=False),
         "diagonal": lambda: _diagonal(xp, p["offset"]),
         "sort": lambda: partial(_sorted if plain else differentiable().sorted, axis=p["axis"]),
         "argsort": lambda: partial(_argsorted if plain else differentiable().argsorted, axis=p["axis"]),

@@ -89,6 +89,15 @@ def _eigh(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any
     return found.e, found.v
 
 
+def _eigvalsh(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    # XLA's computes the vectors in any case (tf2xla/kernels/xla_self_adjoint_eig_op.cc).
+    return tf.raw_ops.SelfAdjointEigV2(input=inputs[0], compute_v=xla).e
+
+
+def _svdvals(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    return tf.raw_ops.Svd(input=inputs[0], compute_uv=xla, full_matrices=False).s
+
+
 def _qr(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
     found = tf.raw_ops.Qr(input=inputs[0], full_matrices=bool(node.params["full"]))
     return found.q, found.r
@@ -142,6 +151,8 @@ ROWS: Mapping[str, Row] = {
         matrix=inputs[0], rhs=inputs[1], lower=bool(node.params["lower"])
     ),
     "diagonal": _diagonal,
+    "eigvalsh": _eigvalsh,
+    "svdvals": _svdvals,
     "sort": _sort,
     "argsort": _argsort,
     "searchsorted": _searchsorted,
