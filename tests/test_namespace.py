@@ -231,8 +231,8 @@ def test_writing_changes_that_array_alone(xp: Namespace) -> None:
     x[0, 0] = 100.0
     assert itself is x and float(x[0, 0]) == 100.0
     assert float(copy[0, 0]) == float(part[0]) == 1.5
-    same(xp.at(copy)[0].add(1.0), X + [[1.0], [0.0]])
-    same(xp.at(copy)[:, [0, 2, 2]].add(1.0), X + [1.0, 0.0, 2.0])
+    same(xp.at(copy)[0].add(1.0), X + np.array([[1.0], [0.0]]))
+    same(xp.at(copy)[:, [0, 2, 2]].add(1.0), X + np.array([1.0, 0.0, 2.0]))
     same(xp.at(copy)[1, 1].set(0.0), [X[0], [0.25, 0.0, -0.5]])
     same(copy, X)
 
@@ -393,7 +393,9 @@ def test_the_place_of_each_op_is_read_from_the_framework(
         (lambda xp: xp.asarray(X).to_device("cpu:1", stream=3), ArgumentError, "takes no stream"),
     ],
 )
-def test_devices_that_are_not_there(xp: Namespace, call: Callable[..., Any], error: type[Exception], words: str) -> None:
+def test_devices_that_are_not_there(
+    xp: Namespace, call: Callable[..., Any], error: type[Exception], words: str
+) -> None:
     with pytest.raises(error, match=words):
         call(xp)
 
@@ -420,10 +422,12 @@ def test_dlpack_goes_over_the_host(xp: Namespace) -> None:
     same(xp.from_dlpack(X.copy()), X)
     assert xp.from_dlpack(x) is x and xp.from_dlpack(x, device="cpu:1").device == xb.Device("cpu", 1)
     for refused in (
-        lambda: x.__dlpack__(copy=False), lambda: xp.from_dlpack(X, copy=False), lambda: xp.asarray([1.0], copy=False),
-        lambda: xp.asarray(x, dtype="float32", copy=False), lambda: np.array(x, copy=False) if np.__version__ >= "2" else
-        x.__array__(copy=False),
-    ):  # fmt: skip
+        lambda: x.__dlpack__(copy=False),
+        lambda: x.__array__(copy=False),
+        lambda: xp.from_dlpack(X, copy=False),
+        lambda: xp.asarray([1.0], copy=False),
+        lambda: xp.asarray(x, dtype="float32", copy=False),
+    ):
         with pytest.raises(CopyNeeded):
             refused()
     with pytest.raises(ArgumentError, match="does not go over DLPack"):
@@ -433,7 +437,7 @@ def test_dlpack_goes_over_the_host(xp: Namespace) -> None:
 def test_a_namespace_says_what_there_is(xp: Namespace) -> None:
     x, info = xp.asarray(X), xp.__array_namespace_info__()
     assert x.__array_namespace__() is xp and x.__array_namespace__(api_version="2023.12") is xp
-    with pytest.raises(ArgumentError, match="version '1999.12' of the Array API standard is not known"):
+    with pytest.raises(ArgumentError, match=r"version '1999\.12' of the Array API standard is not known"):
         x.__array_namespace__(api_version="1999.12")
     assert info.default_device() == info.devices()[0] == x.device and len(info.devices()) == 2
     assert {"float32": xp.float32, "float64": xp.float64} == info.dtypes(kind="real floating")
@@ -474,7 +478,13 @@ def test_a_closed_backend_says_so() -> None:
     xp = backend.namespace
     x = xp.asarray(X)
     backend.close()
-    for use in (lambda: x + 1, lambda: np.asarray(x), lambda: xp.zeros(3), lambda: float(x[0, 0]), lambda: xp.asarray(1)):
+    for use in (
+        lambda: x + 1,
+        lambda: np.asarray(x),
+        lambda: xp.zeros(3),
+        lambda: float(x[0, 0]),
+        lambda: xp.asarray(1),
+    ):
         with pytest.raises(BackendClosed, match="backend numpy was closed"):
             use()
     assert "was closed" in repr(x)
@@ -526,7 +536,7 @@ def test_what_is_refused_says_what_to_write(
 
 def test_traced_arrays_are_for_programs(xp: Namespace, numpy_backend: Backend) -> None:
     with pytest.raises(ArgumentError, match=r"which is traced: inside of a program write xb\.sin"):
-        xb.trace(lambda x: xp.sin(x), X)
+        xb.trace(xp.sin, X)
     weights = xp.asarray(X)
     run = numpy_backend.compile(lambda x: x * weights, X)  # a constant, as an array of NumPy's
     np.testing.assert_array_equal(run(weights), X * X)

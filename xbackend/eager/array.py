@@ -26,9 +26,14 @@ class Kind(NamedTuple):
 class Owner(Protocol):
     """What an array knows of the backend that it lives on."""
 
-    functions: Mapping[str, Callable[..., Any]]
-    devices: Mapping[str, Device]
-    namespace: Any
+    @property
+    def functions(self) -> Mapping[str, Callable[..., Any]]: ...
+
+    @property
+    def devices(self) -> Mapping[str, Device]: ...
+
+    @property
+    def namespace(self) -> Any: ...
 
     def device(self, asked: str | Device | None) -> Device: ...
 
@@ -64,7 +69,7 @@ class EagerArray(Operators):
         self._kind = kind
 
     @property
-    def _functions(self) -> Mapping[str, Callable[..., Any]]:  # type: ignore[override]
+    def _functions(self) -> Mapping[str, Callable[..., Any]]:
         return self._owner.functions
 
     @property
@@ -92,7 +97,9 @@ class EagerArray(Operators):
     def to_device(self, device: str | Device, /, *, stream: None = None) -> EagerArray:
         """The same elements on another device of the backend. Raises `DeviceUnavailable`, `DeviceSpellingError`."""
         if stream is not None:
-            raise ArgumentError(f"to_device takes no stream ({stream!r:.40}): backends order their transfers themselves")
+            raise ArgumentError(
+                f"to_device takes no stream ({stream!r:.40}): backends order their transfers themselves"
+            )
         place = self._owner.device(device)
         moved: EagerArray = self if place == self.device else self._functions["to_device"](self, str(place))
         return moved
@@ -124,7 +131,8 @@ class EagerArray(Operators):
         kind, number = self.__dlpack_device__()
         if stream is not None:
             raise ArgumentError(f"__dlpack__ takes no stream ({stream!r:.40}): the copy is on the host when it returns")
-        if dl_device is not None and (int(getattr(dl_device[0], "value", dl_device[0])), dl_device[1]) != (kind, number):
+        asked = dl_device and (int(getattr(dl_device[0], "value", dl_device[0])), dl_device[1])
+        if asked is not None and asked != (kind, number):
             raise ArgumentError(f"__dlpack__ copies to the host, which is device {(kind, number)}, not to {dl_device}")
         if copy is False:
             raise CopyNeeded(f"{self._described()} goes over DLPack as a copy on the host only; leave copy=False out")
@@ -141,8 +149,8 @@ class EagerArray(Operators):
     def _number(self, wanted: str) -> Any:
         if self.shape != ():
             raise ArgumentError(
-                f"{wanted} needs an array of one element and rank 0, this has shape {self.shape}; use xp.all, xp.any or "
-                "xp.sum, or an index"
+                f"{wanted} needs an array of one element and rank 0, this has shape {self.shape}; use xp.all, xp.any "
+                "or xp.sum, or an index"
             )
         return self.__array__()[()]
 

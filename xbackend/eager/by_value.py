@@ -1,7 +1,7 @@
 """Functions whose results have shapes that depend on values: the values are copied to the host, and found there.
 
-No program can hold them, as its shapes are known while it is traced; PyTorch and CuPy wait for the device here, too. The
-results are put on the device of the argument. `FUNCTIONS` is the list of them; docs/namespace.md names each.
+No program can hold them, as its shapes are known while it is traced; PyTorch and CuPy wait for the device here, too.
+The results are put on the device of the argument. `FUNCTIONS` is the list of them; docs/namespace.md names each.
 
 https://data-apis.org/array-api/2025.12/design_topics/data_dependent_output_shapes.html
 """
@@ -22,7 +22,7 @@ from xbackend.errors import ArgumentError, ShapeError
 
 class UniqueAll(NamedTuple):
     """``values`` (n,) sorted, where each is first (n,), where each element of the argument is among them (the
-    argument's shape), and how often each is there (n,). NaN is unequal to itself, so that each NaN is one of its own."""
+    argument's shape), and how often each is there (n,). NaN is unequal to itself: each NaN is one of its own."""
 
     values: Any
     indices: Any

@@ -9,7 +9,7 @@ LIMIT = 1024
 
 
 class CacheInfo(NamedTuple):
-    """Calls that found their op compiled, calls that had it compiled, ops that are kept, and how many are kept at most."""
+    """Calls that found their op compiled, calls that had it compiled, ops kept, and how many are kept at most."""
 
     hits: int
     misses: int

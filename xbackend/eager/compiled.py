@@ -60,16 +60,23 @@ class Known:
 
 
 @dataclass(eq=False)
-class _Call:
-    """A call on its way to the tracer: the function with traced arrays in the place of its arrays."""
+class Call:
+    """A call on its way to the tracer: the function with traced arrays in the place of its arrays.
 
+    ``device`` is where it is to run; ``known`` or ``build`` and ``leaves`` are what tracing finds.
+    """
+
+    name: str
     function: Callable[..., Any]
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any]
-    device: str | None
+    device: str | None = None
     known: Known | None = None
     build: Build = next
     leaves: list[Array] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.__name__ = self.name  # as which the program, and errors, name it
 
     def __call__(self, *traced: Array) -> Any:
         arrays = iter(traced)
@@ -108,21 +115,12 @@ def common_device(name: str, arrays: Sequence[EagerArray]) -> str | None:
     return devices[0] if devices else None
 
 
-def compiled(
-    backend: Compiles,
-    name: str,
-    function: Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
-    arrays: Sequence[EagerArray],
-) -> Compiled | Known:
+def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> Compiled | Known:
     """The function compiled for arguments like these, which runs where its arrays are.
 
     Raises what tracing and compiling raise, `PlacementError`.
     """
-    device = common_device(name, arrays)
-    call = _Call(function, args, kwargs, device)
-    call.__name__ = name  # type: ignore[attr-defined]  # as which the program, and errors, name it
+    device = call.device = common_device(call.name, arrays)
     program: Program = trace(call, *[ArraySpec(array.shape, array.dtype) for array in arrays])
     if call.known is not None:
         return call.known

@@ -24,8 +24,8 @@ class Exchange:
     ) -> EagerArray:
         """An array on the device: of numbers, nested lists, NumPy arrays, and whatever NumPy makes an array of.
 
-        An array of the namespace is returned as it is where nothing is to be changed, unless ``copy`` is true. Without a
-        dtype Python floats are float64 and integers int64. Raises `DTypeError`, `ShapeError`, `DeviceUnavailable`, and
+        An array of the namespace is returned as it is where nothing is to be changed, unless ``copy`` is true. Without
+        a dtype Python floats are float64 and integers int64. Raises `DTypeError`, `ShapeError`, `DeviceUnavailable`, and
         `CopyNeeded` where ``copy=False`` cannot be kept.
         """
         if isinstance(obj, EagerArray) and obj._owner is self._runner:
@@ -35,9 +35,7 @@ class Exchange:
         kind = None if dtype is None else as_dtype(dtype)
         return self._runner.put(obj, self._runner.device(device), kind)
 
-    def from_dlpack(
-        self, x: Any, /, *, device: str | Device | None = None, copy: bool | None = None
-    ) -> EagerArray:
+    def from_dlpack(self, x: Any, /, *, device: str | Device | None = None, copy: bool | None = None) -> EagerArray:
         """An array of another library, by DLPack, on the device; it is copied over the host.
 
         Raises `CopyNeeded` for ``copy=False``, `ArgumentError` for what has no DLPack.

@@ -88,7 +88,7 @@ class Indexing:
         return result
 
     def written(self, x: EagerArray, key: Any, value: Any) -> EagerArray:
-        """What ``x`` is after ``x[key] = value``. Raises as `read` does, and `DTypeError` for a value of another dtype."""
+        """What ``x`` is after ``x[key] = value``. Raises as `read` does, and `DTypeError` for other dtypes."""
         keys = _plain(key)
         mask = _mask(keys)
         if mask is not None:

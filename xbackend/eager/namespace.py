@@ -1,4 +1,4 @@
-"""``backend.namespace``: the functions of xbackend's API on arrays of a backend, at once, as the Array API standard says.
+"""``backend.namespace``: the functions of xbackend's API on arrays of a backend, at once, as the standard has them.
 
 https://data-apis.org/array-api/2025.12/API_specification/
 
@@ -36,8 +36,8 @@ VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", VERSION)
 class Namespace:
     """The Array API namespace of a backend, as in ``xp = backend.namespace``.
 
-    Each function is compiled once for each set of shapes, dtypes, device and static arguments (axes, shapes, flags), and
-    kept: up to ``limit`` ops, of which the first ones are forgotten. Its arrays are `EagerArray`.
+    Each function is compiled once for each set of shapes, dtypes, device and static arguments (axes, shapes, flags),
+    and kept: up to ``limit`` ops, of which the first ones are forgotten. Its arrays are `EagerArray`.
     """
 
     pi = math.pi

@@ -1,7 +1,7 @@
 """What a function was called with, as what its compiled op is kept by, and the arrays in it.
 
-Arrays, in lists and tuples too, are what the op takes when it runs: of them only shape, dtype and device count. All else
-is static: another axis, shape or flag is another op.
+Arrays, in lists and tuples too, are what the op takes when it runs: of them only shape, dtype and device count. All
+else is static: another axis, shape or flag is another op.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read(name: str, owner: Owner, item: Any, arrays: list[EagerArray]) -> Hashab
 
 
 def filled(item: Any, arrays: Iterator[Array]) -> Any:
-    """The argument with traced arrays in the place of its arrays, which come in the order in which `read` found them."""
+    """The argument with traced arrays in the place of its arrays, in the order in which `read` found them."""
     if type(item) is EagerArray:
         return next(arrays)
     if isinstance(item, tuple | list):

@@ -13,7 +13,7 @@ from xbackend.api.casting import Scalar, scalar_dtype
 from xbackend.devices import Device, DeviceMap, canonical
 from xbackend.eager.array import EagerArray, Kind
 from xbackend.eager.cache import LIMIT, Cache
-from xbackend.eager.compiled import Compiled, Compiles, Known, compiled
+from xbackend.eager.compiled import Call, Compiled, Compiles, Known, compiled
 from xbackend.eager.reading import OnHost, hosted, read
 from xbackend.program.dtypes import DType, as_dtype, promote
 from xbackend.program.host import host_array
@@ -108,8 +108,8 @@ class Runner:
             cache.calls += 1
             op = kept.get(key)
             if op is None:
-                op = self._compile(name, function, args, kwargs, arrays, key)
-            if type(op) is Known:
+                op = self._compile(Call(name, function, args, kwargs), arrays, key)
+            if isinstance(op, Known):
                 return op.result
             values = op.execute(*[array._value for array in arrays])
             if op.build is next:
@@ -118,18 +118,10 @@ class Runner:
 
         return update_wrapper(call, function)
 
-    def _compile(
-        self,
-        name: str,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        arrays: list[EagerArray],
-        key: Hashable,
-    ) -> Compiled | Known:
-        op = compiled(self.backend, name, function, args, kwargs, arrays)
+    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> Compiled | Known:
+        op = compiled(self.backend, call, arrays)
         self.cache.misses += 1
-        if type(op) is Known or op.keep:
+        if isinstance(op, Known) or op.keep:
             self.cache.add(key, op)
         return op
 
@@ -144,7 +136,7 @@ class Runner:
         return tuple([hosted(a, put) for a in args]), {k: hosted(a, put) for k, a in kwargs.items()}
 
     def _lifted(self, args: tuple[Any, ...], operands: tuple[int, ...]) -> tuple[Any, ...]:
-        """Numbers beside arrays as arrays of rank 0 of the dtype that they take there: another number is no other op."""
+        """Numbers beside arrays as arrays of rank 0 of the dtype that they take there: another one is no other op."""
         numbers = [i for i in operands if i < len(args) and not isinstance(args[i], EagerArray | np.ndarray)]
         if not numbers:
             return args

@@ -82,7 +82,7 @@ def _instead(name: str) -> str:
 
 
 class Operators:
-    """The operators of the Array API standard, for traced arrays, shared variables and arrays that run at once alike."""
+    """The operators of the Array API standard, for traced arrays, shared variables and arrays that run at once."""
 
     # What the operators call, by name.
     _functions: Any = FUNCTIONS
