@@ -25,8 +25,8 @@ class Exchange:
         """An array on the device: of numbers, nested lists, NumPy arrays, and whatever NumPy makes an array of.
 
         An array of the namespace is returned as it is where nothing is to be changed, unless ``copy`` is true. Without
-        a dtype Python floats are float64 and integers int64. Raises `DTypeError`, `ShapeError`, `DeviceUnavailable`, and
-        `CopyNeeded` where ``copy=False`` cannot be kept.
+        a dtype Python floats are float64 and integers int64. Raises `DTypeError`, `ShapeError`, `DeviceUnavailable`,
+        and `CopyNeeded` where ``copy=False`` cannot be kept.
         """
         if isinstance(obj, EagerArray) and obj._owner is self._runner:
             return self._own(obj, dtype, device, copy)

@@ -10,9 +10,8 @@ places decides a shape, is copied to the host; the elements themselves are read 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,8 +51,7 @@ def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
     return (*shape[:first], prod(shape[first : first + count]), *shape[first + count :])
 
 
-@dataclass(frozen=True, slots=True)
-class _Integers:
+class _Integers(NamedTuple):
     """Integers side by side in a key, and nothing else but whole axes: the axes, and the position in them as one."""
 
     first: int
