@@ -23,7 +23,6 @@ import numpy as np
 from xbackend.backends.registry import Entry
 from xbackend.errors import UnsupportedOperation
 
-
 WIDTH = 4  # of the rows that `loop` goes along
 
 

@@ -14,6 +14,8 @@ from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.placed import Variable
+from xbackend.errors import UnsupportedOperation
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
@@ -27,6 +29,7 @@ class _Aesara(LineageBackend):
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
     left_out = (*LEFT_OUT, "local_IncSubtensor_serialize", "pre_local_IncSubtensor_serialize")
+    keeps_steps = True
 
 
 class AesaraC(CMode, _Aesara):
@@ -51,6 +54,12 @@ class AesaraNumba(NumbaMode, _Aesara):
         "without fastmath",
         "products of matrices without copies of their factors",
     )
+
+    def asserted(self, variable: Variable, condition: Variable, message: str) -> Variable:
+        raise UnsupportedOperation(
+            "a while_loop: Aesara has memory for a fixed number of its steps, and Numba nothing that tells when they "
+            "were too few (aesara/link/numba/dispatch has no Assert); take another mode, or xb.scan with a length"
+        )
 
     def make_mode(self) -> Any:
         mode = super().make_mode()

@@ -171,8 +171,7 @@ class Linker:
         node = nodes[step.makes[0]]
         if "part" in node.params:
             by_part = {nodes[i].params["part"]: names[i] for i in step.makes}
-            made = [by_part.get(part, "_") for part in range(max(by_part) + 1)]
-            return f"[{', '.join(made)}, *_]"
+            return f"[{', '.join(by_part.get(part, '_') for part in range(max(by_part) + 1))}, *_]"
         made = ", ".join(names[i] for i in step.makes)
         return f"[{made}]" if node.op == "grad" else made
 
