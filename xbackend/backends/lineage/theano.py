@@ -9,9 +9,12 @@ from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
+from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC, conv2d_of_nnet
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.special import IN_C, digamma
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
@@ -31,6 +34,7 @@ class Theano(LineageBackend):
         *LineageBackend.added,
         "products of matrices without elements",
         "Theano's loops in Python, as those in C do not compile for this Python",
+        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
     )
     flags = "THEANO_FLAGS"
     separator = "."
@@ -44,7 +48,12 @@ class Theano(LineageBackend):
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
         "raise_op": "tensor.opt",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": as_bytes("take_set")}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **C_ROWS,
+        "matmul": _matmul,
+        "take_set": as_bytes("take_set"),
+        "digamma": digamma,
+    }
 
     def _wanted(self) -> dict[str, str]:
         # Without a word on BLAS, its import asks NumPy's old distutils and fails (theano/configdefaults.py:
@@ -83,3 +92,5 @@ def ones(node: Node) -> tuple[bool, ...]:
 
 class TheanoC(CMode, Theano):
     """Theano's default."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**Theano.rows, "conv2d": conv2d_of_nnet}
