@@ -88,19 +88,22 @@ def tasks(
     inputs: Sequence[str] | None,
     asked: Mapping[str, Sequence[Any]],
     *,
+    suite: str | None = None,
     quick: bool = False,
     seed: int = 0,
     devices: int = 1,
 ) -> list[Task | Refused]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
-    ``FILE.py:FUNCTION``, one of them or any other function.
+    ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
 
     Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
     other function those of the file's ``inputs()`` where there are none. NumPy, with so many ``devices``, computes what
     it has to return. Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of`
     raises.
     """
-    if ":" not in target and not target.endswith(".py"):
+    if suite is not None:
+        chosen, module = workloads.of_suite(suite), None
+    elif ":" not in target and not target.endswith(".py"):
         chosen, module = [workloads.get(target)], None
     elif target.endswith(".py"):
         module = _module(Path(target))
@@ -116,14 +119,8 @@ def tasks(
             return [_with(target, chosen[0], _arrays(target, module, inputs, seed), asked, devices)]
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
-    return [
-        task
-        for workload in chosen
-        for task in session.tasks_of(
-            workload, list(workload.combinations(_own(workload, asked, chosen), quick)),
-            seed=seed, devices=devices, guard=calling,
-        )
-    ]  # fmt: skip
+    each = [(workload, workload.combinations(_own(workload, asked, chosen), quick)) for workload in chosen]
+    return session.tasks_of(each, seed=seed, devices=devices, guard=calling)
 
 
 def task(

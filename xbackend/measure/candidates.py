@@ -26,6 +26,7 @@ from xbackend.results import naming
 from xbackend.results.schema import (
     FOREIGN,
     Measurement,
+    Memory,
     Pair,
     Parity,
     Phases,
@@ -228,6 +229,7 @@ class Candidate:
     description: Description = field(default_factory=Description)
     warnings: list[str] = field(default_factory=list)
     unprofiled: str = ""
+    memory_unknown: str = ""
 
     @property
     def group(self) -> Group:
@@ -270,6 +272,7 @@ class Candidate:
         self.warnings += thread_warnings(self.description, threads, pinned)
         if measured.timed is not None:
             self.unprofiled = measured.timed.unprofiled
+            self.memory_unknown = measured.timed.memory_unknown
             self.warnings += [*measured.timed.warnings, *affinity_warnings(measured.timed.affinity, worker.cores)]
         if measured.relative_error is not None:
             earlier = self.parity
@@ -304,6 +307,7 @@ class Candidate:
             description=self.description,
             warnings=list(dict.fromkeys([*self.warnings, *doubts])),
             unprofiled=self.unprofiled,
+            memory_unknown=self.memory_unknown,
             environment=self.environment,
             # What its process said itself counts more.
             versions={**matrix.versions(self.backend, self.environment), **self.description.versions},
@@ -349,6 +353,7 @@ def process(
         foreign_cores=timed.foreign_cores,
         own_cores=timed.own_cores,
         profile=None if timed.profile is None else typed(timed.profile, Profile),
+        memory=None if timed.memory is None else typed(timed.memory, Memory),
         affinity=timed.affinity,
         checks=timed.checks,
         compiled=timed.compiled,
