@@ -151,8 +151,8 @@ def test_without_a_time_on_both_that_is_the_answer() -> None:
         ),
         (
             {"a": [1.0, 1.01, 1.02], "b": [1.3, 1.31, 1.32], "c": [1.4, 0.9, 2.9]},
-            "a has the smallest time: 1.30 times as fast as the next, b (1.27 to 1.32); not told apart from c, whose "
-            "times spread (ratio 1.53, 0.352 to 6.61).",
+            "a has the smallest time: 1.30 times as fast as the next, b (1.27 to 1.32); c, whose times spread, may be "
+            "as fast (ratio 1.53, 0.352 to 6.61).",
         ),
         ({"a": [1.0], "b": [2.0]}, "a has the smallest time, and is not told apart (too few processes: 1); there are"),
         ({"a": near(1.0), "b": []}, "a is the only one that gave a time; not measured: b (failed)."),

@@ -24,6 +24,7 @@ _HOME = {
     **dict.fromkeys(("shared", "update"), "xbackend.api.state"),
     "SharedVariable": "xbackend.program.shared",
     "grad": "xbackend.api.gradient",
+    **dict.fromkeys(("scan", "while_loop", "cond"), "xbackend.api.control_flow"),
     "Array": "xbackend.api.array",
     "Program": "xbackend.api.traced_program:TracedProgram",
     "DType": "xbackend.program.dtypes",
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from xbackend import errors, strategies, workloads
     from xbackend.api import linalg
     from xbackend.api.array import Array
+    from xbackend.api.control_flow import cond, scan, while_loop
     from xbackend.api.functions import *  # noqa: F403
     from xbackend.api.gradient import grad
     from xbackend.api.scopes import device

@@ -72,6 +72,65 @@ def chain(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     return side_by_side(executable, arrays, by_hand, arrays, expected=(oracle, 1e-12), job=job)
 
 
+def loop(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of a loop of small steps, ours and the framework's own as its users write it, on float64. ``job``:
+    ``steps``, ``rounds``, ``round_seconds``; result as of `tax`. Raises `ParityError`.
+    """
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal((job["steps"], handwritten.WIDTH))
+    b = 0.3 * generator.standard_normal((handwritten.WIDTH, handwritten.WIDTH))
+    carry, rows = np.zeros(handwritten.WIDTH), []
+    for row in x:
+        carry = np.tanh(carry @ b + row)
+        rows.append(carry)
+    by_hand = handwritten.find(registry.get(backend.name), "loop", "float64")
+    executable = backend.compile(_recurrence, x, b)
+    theirs = [by_hand.place(a) for a in (x, b)]
+    return side_by_side(executable, (x, b), by_hand, theirs, expected=(np.array(rows), 1e-10), job=job)
+
+
+def _recurrence(x: Any, b: Any) -> Any:
+    def step(carry: Any, row: Any) -> tuple[Any, Any]:
+        after = xb.tanh(carry @ b + row)
+        return after, after
+
+    return xb.scan(step, xb.zeros(handwritten.WIDTH, dtype=x.dtype), x)[1]
+
+
+def building(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds from a function of many small operations to its first result: ours, traced, bound, lowered, compiled and
+    called, and the framework's own graph as its users write it. ``job``: ``layers`` (of five operations each),
+    ``rounds``; result as of `tax`. What either of them compiles and keeps on disk is there. Raises `ParityError`.
+    """
+    a, b = matpow.inputs(size=2, seed=0)
+    count, entry = job["layers"], registry.get(backend.name)
+    expected = handwritten.stacked(
+        a.astype(np.float64), b.astype(np.float64), count, np.tanh, lambda y: np.mean(y, axis=0)
+    )
+
+    def layers(x: Any, y: Any) -> Any:
+        return handwritten.stacked(x, y, count, xb.tanh, lambda z: xb.mean(z, axis=0))
+
+    def ours() -> Any:
+        return backend.compile(layers, a, b)(a, b)
+
+    def theirs() -> Any:
+        by_hand = handwritten.find(entry, "layers", "float32", count)
+        result = by_hand.call(*map(by_hand.place, (a, b)))
+        by_hand.wait(result)
+        return result
+
+    for who, make in (("xbackend", ours), ("the hand-written version", theirs)):
+        _check(who, make(), expected, 1e-3)
+    sides = [_round(make, (), lambda _: None) for make in (ours, theirs)]
+    seconds: list[list[float]] = [[], []]
+    with foreign_load() as foreign:
+        for number in range(job["rounds"]):
+            for i in (0, 1) if number % 2 == 0 else (1, 0):
+                seconds[i].append(sides[i](1))
+    return {"ours": seconds[0], "by_hand": seconds[1], "iterations": [1, 1], "foreign_cores": foreign[0]}
+
+
 def equation_of_state(s: Any, t: Any, p: Any, *, sqrt: Callable[[Any], Any]) -> Any:
     """About 100 operations element by element, of the form that equations of state of sea water have: polynomials of
     salinity, temperature and pressure, their quotients, and square roots. The coefficients mean nothing.

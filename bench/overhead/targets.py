@@ -34,8 +34,11 @@ QUICK_LIMIT = 180.0  # seconds
 
 SIZE_OF_POWERS, SIZE_OF_BLAS = 1024, 2048
 DRAWS = 2000
-BY_HAND = ("product", "powers")  # the parts that need a hand-written version
-USUAL = (*BY_HAND, "blas")  # those of every backend
+LOOP_LIMIT = 1.02  # our loop of 10 000 small steps over the framework's own
+BUILDING_LIMIT = 1.1  # ours over the framework's graph of 5 000 operations built by hand, to the first result
+
+BY_HAND = ("product", "powers", "loop", "building")  # the parts that need a hand-written version
+USUAL = ("product", "powers", "blas")  # those of every backend
 CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
 
 
@@ -45,6 +48,8 @@ def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
     chain, sizes = "overhead.calls:chain", {"rounds": 40 if quick else 100, "round_seconds": 0.02}
     return {
         **{name: (chain, {"size": size, **sizes}) for size, name in CHAINS.items()},
+        "loop": ("overhead.calls:loop", {"steps": 10_000, "rounds": 10 if quick else 40, "round_seconds": 0.05}),
+        "building": ("overhead.calls:building", {"layers": 200 if quick else 1000, "rounds": 2 if quick else 5}),
         "product": (tax, {"size": 2, "n": 1, "rounds": 40 if quick else 200, "round_seconds": 0.005}),
         "powers": (tax, {"size": SIZE_OF_POWERS, "n": 10, "rounds": 5 if quick else 15, "round_seconds": 0.0}),
         "blas": (blas, {"size": SIZE_OF_BLAS, "rounds": 7 if quick else 20}),
@@ -141,6 +146,8 @@ _RATIOS = {
         name: ("framework tax", f"100 operations on {size} elements over plain NumPy", CHAIN_LIMIT, "at most")
         for size, name in CHAINS.items()
     },
+    "loop": ("framework tax", "a loop of 10 000 small steps over the version written by hand", LOOP_LIMIT, "at most"),
+    "building": ("framework tax", "many operations to their first result, over a graph by hand", BUILDING_LIMIT, "at most"),
     "blas": ("blas", "rate at 2048x2048 over that of the BLAS called directly", BLAS_LIMIT, "at least"),
 }
 

@@ -241,7 +241,7 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     if beyond:
         others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "slower one")
         spread = f" ({_within([against[id(row)] for row in beyond])})" if alone else ""
-        gain += f"{then}not told apart from {others}, whose times spread{spread}"
+        gain += f"{then}{others}, whose times spread, may be as fast{spread}"
     if apart:
         return f"{few(names)} are the fastest, not told apart ({_within(apart)}){then}{gain}"
     return f"{names[0]} {'has the smallest time' if beyond else 'is the fastest'}: {gain}"

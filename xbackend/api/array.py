@@ -64,7 +64,8 @@ class Array(Operators):
     def _no_value(self, wanted: str) -> TraceError:
         return TraceError(
             f"{wanted} needs the elements of {self!r}, which do not exist while a program is traced; "
-            "use xb.where for a choice by value, or return the array and look at the result"
+            "use xb.where or xb.cond for a choice by value, xb.while_loop for a loop, or return the array and look at "
+            "the result"
         )
 
     def __bool__(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from xbackend.api.tracer import Tracer, current
 from xbackend.errors import DTypeError, GradientError, ShapeError
+from xbackend.program.program import Node
 
 
 def grad(loss: Any, wrt: Any) -> Any:
@@ -34,10 +35,34 @@ def grad(loss: Any, wrt: Any) -> Any:
                 f"the loss does not depend on number {number} of the arrays that xb.grad was given ({target!r}) "
                 "through floating-point numbers; leave it out, or use xb.zeros_like"
             )
+        _check_loops(tracer, reached, target.node)
         results.append(tracer.emit("grad", (scalar, target), {}))
     if not several:
         return results[0]
     return tuple(results) if isinstance(wrt, tuple) else results
+
+
+def _check_loops(tracer: Tracer, reached: set[int], target: int) -> None:
+    """Raises `GradientError` where the way from the loss to the target goes through a loop without a length."""
+    loops = sorted(i for i in reached if i > target and _has_no_length(tracer.nodes[i]))
+    if not loops:
+        return
+    depends = {target}
+    for i in range(target + 1, loops[-1] + 1):
+        if i in reached and not depends.isdisjoint(tracer.nodes[i].inputs):
+            if i in loops:
+                raise GradientError(
+                    f"no gradient goes through xb.while_loop (at {tracer.nodes[i].source}), for the number of its "
+                    "steps is not known while tracing: write it as xb.scan, with a length"
+                )
+            depends.add(i)
+
+
+def _has_no_length(node: Node) -> bool:
+    """Whether floating-point numbers go through a `while_loop`: that of the node, or one in its body."""
+    if node.op == "while_loop":
+        return node.dtype.is_floating
+    return any(_has_no_length(inner) for body in node.bodies.values() for inner in body.nodes)
 
 
 def _differentiable(tracer: Tracer, loss: int) -> set[int]:

@@ -34,6 +34,7 @@ def update(variable: SharedVariable, expression: Any) -> None:
         raise SharedVariableError(
             f"xb.update was given {variable!r:.80}, which is not a shared variable; make one with xb.shared"
         )
+    tracer.check_update(variable)
     target = tracer.shared(variable)
     if target.node in tracer.updates:
         raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")

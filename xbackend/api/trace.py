@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import xbackend.api.functions  # noqa: F401  # operators stand for them
 from xbackend.api.casting import shape as as_shape
 from xbackend.api.lines import raised_at
+from xbackend.api.pruning import pruned
 from xbackend.api.traced_program import TracedProgram
-from xbackend.api.tracer import Tracer, at_work
+from xbackend.api.tracer import Tracer, at_work, returned
 from xbackend.errors import ArgumentError, DTypeError, TraceError, XBackendError
 from xbackend.program import structure
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_plain, host_array
 from xbackend.program.ops import Aval
-from xbackend.program.program import Node
 from xbackend.program.shared import SharedVariable
 
 
@@ -96,7 +97,7 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
         if where in str(error):
             raise
         raise type(error)(f"{error} (at {where})") from error
-    return _pruned(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
+    return _program(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
 
 
 def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
@@ -105,47 +106,15 @@ def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
             raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
         return [], {"tuple": []}
 
-    def leaf(value: Any) -> int:
-        if value is None:
-            raise TraceError("the function returns None in place of an array")
-        if isinstance(value, Iterator | Awaitable | Set) or is_dataclass(value):
-            raise TraceError(
-                f"the function returns {type(value).__name__} in place of an array; return arrays, or tuples, lists "
-                "and dictionaries of them: tuple(...) of a generator, dataclasses.asdict(...) of a dataclass"
-            )
-        return tracer.array(value).node
-
-    return structure.flatten(result, leaf)
+    leaves, form = structure.flatten(result, partial(returned, tracer))
+    return [leaf.node for leaf in leaves], form
 
 
-def _pruned(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
+def _program(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
     """The program without the nodes that nothing needs, and those that change nothing; its inputs stay."""
-    nodes = tracer.nodes
-    needed = bytearray(len(nodes))
-    for i in (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values()):
-        needed[i] = 1
-    # What a gradient is taken with respect to is not the array that it was made of, nor is a result, with respect to
-    # which another program may take one.
-    own = set(outputs)
-    for i in range(len(nodes) - 1, -1, -1):
-        if needed[i]:
-            for j in nodes[i].inputs:
-                needed[j] = 1
-            if nodes[i].op == "grad":
-                own.add(nodes[i].inputs[1])
-    position: dict[int, int] = {}
-    kept: list[Node] = []
-    for i, node in enumerate(nodes):
-        if needed[i]:
-            if node.op == "reshape" and node.shape == nodes[node.inputs[0]].shape and i not in own:
-                position[i] = position[node.inputs[0]]
-                continue
-            position[i] = len(kept)
-            moved = tuple([position[j] for j in node.inputs])
-            if moved != node.inputs:
-                node = Node(node.op, moved, node.params, node.shape, node.dtype, node.device, node.source)
-            kept.append(node)
-    shared = {position[i]: v for i, v in tracer.shared_nodes.values() if needed[i]}
+    kept = (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values())
+    nodes, position = pruned(tracer.nodes, kept, outputs)
+    shared = {position[i]: v for i, v in tracer.shared_nodes.values() if i in position}
     updates = {position[t]: position[e] for t, e in tracer.updates.items()}
     results = tuple(position[o] for o in outputs)
-    return TracedProgram(name, tuple(kept), tuple(range(inputs)), results, form, shared, updates)
+    return TracedProgram(name, nodes, tuple(range(inputs)), results, form, shared, updates)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
+from dataclasses import is_dataclass
 from typing import Any
 
 from xbackend.api.array import Array
@@ -35,20 +36,23 @@ class Tracer:
         """Add a node, its shape and dtype inferred by the op's own rule."""
         nodes, positions = self.nodes, []
         for array in inputs:
-            self.check_own(array)
-            positions.append(array.node)
+            positions.append(self.own(array).node)
         shape, dtype = OPS[op].infer([nodes[i].aval for i in positions], params)
         nodes.append(Node(op, tuple(positions), params, shape, dtype, place(device), caller()))
         return Array(self, len(nodes) - 1, shape, dtype)
 
-    def check_own(self, array: Array) -> None:
-        """Raises `TraceError` for an array that is not of this program, or of one that is traced already."""
+    def own(self, array: Array) -> Array:
+        """What stands for the array in this program: itself.
+
+        Raises `TraceError` for an array that is not of this program, or of one that is traced already.
+        """
         if not array._tracer.open:
             raise TraceError(
                 f"{array!r} of a program that is already traced was used again; arrays do not outlive their function"
             )
         if array._tracer is not self:
             raise TraceError(f"{array!r} of another program was used; pass it as an argument instead")
+        return array
 
     def array(self, value: Any, dtype: DType | None = None) -> Array:
         """Anything that a user may write for an array, as one of this program.
@@ -57,21 +61,27 @@ class Tracer:
         for nested lists of different lengths, `ArgumentError` for constants that a program cannot hold.
         """
         if isinstance(value, Array):
-            self.check_own(value)
-            return value
+            return self.own(value)
         if isinstance(value, SharedVariable):
             return self.shared(value)
         host = host_array(value, "a constant", dtype)
         as_dtype(host.dtype, f"{value!r:.60}: dtype")
-        self.constant_bytes += host.nbytes
+        self.count_constant(host.nbytes)
+        constant = host.copy()
+        constant.flags.writeable = False
+        return self.emit("constant", (), {"value": constant})
+
+    def count_constant(self, size: int) -> None:
+        """Raises `ArgumentError` where a constant of so many bytes is more than the program can hold."""
+        self.constant_bytes += size
         if self.constant_bytes > CONSTANT_BYTES:
             raise ArgumentError(
                 f"the constants of the program come to {gibibytes(self.constant_bytes)}, and a program holds "
                 f"{gibibytes(CONSTANT_BYTES)} of them: make a large array an argument of the function, or xb.shared"
             )
-        constant = host.copy()
-        constant.flags.writeable = False
-        return self.emit("constant", (), {"value": constant})
+
+    def check_update(self, variable: SharedVariable) -> None:
+        """Raises `SharedVariableError` where no shared variable can be updated."""
 
     def shared(self, variable: SharedVariable) -> Array:
         if variable.uid not in self.shared_nodes:
@@ -82,6 +92,18 @@ class Tracer:
             self.shared_nodes[variable.uid] = (position, variable)
         position, _ = self.shared_nodes[variable.uid]
         return Array(self, position, variable.shape, variable.dtype)
+
+
+def returned(tracer: Tracer, value: Any) -> Array:
+    """What a traced function returned in the place of an array, as one. Raises `TraceError`."""
+    if value is None:
+        raise TraceError("the function returns None in place of an array")
+    if isinstance(value, Iterator | Awaitable | Set) or is_dataclass(value):
+        raise TraceError(
+            f"the function returns {type(value).__name__} in place of an array; return arrays, or tuples, lists "
+            "and dictionaries of them: tuple(...) of a generator, dataclasses.asdict(...) of a dataclass"
+        )
+    return tracer.array(value)
 
 
 class _AtWork(threading.local):

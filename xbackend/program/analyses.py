@@ -40,6 +40,17 @@ def gradients(program: Program) -> dict[int, list[int]]:
     return groups
 
 
+def calls(program: Program) -> dict[int, list[int]]:
+    """The nodes that are results of the same call, by each of them, for the ops that have several."""
+    together: dict[tuple[object, ...], list[int]] = {}
+    members: dict[int, list[int]] = {}
+    for i, node in enumerate(program.nodes):
+        if "part" in node.params:
+            members[i] = together.setdefault(node.call, [])
+            members[i].append(i)
+    return members
+
+
 def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int], set[int]]:
     """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on others
     of it."""
@@ -75,8 +86,8 @@ def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The nodes that are computed at once (one, or all gradients of a loss), the nodes that are read for that, and
-    those of both that nothing reads after it."""
+    """The nodes that are computed at once (one, all gradients of a loss, or all results of a call), the nodes that are
+    read for that, and those of both that nothing reads after it."""
 
     makes: tuple[int, ...]
     reads: tuple[int, ...]
@@ -85,7 +96,7 @@ class Step:
 
 def steps(program: Program) -> list[Step]:
     """What computes the program, node after node. The values of its sources are there before."""
-    groups = gradients(program)
+    groups, together = gradients(program), calls(program)
     computed: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for i, node in enumerate(program.nodes):
         if node.op == "grad":
@@ -93,6 +104,9 @@ def steps(program: Program) -> list[Step]:
             if i == group[0]:
                 wrt = {program.nodes[j].inputs[1] for j in group}
                 computed.append((tuple(group), tuple(sorted(replayed(program, node.inputs[0], wrt)))))
+        elif i in together:
+            if i == together[i][0]:
+                computed.append((tuple(together[i]), node.inputs))
         elif node.op not in SOURCES:
             computed.append(((i,), node.inputs))
     last = last_uses([(*makes, *reads) for makes, reads in computed], {*program.outputs, *program.updates.values()})

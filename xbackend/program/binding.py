@@ -115,7 +115,10 @@ class _Binding:
                 where[i] = self.default
 
     def append(self, node: Node, inputs: Sequence[int], device: Device, origin: int | None, asked: str | None) -> int:
-        self.nodes.append(Node(node.op, tuple(inputs), node.params, node.shape, node.dtype, str(device), node.source))
+        params = node.params
+        if bodies := node.bodies:
+            params = {**params, **{name: _on(body, device) for name, body in bodies.items()}}
+        self.nodes.append(Node(node.op, tuple(inputs), params, node.shape, node.dtype, str(device), node.source))
         self.devices.append(device)
         self.origin.append(origin)
         self.asked.append(asked)
@@ -167,6 +170,16 @@ class _Binding:
 
     def result(self, original: int, device: Device | None = None) -> int:
         return self.on(original, device or self.home(original), self.program.nodes[original])
+
+
+def _on(body: Program, device: Device) -> Program:
+    """The body of a loop or a choice, whose nodes run where the loop does."""
+    inner = [{name: _on(deeper, device) for name, deeper in node.bodies.items()} for node in body.nodes]
+    nodes = [
+        replace(node, device=str(device), params={**node.params, **own} if own else node.params)
+        for node, own in zip(body.nodes, inner, strict=True)
+    ]
+    return replace(body, nodes=tuple(nodes))
 
 
 def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], default: Device) -> Placed:

@@ -11,7 +11,11 @@ In particular, by the time an op is in a program
 * `slice` has explicit starts, stops and steps for every axis (a stop is None where a negative step runs off the front);
 * `take` has one array of integers (of any rank) for one non-negative axis; negative ones count from the end;
 * `slice_set`, `slice_add`, `take_set` and `take_add` give their first array with what `slice` or `take` reads replaced
-  by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added.
+  by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added;
+* what an op with several results gives are several nodes of it, one for each result that is used: they have the same
+  inputs and parameters but for ``part``, the number of the result (`Node.call`), and are computed once;
+* the bodies of `scan`, `while_loop` and `cond` are programs of their own, whose inputs are all that they use: they have
+  no shared variables, no transfers and no devices but the one of their node.
 """
 
 from __future__ import annotations
@@ -296,6 +300,69 @@ def _gradient(avals: Sequence[Aval], params: Params) -> Aval:
     return wrt
 
 
+def _takes(name: str, body: Any, avals: Sequence[Aval]) -> list[Aval]:
+    """What a body gives. Raises `ShapeError` unless its inputs are of these shapes and dtypes."""
+    inputs = [body.nodes[i].aval for i in body.inputs]
+    if inputs != list(avals):
+        raise ShapeError(f"{name} gives its body {', '.join(map(str, avals))}; it takes {', '.join(map(str, inputs))}")
+    return [body.nodes[i].aval for i in body.outputs]
+
+
+def _part(name: str, results: Sequence[Aval], params: Params) -> Aval:
+    if not 0 <= params["part"] < len(results):
+        raise ShapeError(f"{name} has {len(results)} results, and none of number {params['part']}")
+    return results[params["part"]]
+
+
+def _keeps(name: str, before: Sequence[Aval], after: Sequence[Aval]) -> None:
+    if list(before) != list(after):
+        raise ShapeError(
+            f"{name} begins with {', '.join(map(str, before))} and goes on with {', '.join(map(str, after))}"
+        )
+
+
+def _scan(avals: Sequence[Aval], params: Params) -> Aval:
+    carries, length = params["carries"], params["length"]
+    init, xs, closed = avals[:carries], avals[carries:][: params["sequences"]], avals[carries + params["sequences"] :]
+    if length < 1 or any(x.shape[:1] != (length,) for x in xs):
+        raise ShapeError(f"scan of {length} steps over {', '.join(map(str, xs))}")
+    made = _takes("scan", params["body"], [*init, *(Aval(x.shape[1:], x.dtype) for x in xs), *closed])
+    _keeps("scan", init, made[:carries])
+    return _part("scan", [*init, *(Aval((length, *y.shape), y.dtype) for y in made[carries:])], params)
+
+
+def _while(avals: Sequence[Aval], params: Params) -> Aval:
+    state = avals[: params["carries"]]
+    if _takes("while_loop", params["condition"], avals) != [Aval((), DType.bool)]:
+        raise ShapeError("the condition of while_loop is one bool")
+    _keeps("while_loop", state, _takes("while_loop", params["body"], avals))
+    return _part("while_loop", state, params)
+
+
+def _cond(avals: Sequence[Aval], params: Params) -> Aval:
+    if avals[0] != Aval((), DType.bool):
+        raise ShapeError(f"cond chooses by {avals[0]}; it is one bool")
+    then, otherwise = (_takes("cond", params[branch], avals[1:]) for branch in ("then", "otherwise"))
+    _keeps("cond", then, otherwise)
+    return _part("cond", then, params)
+
+
+def _each_step(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return int(params["length"] * params["body"].operations.total)
+
+
+def _dearer(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return max(int(params[branch].operations.total) for branch in ("then", "otherwise"))
+
+
+def _controlling(add: Callable[..., None]) -> None:
+    """The rows of loops and choices. How often a `while_loop` goes round is not known; of a `cond` the branch counts
+    that takes more operations."""
+    add("scan", -1, _plain(_scan), _each_step, "body", "carries", "sequences", "length", "reverse", "part")
+    add("while_loop", -1, _plain(_while), None, "condition", "body", "carries", "part")
+    add("cond", -1, _plain(_cond), _dearer, "then", "otherwise", "part")
+
+
 def _plain(infer: Infer) -> Callable[[str], Infer]:
     return lambda name: infer
 
@@ -352,6 +419,7 @@ def _table() -> dict[str, Op]:
     add("argmax argmin", 1, _arg_reduction, _in_size, "axis")
     add("cumulative_sum", 1, _plain(_cumulative), _in_size, "axis")
     _moving(add)
+    _controlling(add)
     # Sources: no inputs. `input` and `shared` get their values from outside, the others from their parameters.
     add("input", 0, _plain(_declared), _free, "name", "shape", "dtype")
     add("shared", 0, _plain(_declared), _free, "name", "shape", "dtype")
@@ -369,4 +437,6 @@ def _table() -> dict[str, Op]:
 
 OPS = _table()
 SOURCES = frozenset(name for name, op in OPS.items() if op.arity == 0)
+# The parameters that are programs: the bodies of loops and choices.
+BODIES = ("body", "condition", "then", "otherwise")
 GENERATORS = SOURCES - {"input", "shared"}

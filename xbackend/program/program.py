@@ -14,7 +14,7 @@ import numpy as np
 
 from xbackend.devices import is_device
 from xbackend.program.dtypes import DType
-from xbackend.program.ops import OPS, Aval
+from xbackend.program.ops import BODIES, OPS, Aval
 from xbackend.program.shared import SharedVariable
 
 
@@ -37,6 +37,17 @@ class Node:
     @property
     def aval(self) -> Aval:
         return Aval(self.shape, self.dtype)
+
+    @property
+    def call(self) -> tuple[Any, ...]:
+        """What nodes have in common that are results of one call of an op with several (those with a ``part``)."""
+        rest = sorted((k, v) for k, v in self.params.items() if k != "part")
+        return self.op, self.inputs, self.device, *rest
+
+    @property
+    def bodies(self) -> dict[str, Program]:
+        """The programs that a loop or a choice goes through, by their parameters."""
+        return {name: self.params[name] for name in BODIES if name in self.params}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,7 @@ class Program:
         for node in self.nodes:
             params = {k: v for k, v in node.params.items() if k != "value"}
             row = [node.op, node.inputs, params, node.shape, node.dtype, node.device]
-            digest.update(json.dumps(row, sort_keys=True, default=list).encode())
+            digest.update(json.dumps(row, sort_keys=True, default=_plain).encode())
             if "value" in node.params:
                 digest.update(node.params["value"].tobytes())
         shared = {str(i): v.name for i, v in self.shared.items()}
@@ -105,11 +116,17 @@ class Program:
     def operations(self) -> OperationCount:
         """Arithmetic operations of one execution: a sum or a product of two numbers is one, as is one `exp`.
 
-        A matmul of (m, k) by (k, n) is 2*m*k*n. Gradients are listed as uncounted.
+        A matmul of (m, k) by (k, n) is 2*m*k*n. Gradients and loops without a length are listed as uncounted.
         """
         counted: Counter[str] = Counter()
-        uncounted = set()
+        uncounted, called = set(), set()
         for node in self.nodes:
+            if "part" in node.params:
+                if node.call in called:
+                    continue
+                called.add(node.call)
+            for body in node.bodies.values():
+                uncounted.update(body.operations.uncounted)
             count = OPS[node.op].count
             if count is None:
                 uncounted.add(node.op)
@@ -117,6 +134,11 @@ class Program:
                 counted[node.op] += count([self.nodes[i].aval for i in node.inputs], node.aval, node.params)
         by_op = {op: n for op, n in sorted(counted.items()) if n}
         return OperationCount(sum(by_op.values()), by_op, tuple(sorted(uncounted)))
+
+
+def _plain(value: Any) -> Any:
+    """What decides of a parameter, as JSON has it."""
+    return value.fingerprint if isinstance(value, Program) else list(value)
 
 
 def generate(node: Node) -> np.ndarray:

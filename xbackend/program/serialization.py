@@ -17,7 +17,7 @@ import numpy as np
 from xbackend.devices import canonical
 from xbackend.errors import ProgramFormatError, ProgramVersionError, XBackendError
 from xbackend.program.dtypes import DType
-from xbackend.program.ops import OPS
+from xbackend.program.ops import BODIES, OPS
 from xbackend.program.program import Node, Program
 from xbackend.program.shared import SharedVariable
 from xbackend.program.structure import count_leaves
@@ -33,6 +33,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "step": (int, float),
     "stops": (int, type(None)),
     "dtype": (str,),
+    "reverse": (bool,),
 }
 _SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps"})
 # What reading hostile data may raise.
@@ -54,6 +55,22 @@ def _decode_array(data: dict[str, Any]) -> np.ndarray:
     array = np.frombuffer(raw, dtype.newbyteorder("<")).reshape(data["shape"]).astype(dtype)
     array.flags.writeable = False
     return array
+
+
+def _encode_nodes(program: Program) -> list[Any]:
+    return [
+        [n.op, n.inputs, {k: _encode_param(v) for k, v in n.params.items()}, n.shape, n.dtype, n.device, n.source]
+        for n in program.nodes
+    ]
+
+
+def _encode_param(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _encode_array(value)
+    if isinstance(value, Program):  # the body of a loop or a choice
+        own = {key: getattr(value, key) for key in ("name", "inputs", "outputs", "structure")}
+        return {**own, "nodes": _encode_nodes(value)}
+    return _encode_number(value)
 
 
 def _encode_number(value: Any) -> Any:
@@ -78,12 +95,6 @@ def to_json(program: Program, values: bool = True) -> str:
     Without ``values`` the initial values of shared variables are left out, and are zeros when it is read: for a reader
     that has their storage already.
     """
-    nodes = []
-    for node in program.nodes:
-        params = {
-            k: _encode_array(v) if isinstance(v, np.ndarray) else _encode_number(v) for k, v in node.params.items()
-        }
-        nodes.append([node.op, node.inputs, params, node.shape, node.dtype, node.device, node.source])
     shared = {
         str(i): {"name": v.name, "uid": v.uid, "device": v.device, "value": _encode_array(v.value) if values else None}
         for i, v in program.shared.items()
@@ -100,7 +111,7 @@ def to_json(program: Program, values: bool = True) -> str:
         "shared": shared,
         "updates": sorted(program.updates.items()),
     }
-    body = ",\n".join(json.dumps(n, sort_keys=True, allow_nan=False) for n in nodes)
+    body = ",\n".join(json.dumps(n, sort_keys=True, allow_nan=False) for n in _encode_nodes(program))
     return json.dumps(head, sort_keys=True, allow_nan=False)[:-1] + f', "nodes": [\n{body}\n]}}\n'
 
 
@@ -145,6 +156,11 @@ def _decode_params(op: str, params: dict[str, Any]) -> dict[str, Any]:
 def _decode_param(op: str, key: str, value: Any) -> Any:
     if key == "value":
         return _decode_array(value)
+    if key in BODIES:
+        body = _read({**value, "shared": {}, "updates": [], "state": None})
+        if any(node.op == "transfer" for node in body.nodes):
+            raise ProgramFormatError(f"the {key} of a {op} transfers to another device")
+        return body
     decoded: Any = float(value["float"]) if isinstance(value, dict) else value
     sequence = key in _SEQUENCES or (key == "axis" and op not in _ONE_AXIS)
     items = decoded if isinstance(decoded, list) else [decoded]

@@ -1,8 +1,13 @@
 """The calls that a user of a framework writes by hand: what xbackend's own calls are measured against.
 
-One module for each environment, found by its name, with ``product(mode, dtype)`` (of two matrices) and
-``sum_of_powers(mode, dtype, n)`` (A^n + B^n as a chain of products). ``mode`` is what follows the environment in the
-backend's name: ``xla`` in ``tensorflow-xla``, empty in ``tensorflow``.
+One module for each environment, found by its name, with functions of a mode and a dtype, and of what they take beside:
+
+- ``product``: of two matrices;
+- ``sum_of_powers(mode, dtype, n)``: A^n + B^n as a chain of products;
+- ``loop``: of rows x and a square matrix b, ``c = tanh(c @ b + x)`` along the rows, beginning with zeros; every c;
+- ``layers(mode, dtype, count)``: of two matrices, the second one square, so many layers of five operations each.
+
+``mode`` is what follows the environment in the backend's name: ``xla`` in ``tensorflow-xla``, empty in ``tensorflow``.
 """
 
 from __future__ import annotations
@@ -17,6 +22,9 @@ import numpy as np
 
 from xbackend.backends.registry import Entry
 from xbackend.errors import UnsupportedOperation
+
+
+WIDTH = 4  # of the rows that `loop` goes along
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,14 @@ def find(entry: Entry, what: str, *arguments: Any) -> ByHand:
     mode = entry.name.removeprefix(entry.environment).lstrip("-")
     found: ByHand = getattr(module, what)(mode, *arguments)
     return found
+
+
+def stacked(x: Any, b: Any, count: int, tanh: Callable[[Any], Any], mean: Callable[[Any], Any]) -> Any:
+    """So many layers of five operations each; ``mean`` is that of the columns."""
+    for _ in range(count):
+        y = tanh(x @ b + x)
+        x = y - mean(y)
+    return x
 
 
 def chain(matrix: Any, n: int, product: Callable[[Any, Any], Any]) -> Any:

@@ -10,7 +10,7 @@ import aesara
 import aesara.tensor as at
 import numpy as np
 
-from overhead.handwritten import ByHand, chain
+from overhead.handwritten import WIDTH, ByHand, chain, stacked
 
 
 def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
@@ -33,3 +33,23 @@ def product(mode: str, dtype: str) -> ByHand:
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
     """A^n + B^n."""
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, at.dot) + chain(b, n, at.dot))
+
+
+def loop(mode: str, dtype: str) -> ByHand:
+    """A recurrence along the rows of a matrix."""
+
+    def build(x: Any, b: Any) -> Any:
+        carries, _ = aesara.scan(
+            lambda row, carry, b: at.tanh(at.dot(carry, b) + row),
+            sequences=[x],
+            outputs_info=[at.zeros((WIDTH,), dtype=dtype)],
+            non_sequences=[b],
+        )
+        return carries
+
+    return _by_hand(mode, dtype, build)
+
+
+def layers(mode: str, dtype: str, count: int) -> ByHand:
+    """Many small operations."""
+    return _by_hand(mode, dtype, lambda x, b: stacked(x, b, count, at.tanh, lambda y: at.mean(y, axis=0)))

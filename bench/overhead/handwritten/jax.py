@@ -6,7 +6,7 @@ from typing import Any
 
 import jax
 
-from overhead.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain, stacked
 
 
 def product(mode: str, dtype: str) -> ByHand:
@@ -21,3 +21,25 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
         return chain(a, n, jax.numpy.matmul) + chain(b, n, jax.numpy.matmul)
 
     return ByHand(jax.jit(powers), jax.device_put, jax.block_until_ready)
+
+
+def loop(mode: str, dtype: str) -> ByHand:
+    """A recurrence along the rows of a matrix."""
+
+    def run(x: Any, b: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            after = jax.numpy.tanh(carry @ b + row)
+            return after, after
+
+        return jax.lax.scan(step, jax.numpy.zeros(b.shape[0], dtype), x)[1]
+
+    return ByHand(jax.jit(run), jax.device_put, jax.block_until_ready)
+
+
+def layers(mode: str, dtype: str, count: int) -> ByHand:
+    """Many small operations."""
+
+    def run(x: Any, b: Any) -> Any:
+        return stacked(x, b, count, jax.numpy.tanh, lambda y: jax.numpy.mean(y, axis=0))
+
+    return ByHand(jax.jit(run), jax.device_put, jax.block_until_ready)

@@ -11,7 +11,7 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 
-from overhead.handwritten import ByHand, chain
+from overhead.handwritten import WIDTH, ByHand, chain, stacked
 
 
 def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
@@ -38,3 +38,24 @@ def product(mode: str, dtype: str) -> ByHand:
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
     """A^n + B^n."""
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, pt.dot) + chain(b, n, pt.dot))
+
+
+def loop(mode: str, dtype: str) -> ByHand:
+    """A recurrence along the rows of a matrix."""
+
+    def build(x: Any, b: Any) -> Any:
+        carries = pytensor.scan(
+            lambda row, carry, b: pt.tanh(pt.dot(carry, b) + row),
+            sequences=[x],
+            outputs_info=[pt.zeros((WIDTH,), dtype=dtype)],
+            non_sequences=[b],
+            return_updates=False,
+        )
+        return carries
+
+    return _by_hand(mode, dtype, build)
+
+
+def layers(mode: str, dtype: str, count: int) -> ByHand:
+    """Many small operations."""
+    return _by_hand(mode, dtype, lambda x, b: stacked(x, b, count, pt.tanh, lambda y: pt.mean(y, axis=0)))

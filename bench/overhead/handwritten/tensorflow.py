@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from overhead.handwritten import ByHand, chain
+from overhead.handwritten import ByHand, chain, stacked
 
 
 def _by_hand(mode: str, function: Callable[..., Any]) -> ByHand:
@@ -41,3 +41,22 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
         return chain(a, n, tf.matmul) + chain(b, n, tf.matmul)
 
     return _by_hand(mode, powers)
+
+
+def loop(mode: str, dtype: str) -> ByHand:
+    """A recurrence along the rows of a matrix."""
+
+    def run(x: Any, b: Any) -> Any:
+        first = tf.zeros(b.shape[0], dtype)
+        return tf.scan(lambda carry, row: tf.tanh(tf.linalg.matvec(b, carry, transpose_a=True) + row), x, first)
+
+    return _by_hand(mode, run)
+
+
+def layers(mode: str, dtype: str, count: int) -> ByHand:
+    """Many small operations."""
+
+    def run(x: Any, b: Any) -> Any:
+        return stacked(x, b, count, tf.tanh, lambda y: tf.reduce_mean(y, axis=0))
+
+    return _by_hand(mode, run)

@@ -13,7 +13,7 @@ import numpy as np
 import theano
 import theano.tensor as T
 
-from overhead.handwritten import ByHand, chain
+from overhead.handwritten import WIDTH, ByHand, chain, stacked
 
 _CONTEXT = "cpu:0"
 
@@ -50,3 +50,23 @@ def product(mode: str, dtype: str) -> ByHand:
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
     """A^n + B^n."""
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, T.dot) + chain(b, n, T.dot))
+
+
+def loop(mode: str, dtype: str) -> ByHand:
+    """A recurrence along the rows of a matrix."""
+
+    def build(x: Any, b: Any) -> Any:
+        carries, _ = theano.scan(
+            lambda row, carry, b: T.tanh(T.dot(carry, b) + row),
+            sequences=[x],
+            outputs_info=[T.zeros((WIDTH,), dtype=dtype)],
+            non_sequences=[b],
+        )
+        return carries
+
+    return _by_hand(mode, dtype, build)
+
+
+def layers(mode: str, dtype: str, count: int) -> ByHand:
+    """Many small operations."""
+    return _by_hand(mode, dtype, lambda x, b: stacked(x, b, count, T.tanh, lambda y: T.mean(y, axis=0)))

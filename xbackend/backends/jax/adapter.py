@@ -7,15 +7,16 @@ device.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
+from xbackend.backends.jax import control_flow
 from xbackend.backends.jax.devices import JAXDevices
-from xbackend.backends.jax.ops import TABLE
+from xbackend.backends.jax.ops import SEVERAL, TABLE
 from xbackend.backends.placed import Stage, toposort
 from xbackend.backends.special_numbers import QUOTIENTS
 from xbackend.backends.staged import Compiled
@@ -98,17 +99,95 @@ class JAXBackend(JAXDevices):
             raise self.unsupported(label, None, error) from error
 
 
-class _Tracing:
-    """One program on its way through JAX's tracing."""
+class _Steps:
+    """The nodes of a program as JAX's tracing has them, or those of a body of it."""
 
     def __init__(self, backend: JAXBackend, program: Program) -> None:
         import jax
 
-        self.jax, self.backend, self.program, self.graph = jax, backend, program, Lowered(program)
-        self.groups = analyses.gradients(program)
+        self.jax, self.backend, self.program = jax, backend, program
+        self.groups, self.together = analyses.gradients(program), analyses.calls(program)
+        self.differentiated = 0  # inside of how many gradients what is traced now is
         # The identity of its first argument, with the gradient of both: what depends on a node is seen at its second.
         self.seen_at = jax.custom_vjp(lambda x, leaf: x)
         self.seen_at.defvjp(lambda x, leaf: (x, None), lambda _, gradient: (gradient, gradient))
+
+    def body(self, program: Program) -> Callable[..., Sequence[Any]]:
+        """The body of a loop or a choice as a function that JAX can trace."""
+        steps = _Steps(self.backend, program)
+
+        def function(*values: Any) -> list[Any]:
+            env = dict(zip(program.inputs, values, strict=True))
+            for i in range(len(program.nodes)):
+                steps.step(i, env)
+            return [self.jax.numpy.asarray(env[i]) for i in program.outputs]
+
+        return function
+
+    def step(self, i: int, env: dict[int, Any]) -> None:
+        """Add the value of a node, as JAX's tracing has it; of a gradient those of all that share its backward pass, of
+        one of several results all."""
+        if i in env:
+            return
+        node = self.program.nodes[i]
+        inputs = [env[j] for j in node.inputs]
+        if node.op == "grad":
+            env.update(self.gradients(node.inputs[0], env))
+        elif node.op == "transfer":
+            source, target = (
+                self.backend.theirs[Device.parse(self.program.nodes[j].device or "")] for j in (node.inputs[0], i)
+            )
+            env[i] = self.jax.device_put(inputs[0], target, src=source)
+        elif node.op in MADE_HERE:
+            env[i] = generate(node)
+        else:
+            try:
+                if "part" in node.params:
+                    results = self.several(node, inputs)
+                    for j in self.together[i]:
+                        env.setdefault(j, results[self.program.nodes[j].params["part"]])
+                else:
+                    env[i] = TABLE[node.op](self.jax.numpy, node, inputs)
+            except Exception as error:
+                raise self.backend.unsupported(node.op, node, error) from error
+
+    def several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        """All results of the call that a node is one of."""
+        if node.op in control_flow.CONTROL:
+            return control_flow.lowered(self.jax, node, inputs, self.body)
+        return SEVERAL[node.op](self.jax.numpy, node, inputs)
+
+    def gradients(self, loss: int, env: dict[int, Any]) -> dict[int, Any]:
+        """The gradients of a loss by their nodes, and what is between. That depends on them, and is computed again with
+        that in view; its values take the place of those before, so that nothing is computed twice."""
+        nodes, group = self.program.nodes, self.groups[loss]
+        wrt = {nodes[i].inputs[1] for i in group}
+        between, dependent = analyses.between(self.program, loss, wrt)
+        changed = {j for j in between if j not in wrt or j in dependent}
+
+        def again(leaves: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
+            own = {j: value for j, value in env.items() if j not in changed}
+            self.differentiated += 1
+            for j in between:
+                self.step(j, own)
+                if j in wrt:
+                    own[j] = self.seen_at(own[j], leaves[j])
+            self.differentiated -= 1
+            return own[loss], {j: own[j] for j in changed}
+
+        leaves = {j: self.jax.numpy.zeros(nodes[j].shape, nodes[j].dtype.value) for j in wrt}
+        value, pullback, values = self.jax.vjp(again, leaves, has_aux=True)
+        (gradients,) = pullback(self.jax.numpy.ones_like(value))
+        # Inside of another gradient, values with that in view stay as they are.
+        return {**({} if self.differentiated else values), **{i: gradients[nodes[i].inputs[1]] for i in group}}
+
+
+class _Tracing(_Steps):
+    """One program on its way through JAX's tracing."""
+
+    def __init__(self, backend: JAXBackend, program: Program) -> None:
+        super().__init__(backend, program)
+        self.graph = Lowered(program)
         self.merged: dict[Any, Equation] = {}
 
     def traced(self) -> Lowered:
@@ -129,45 +208,6 @@ class _Tracing:
         specs = [self.jax.ShapeDtypeStruct(v.shape, v.dtype) for v in given.values()]
         graph.variables = self.inlined(self.jax.make_jaxpr(every)(*specs), [*given.values()])
         return graph
-
-    def step(self, i: int, env: dict[int, Any]) -> None:
-        """Add the value of a node, as JAX's tracing has it; of a gradient those of all that share its backward pass."""
-        if i in env:
-            return
-        node = self.program.nodes[i]
-        inputs = [env[j] for j in node.inputs]
-        if node.op == "grad":
-            env.update(self.gradients(node.inputs[0], env))
-        elif node.op == "transfer":
-            source, target = (self.backend.theirs[self.graph.device(j)] for j in (node.inputs[0], i))
-            env[i] = self.jax.device_put(inputs[0], target, src=source)
-        elif node.op in MADE_HERE:
-            env[i] = generate(node)
-        else:
-            try:
-                env[i] = TABLE[node.op](self.jax.numpy, node, inputs)
-            except Exception as error:
-                raise self.backend.unsupported(node.op, node, error) from error
-
-    def gradients(self, loss: int, env: dict[int, Any]) -> dict[int, Any]:
-        """The gradients of a loss by their nodes. What depends on one of them is computed again, with that in view."""
-        nodes, group = self.program.nodes, self.groups[loss]
-        wrt = {nodes[i].inputs[1] for i in group}
-        between, dependent = analyses.between(self.program, loss, wrt)
-        changed = {j for j in between if j not in wrt or j in dependent}
-
-        def again(leaves: dict[int, Any]) -> Any:
-            own = {j: value for j, value in env.items() if j not in changed}
-            for j in between:
-                self.step(j, own)
-                if j in wrt:
-                    own[j] = self.seen_at(own[j], leaves[j])
-            return own[loss]
-
-        leaves = {j: self.jax.numpy.zeros(nodes[j].shape, nodes[j].dtype.value) for j in wrt}
-        value, pullback = self.jax.vjp(again, leaves)
-        (gradients,) = pullback(self.jax.numpy.ones_like(value))
-        return {i: gradients[nodes[i].inputs[1]] for i in group}
 
     def inlined(self, closed: Any, inputs: Sequence[Variable]) -> list[Variable]:
         """The results of what JAX traced; its equations with those of the functions that it calls in their place."""

@@ -52,6 +52,9 @@ def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return jnp.asarray(inputs[0]).at[selected(node.params["axis"], inputs[1])]
 
 
+# The rows of ops with several results give all of them.
+SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {}
+
 TABLE: Mapping[str, Row] = {
     **{name: _named(name) for name in OPS},
     **{name: _reduction(name) for name in ("max", "min", "any", "all")},

@@ -18,14 +18,15 @@ import numpy as np
 
 from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
-from xbackend.backends.lineage import rewrites
+from xbackend.backends.lineage import control_flow, rewrites
 from xbackend.backends.lineage.generation import Generation
-from xbackend.backends.lineage.ops import TABLE, Row, is_filled, shape_of
+from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, is_filled, shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.backends.staged import Compiled
 from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
+from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program
 
@@ -40,6 +41,8 @@ class LineageBackend(Generation):
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # of the generation, more of it while a program is compiled
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
+    several: ClassVar[Mapping[str, Several]] = {}  # the same for ops with several results
+    unrolled: ClassVar[bool] = False  # whether the mode has no loops
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     folds = False  # unless the compiler below the framework does it
@@ -122,14 +125,34 @@ class LineageBackend(Generation):
 
     def _lower(self, program: Program) -> Lowered:
         graph = Lowered(program)
+        self._fill(graph, {})
+        return graph
+
+    def _body(self, program: Program, inputs: Sequence[Variable]) -> list[Variable]:
+        """What a body gives for its inputs."""
+        graph = Lowered(program)
+        self._fill(graph, dict(zip(program.inputs, inputs, strict=True)))
+        return [graph.variables[i] for i in program.outputs]
+
+    def _fill(self, graph: Lowered, given: Mapping[int, Variable]) -> None:
+        """Lower the nodes of a program, but for those that are given."""
+        program = graph.program
         targets = {n.inputs[1] for n in program.nodes if n.op == "grad"}
         known: set[Variable] = set()
-        gradients: dict[int, Variable] = {}
+        made: dict[int, Variable] = {}  # more than one at once: of a backward pass, of a call with several results
+        together = analyses.calls(program)
         for i, node in enumerate(program.nodes):
-            if node.op == "grad":
-                if i not in gradients:
-                    gradients.update(self._gradients(graph, i))
-                variable = gradients[i]
+            if i in given:
+                variable = given[i]
+            elif node.op == "grad":
+                if i not in made:
+                    made.update(self._gradients(graph, i))
+                variable = made[i]
+            elif i in together:
+                if i not in made:
+                    results = self._several(graph, i)
+                    made.update({j: results[program.nodes[j].params["part"]] for j in together[i]})
+                variable = made[i]
             else:
                 variable = self._lower_node(graph, i, node)
             variable = self._exact(variable, node)
@@ -138,7 +161,21 @@ class LineageBackend(Generation):
                 variable = self._exact(self.T.tensor_copy(variable), node)
             known.add(variable)
             graph.variables.append(variable)
-        return graph
+
+    def _several(self, graph: Lowered, i: int) -> Sequence[Variable]:
+        """All results of the call that a node is one of."""
+        node = graph.program.nodes[i]
+        inputs = [graph.variables[j] for j in node.inputs]
+        try:
+            if node.op in control_flow.CONTROL:
+                return control_flow.lowered(self, node, inputs, self._body)
+            return (self.several.get(node.op) or SEVERAL[node.op])(self.T, node, inputs)
+        except Exception as error:
+            raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
+
+    def if_else(self, condition: Variable, then: list[Variable], otherwise: list[Variable]) -> Any:
+        """The lists' variables by a condition; only those that are chosen are computed, where the mode can."""
+        return self.module("ifelse").ifelse(condition, then, otherwise)
 
     def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
         inputs = [graph.variables[j] for j in node.inputs]

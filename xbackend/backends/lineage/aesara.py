@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
@@ -73,9 +74,11 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
+    unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
         "argmax, max with argmax, and the gradient of concat, which Aesara lacks in JAX",
+        f"loops unrolled, up to {UNROLLED} steps",
     )
 
     def _prepare_dispatch(self) -> None:

@@ -7,7 +7,7 @@ the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A g
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import copysign, prod
 from typing import Any
 
@@ -321,6 +321,10 @@ TABLE: Mapping[str, Row] = {
     **dict.fromkeys(("constant", "arange", "eye"), _constant),
 }
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`lineage.adapter`)."""
+
+# The rows of ops with several results give all of them.
+Several = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
+SEVERAL: Mapping[str, Several] = {}
 
 C_ROWS: Mapping[str, Row] = {
     "floor_divide": quotient(negates=True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row
+from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
 
@@ -58,6 +60,11 @@ class _PyTensor(LineageBackend):
     # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)
     rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
+
+    def if_else(self, condition: Variable, then: list[Variable], otherwise: list[Variable]) -> Any:
+        # Its home since 3.0 (pytensor/ifelse.py).
+        home = "conditional" if importlib.util.find_spec("pytensor.conditional") else "ifelse"
+        return self.module(home).ifelse(condition, then, otherwise)
 
 
 class PyTensorNumba(NumbaMode, _PyTensor):

@@ -35,7 +35,7 @@ class Theano(LineageBackend):
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
-        "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops",
+        "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
     }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": as_bytes("take_set")}
 

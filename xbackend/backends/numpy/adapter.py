@@ -17,8 +17,9 @@ from xbackend.backends import threads
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
+from xbackend.backends.numpy import control_flow
 from xbackend.backends.numpy.gradients import Gradients
-from xbackend.backends.numpy.ops import VIEWS, function
+from xbackend.backends.numpy.ops import VIEWS, function, results
 from xbackend.backends.placement import Executed, Execution, ProfiledCall, Span, Transferred, with_folded
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
@@ -28,6 +29,7 @@ from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
+_NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES}  # of what executes an op, where it is no function of NumPy
 _EVIDENCE = "tag of the step, which was executed"
 
 
@@ -84,7 +86,7 @@ class Linker:
     its result where nobody else has a use for it."""
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
-        self.program, self.storages = program, storages
+        self.program, self.storages, self.xp = program, storages, xp
         self.devices = [self.place(i) for i in range(len(program.nodes))]
         for i, node in enumerate(program.nodes):
             for j in node.inputs if node.op not in ("transfer", "grad") else ():
@@ -107,15 +109,24 @@ class Linker:
     def built(self) -> Built:
         return Built(self.source().compile(), self._executed, self.profile)
 
+    def body(self, program: Program) -> Callable[..., Sequence[Any]]:
+        """The body of a loop or a choice as a function of arrays."""
+        return Linker(program, self.xp, {}).function()
+
+    def function(self) -> Callable[..., Sequence[Any]]:
+        """The program's calls without devices: arrays in, arrays out."""
+        source, names = self._begin([f"v{i}" for i in self.program.inputs])
+        self._write(source, names)
+        source.line(f"return [{', '.join(names[i] for i in self.program.outputs)}]")
+        return source.compile()
+
     def source(self, timed: bool = False) -> Source:
         """The program's calls; ``timed``: which also say when each of them began."""
         program = self.program
-        source = Source(program.name, [f"a{i}" for i in program.inputs])
-        names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(program.nodes))]
+        source, names = self._begin([f"a{i}" for i in program.inputs])
         objects = source.objects
-        objects |= {names[i]: constant for i, constant in self.constants.items()}
         objects |= {f"cell{i}": storage for i, storage in self.storages.items()}
-        objects |= {"linker": self, "errstate": np.errstate, "asarray": np.asarray, "DeviceArray": DeviceArray}
+        objects |= {"linker": self, "errstate": np.errstate, "DeviceArray": DeviceArray}
         objects |= {"began": lambda: self.begun.append(time.perf_counter())}
         kept = [*program.outputs, *program.updates.values()]
         objects |= {f"d{i}": self.devices[i] for i in (*program.inputs, *kept)}
@@ -125,14 +136,7 @@ class Linker:
         for i in self.storages:
             source.line(f"v{i} = cell{i}.value.array")
         source.block("with errstate(all='ignore'):")
-        for step in self.steps:
-            if timed:
-                source.line("began()")
-            node, made = program.nodes[step.makes[0]], ", ".join(names[i] for i in step.makes)
-            last = [names[i] for i in step.last if i not in self.constants]
-            where = f"{node.op} (node {step.makes[0]}), {node.source}"
-            call = self._call(step, names, objects)
-            source.step(f"[{made}]" if node.op == "grad" else made, call, last, where)
+        self._write(source, names, timed)
         if timed:
             source.line("began()")
         source.line("linker.ran = True")
@@ -142,6 +146,36 @@ class Linker:
         source.line(f"return [{', '.join(values[i] for i in program.outputs)}]")
         return source
 
+    def _begin(self, parameters: Sequence[str]) -> tuple[Source, list[str]]:
+        """A function with these parameters, and what the values of the nodes are called in it."""
+        source = Source(self.program.name, parameters)
+        names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(self.program.nodes))]
+        source.objects |= {names[i]: constant for i, constant in self.constants.items()}
+        source.objects["asarray"] = np.asarray
+        return source, names
+
+    def _write(self, source: Source, names: Sequence[str], timed: bool = False) -> None:
+        """The lines that compute the nodes."""
+        for step in self.steps:
+            if timed:
+                source.line("began()")
+            node = self.program.nodes[step.makes[0]]
+            last = [names[i] for i in step.last if i not in self.constants]
+            where = f"{node.op} (node {step.makes[0]}), {node.source}"
+            call = self._call(step, names, source.objects)
+            source.step(self._made(step, names), call, last, where)
+
+    def _made(self, step: analyses.Step, names: Sequence[str]) -> str:
+        """What the results of a step are assigned to."""
+        nodes = self.program.nodes
+        node = nodes[step.makes[0]]
+        if "part" in node.params:
+            by_part = {nodes[i].params["part"]: names[i] for i in step.makes}
+            made = [by_part.get(part, "_") for part in range(max(by_part) + 1)]
+            return f"[{', '.join(made)}, *_]"
+        made = ", ".join(names[i] for i in step.makes)
+        return f"[{made}]" if node.op == "grad" else made
+
     def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
         """The expression that computes a step; puts what it calls into ``objects``."""
         i = step.makes[0]
@@ -149,6 +183,9 @@ class Linker:
         if node.op == "grad":
             objects[f"gradients{i}"] = partial(self.gradients, node.inputs[0])
             return f"gradients{i}({{{', '.join(f'{j}: {names[j]}' for j in step.reads)}}})"
+        if "part" in node.params:
+            objects[f"{node.op}{i}"] = results(np, node, self.body)
+            return f"{node.op}{i}({', '.join(names[j] for j in node.inputs)})"
         call, inputs = _function(self.program, i)
         ufunc = isinstance(call, np.ufunc)
         name = call.__name__ if ufunc else f"{node.op}{i}"
@@ -174,7 +211,7 @@ class Linker:
         for step in self.steps:
             for i in step.makes:
                 node, device = self.program.nodes[i], self.devices[i]
-                ops[i] = Executed(device, "autograd.make_vjp" if node.op == "grad" else f"numpy.{node.op}", _EVIDENCE)
+                ops[i] = Executed(device, _NAMES.get(node.op, f"numpy.{node.op}"), _EVIDENCE)
                 if node.op == "transfer":
                     source, size = self.devices[node.inputs[0]], node.aval.nbytes
                     transfers.append(Transferred(source, device, size, i, False, "numpy.array", _EVIDENCE))
@@ -235,12 +272,14 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
         if node.op in VIEWS:
             views[i] = views[node.inputs[0]]
             views[i].append(i)
-    own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"}}
+    # What a loop or a choice gives may be what it was given.
+    lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
+    own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"} | control_flow.CONTROL} - lent
     last = {i: k for k, step in enumerate(steps) for i in step.last}
     operands: dict[int, int] = {}
     for k, step in enumerate(steps):
         i = step.makes[0]
-        if nodes[i].op == "grad" or not _elementwise(_function(program, i)[0]):
+        if nodes[i].op == "grad" or "part" in nodes[i].params or not _elementwise(_function(program, i)[0]):
             continue
         for j in nodes[i].inputs:
             unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])

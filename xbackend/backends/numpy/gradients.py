@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from xbackend.backends.numpy.ops import function
+from xbackend.backends.numpy.ops import function, results
 from xbackend.backends.placement import Backward, Transferred
 from xbackend.devices import Device
 from xbackend.program import analyses
-from xbackend.program.program import Program
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Program, generate
 
 Values = Mapping[int, Any]  # by node
 
@@ -24,12 +24,13 @@ class Gradients:
 
     def __init__(self, program: Program, devices: Sequence[Device], xp: Any) -> None:
         self.program, self.devices, self.xp = program, devices, xp
-        self.groups = analyses.gradients(program)
+        self.groups, self.together = analyses.gradients(program), analyses.calls(program)
         self.backward: dict[int, list[Backward]] = {}  # by loss
         self.transfers: dict[int, list[Transferred]] = {}
         self.alone = threading.Lock()  # the records are those of one pass
         self.going_back: list[Transferred] | None = None  # while autograd is in a backward pass: what it transferred
-        self.handed_on = self._primitive()
+        self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.nodes) else None
+        self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
 
     def __call__(self, loss: int, values: Values) -> list[np.ndarray]:
         """All gradients of one loss, in one backward pass, from the values that `analyses.replayed` names."""
@@ -56,6 +57,38 @@ class Gradients:
         """What the last passes transferred, and the ops that they went back through."""
         made = [transfer for each in self.transfers.values() for transfer in each]
         return made, [b for each in self.backward.values() for b in each]
+
+    def body(self, program: Program) -> Callable[..., Sequence[Any]]:
+        """The body of a loop or a choice as a function that autograd goes through."""
+        if program not in self.bodies:
+            self.bodies[program] = Gradients(program, self.devices, self.xp).evaluated()
+        return self.bodies[program]
+
+    def evaluated(self) -> Callable[..., Sequence[Any]]:
+        """The program, which is a body, as a function of arrays."""
+        nodes = self.program.nodes
+        constants = {i: generate(node) for i, node in enumerate(nodes) if node.op in GENERATORS}
+
+        def evaluate(*inputs: Any) -> list[Any]:
+            env = {**constants, **dict(zip(self.program.inputs, inputs, strict=True))}
+            first: dict[tuple[int, ...], dict[int, Any]] = {}
+            for i, node in enumerate(nodes):
+                if i not in env:
+                    if node.op == "grad":
+                        env[i] = self._inner_gradient(i, {}, env, first)
+                    else:
+                        env.update(self._computed(i, [env[j] for j in node.inputs]))
+            return [env[i] for i in self.program.outputs]
+
+        return evaluate
+
+    def _computed(self, i: int, arguments: Sequence[Any]) -> dict[int, Any]:
+        """The value of a node, as autograd sees it, and those of the other results of its call."""
+        node = self.program.nodes[i]
+        if "part" not in node.params:
+            return {i: function(self.xp, node)(*arguments)}
+        made = results(self.xp, node, self.body)(*arguments)
+        return {j: made[self.program.nodes[j].params["part"]] for j in self.together[i]}
 
     def _primitive(self) -> Callable[..., Any]:
         """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
@@ -111,9 +144,10 @@ class Gradients:
             arguments = [values[j] if j in values else env[j] for j in node.inputs]
             if node.op == "grad":
                 values[i] = self._inner_gradient(i, values, env, first)
-            else:
-                handed_on = partial(self.handed_on, i=i, back=False)
-                values[i] = (handed_on if node.op == "transfer" else function(self.xp, node))(*arguments)
+            elif node.op == "transfer" and self.handed_on is not None:
+                values[i] = self.handed_on(*arguments, i=i, back=False)
+            elif i not in values:
+                values.update(self._computed(i, arguments))
             if i in dependent:
                 values[i] = values[i] + given[i]
         return values[loss]

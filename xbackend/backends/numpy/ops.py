@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.numpy import control_flow
 from xbackend.program.program import Node
 
 Function = Callable[..., Any]
@@ -103,6 +104,17 @@ def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
         products = factors[:half] * factors[half : 2 * half]
         factors, count = xp.concatenate([products, factors[2 * half :]]) if odd else products, half + odd
     return factors[0]
+
+
+def results(xp: Any, node: Node, compiled: control_flow.Compiler) -> Function:
+    """The function of ``xp`` that computes all results of the call that a node, which has a ``part``, is one of."""
+    if node.op in control_flow.CONTROL:
+        return control_flow.function(xp, node, compiled)
+    return SEVERAL[node.op](xp, node)
+
+
+# The ops with several results: what makes their function of ``xp`` and the node.
+SEVERAL: dict[str, Callable[[Any, Node], Function]] = {}
 
 
 def function(xp: Any, node: Node) -> Function:

@@ -237,8 +237,10 @@ def _attributes(op: Any) -> tuple[Any, ...]:
     for attribute in op.op_def.attr:
         name = attribute.name
         default = attribute.HasField("default_value") and attribute.default_value == op.node_def.attr[name]
-        if name not in read and not (default and attribute.type != "type"):
-            result += [name, op.get_attr(name)]
+        # The shapes of what a loop gives are for the graph only.
+        if name not in read and attribute.type != "list(shape)" and not (default and attribute.type != "type"):
+            value = op.get_attr(name)
+            result += [name, value.name if attribute.type == "func" else value]
     return tuple(result)
 
 
@@ -248,6 +250,7 @@ class TensorFlowEager(TensorFlow):
     added: tuple[str, ...] = (
         *TensorFlow.added,
         "ops prepared once, in the place of calls of TensorFlow's functions in Python",
+        "loops and choices as one op each",
     )
     carried: Mapping[str, str] = {}  # single ops take int32 where it is
 

@@ -14,7 +14,8 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-from xbackend.backends.tensorflow.ops import TABLE
+from xbackend.backends.tensorflow import control_flow
+from xbackend.backends.tensorflow.ops import SEVERAL, TABLE
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.host import check_fits
@@ -53,7 +54,7 @@ class Lowering:
         self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
         # Backward op -> the node whose backward op it is and the device that it is to run on, as far as they are known.
         self.backward: dict[str, tuple[int | None, Device | None]] = {}
-        self._gradients = analyses.gradients(program)
+        self._gradients, self._together = analyses.gradients(program), analyses.calls(program)
 
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The program in the graph under construction: its outputs and the operations that update shared variables."""
@@ -99,6 +100,9 @@ class Lowering:
         if node.op == "grad":
             self._differentiate(node.inputs[0], tensors)
             return
+        if "part" in node.params:
+            self._several(i, tensors)
+            return
         with self.place(i):
             inputs = [tensors[j] for j in node.inputs]
             if node.op == "shared":
@@ -114,6 +118,31 @@ class Lowering:
                     result = tf.identity(result)
         tensors[i] = result
         self.values[i] = [result.name]
+
+    def _several(self, i: int, tensors: Tensors) -> None:
+        """Lower a call with several results: that of a node and of those that belong to it."""
+        node = self.program.nodes[i]
+        with self.place(i):
+            inputs = [tensors[j] for j in node.inputs]
+            if node.op in control_flow.CONTROL:
+                results = control_flow.lowered(self.tf, node, inputs, self._body)
+            else:
+                results = SEVERAL[node.op](self.tf, node, inputs, self.xla)
+        for j in self._together[i]:
+            if j not in tensors:
+                result = results[self.program.nodes[j].params["part"]]
+                with self.place(j):
+                    tensors[j] = self.tf.identity(result, name="result")
+                self.values[j] = [tensors[j].name, result.name]
+
+    def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
+        """What a body gives for these tensors, in the function under construction."""
+        inner = Lowering(self.backend, program, xla=self.xla)
+        tensors: Tensors = dict(zip(program.inputs, values, strict=True))
+        with self.tf.device(self.backend.names[inner.devices[0]]):
+            for i in range(len(program.nodes)):
+                inner.node(i, tensors)
+            return [tensors[i] for i in program.outputs]
 
     def _generate(self, i: int) -> Any:
         tf, node = self.tf, self.program.nodes[i]

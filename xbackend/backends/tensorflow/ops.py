@@ -285,6 +285,9 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.cast(x, node.dtype.value)
 
 
+# The rows of ops with several results give all of them.
+SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]] = {}
+
 TABLE: Mapping[str, Row] = {
     **{name: _unary(theirs) for name, theirs in _UNARY.items()},
     **{name: _binary(theirs) for name, theirs in _BINARY.items()},

@@ -168,7 +168,7 @@ class _Records:
             self.by_tensor.setdefault(received.tensor, []).append(received)
             for user in received.users:
                 self.by_user.setdefault(user, []).append(received)
-        self.live = analyses.needed(self.program)
+        self.live, self.together = analyses.needed(self.program), analyses.calls(self.program)
         transfers = [i for i, node in enumerate(self.program.nodes) if node.op == "transfer"]
         for i in transfers:
             self._claim(i, self._came(i))
@@ -240,11 +240,24 @@ class _Records:
                 # A transfer of what was computed while compiling receives nothing: its value is there.
                 folded = (kind == "Const" and node.op not in GENERATORS) or (node.op == "transfer" and i in constant)
                 result[i] = Executed(device, kind, observed.evidence, "folded" if folded else "")
+            elif (executed := self._controlled(i)) is not None:
+                result[i] = executed
             elif i in self.live and node.op in ("transfer", "grad"):
                 result[i] = self._handed_on(i)
             elif i in self.live and i not in constant:
                 result[i] = _MERGED
         return {**result, **self._composed()}
+
+    def _controlled(self, i: int) -> Executed | None:
+        """A loop or a choice, by the ops that its body became, where all of them are in one place."""
+        if not self.program.nodes[i].bodies:
+            return None
+        first = self.together[i][0]  # whose name those of its call have
+        ran = [op for name, op in self.observed.ops.items() if self.lowering.owner(name) == first]
+        devices = {device for kind, device in ran if kind != "Const"}
+        if len(devices) != 1:
+            return None
+        return Executed(devices.pop(), f"{len(ran)} ops of {self.program.nodes[i].op}", self.observed.evidence)
 
     def _composed(self) -> dict[int, Executed]:
         """The nodes that the optimiser put into one op, which is named after the last of them."""

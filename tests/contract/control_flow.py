@@ -1,0 +1,205 @@
+"""The checks of loops and choices: each is given as a function, and as what Python's own loop makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from batches import Batch, Check, in_turns
+from gradients import weighted
+from tolerances import CHAIN, Rule
+
+import xbackend as xb
+
+V = np.array([0.3, -0.7, 1.1])
+W = np.array([[0.2, 0.5, -0.1], [0.4, -0.3, 0.6], [0.1, 0.2, 0.3]])
+XS = np.array([[0.1, 0.2, 0.3], [-0.4, 0.5, 0.6], [0.7, -0.8, 0.9], [1.0, 1.1, -1.2], [0.4, 0.3, 0.2]])
+TRUE, FALSE = np.array(True), np.array(False)
+N = np.array(7)
+
+
+def _rows(v: Any, w: Any, xs: Any, reverse: bool = False) -> Any:
+    """A recurrence that closes over a matrix, and gives something at each step."""
+
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        after = xb.tanh(w @ carry + x)
+        return after, xb.sum(after * x)
+
+    return xb.scan(step, v, xs, reverse=reverse)
+
+
+def _pair(v: Any, xs: Any) -> Any:
+    """Nested forms of what is carried, and of what is given."""
+
+    def step(carry: Any, x: Any) -> Any:
+        state, count = carry["state"], carry["count"]
+        row, number = x
+        return {"state": state * 0.5 + row, "count": count + 1}, (state, {"n": number * xb.astype(count, xb.float64)})
+
+    given = (xs, xb.arange(5, dtype=xb.float64))
+    carry, (states, rest) = xb.scan(step, {"state": v, "count": xb.asarray(0)}, given)
+    return carry["state"], carry["count"], states, rest["n"]
+
+
+def _without_xs(v: Any, c: Any) -> Any:
+    """A closed-over scalar, no xs and no ys."""
+    carry, _ = xb.scan(lambda carry, _: (xb.sin(carry) * c + 0.1, None), v, length=6)
+    return carry
+
+
+def _nested(v: Any, xs: Any) -> Any:
+    def outer(carry: Any, x: Any) -> Any:
+        inner, _ = xb.scan(lambda c, e: (c * 0.9 + e * carry, None), xb.zeros_like(carry), x)
+        return carry + inner, inner
+
+    return xb.scan(outer, v, xs)
+
+
+def _gradient_inside(v: Any, w: Any) -> Any:
+    """Steps down a gradient that is taken at each of them."""
+
+    def step(x: Any, _: Any) -> Any:
+        loss = xb.sum((w @ x - 1.0) ** 2)
+        return x - 0.05 * xb.grad(loss, x), loss
+
+    return xb.scan(step, v, length=4)
+
+
+def _collatz(n: Any) -> Any:
+    def body(state: Any) -> Any:
+        value, steps = state
+        return xb.where(value % 2 == 0, value // 2, 3 * value + 1), steps + 1
+
+    return xb.while_loop(lambda state: state[0] != 1, body, (n, xb.asarray(0)))
+
+
+def _root(x: Any) -> Any:
+    """Newton's square root of each element, until the steps are small."""
+
+    def body(state: Any) -> Any:
+        guess, _ = state
+        after = 0.5 * (guess + x / guess)
+        return after, xb.max(xb.abs(after - guess))
+
+    guess, _ = xb.while_loop(lambda state: state[1] > 1e-9, body, (x, xb.asarray(1.0)))
+    return guess
+
+
+def _never(x: Any) -> Any:
+    return xb.while_loop(lambda state: xb.max(state) > 100.0, lambda state: state * 2.0, x)
+
+
+def _choice(p: Any, x: Any, y: Any) -> Any:
+    return xb.cond(p, lambda a: (a @ y, xb.sum(a)), lambda a: (y - 1.0, xb.prod(a)), x)
+
+
+def _choices_in_a_loop(xs: Any) -> Any:
+    def step(carry: Any, x: Any) -> Any:
+        after = xb.cond(xb.sum(x) > 0.9, lambda c: c + x, lambda c: c * 0.5, carry)
+        return after, after[0]
+
+    return xb.scan(step, xb.zeros(3), xs)
+
+
+FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = {
+    "scan": (_rows, (V, W, XS), "array"),
+    "scan_reverse": (lambda *a: _rows(*a, reverse=True), (V, W, XS), "array"),
+    "scan_of_forms": (_pair, (V, XS), "array"),
+    "scan_without_xs": (_without_xs, (V, np.array(0.7)), "array"),
+    "scan_of_one_step": (lambda v, xs: xb.scan(lambda c, x: (c + x, c), v, xs[:1]), (V, XS), "array"),
+    "scan_of_nothing": (lambda v, xs: xb.scan(lambda c, x: (c + x, c * 2.0), v, xs[:0]), (V, XS), "bits"),
+    "scan_float32": (
+        lambda v, xs: xb.scan(lambda c, x: (c * x, c + x), v, xs),
+        (V.astype("f4"), XS.astype("f4")),
+        "array",
+    ),
+    "scan_of_integers": (lambda n: xb.scan(lambda c, x: (c * 3 + x, c), n, xb.arange(6)), (N,), "bits"),
+    "scan_in_a_scan": (_nested, (V, XS), "array"),
+    "scan_last_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[0], (V, XS), "array"),
+    "scan_ys_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[1], (V, XS), "array"),
+    "gradient_in_a_scan": (_gradient_inside, (V, W), "array"),
+    "while_loop_of_integers": (_collatz, (N,), "bits"),
+    "while_loop": (_root, (np.abs(XS) + 0.1,), "array"),
+    "while_loop_never": (_never, (XS,), "bits"),
+    "cond_true": (_choice, (TRUE, W, V), "array"),
+    "cond_false": (_choice, (FALSE, W, V), "array"),
+    "cond_in_a_scan": (_choices_in_a_loop, (XS,), "array"),
+}
+VARIANTS = frozenset(
+    {"scan_of_one_step", "scan_float32", "scan_last_only", "scan_ys_only", "cond_false", "scan_of_nothing"}
+)
+
+# Losses of one argument each; the others are given.
+GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
+    "scan_carry": (lambda v: _rows(v, W, XS)[0], V),
+    "scan_xs": (lambda xs: _rows(V, W, xs)[1], XS),
+    "scan_closed": (lambda w: _rows(V, w, XS, reverse=True)[1], W),
+    "scan_both": (lambda w: xb.sum(_rows(V, w, XS)[0]) * _rows(V, w, XS)[1], W),
+    "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
+    "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
+    "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
+    "cond_in_a_scan": (lambda xs: _choices_in_a_loop(xs)[0] ** 2, XS),
+}
+SECOND = ("scan_carry", "scan_closed")
+
+
+def _gradient(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def function(x: Any) -> Any:
+        total = weighted(loss(x))
+        return total, xb.grad(total, x)
+
+    return function
+
+
+def _second(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: xb.grad(weighted(xb.grad(weighted(loss(x)), x) ** 2), x)
+
+
+def _part(function: Callable[..., Any], number: int) -> Callable[..., Any]:
+    """One of the results: a check has one."""
+
+    def part(*arrays: Any) -> Any:
+        leaves: list[Any] = []
+        todo = [function(*arrays)]
+        while todo:
+            value = todo.pop(0)
+            if isinstance(value, tuple):
+                todo = [*value, *todo]
+            elif value is not None:
+                leaves.append(value)
+        return leaves[number]
+
+    return part
+
+
+RESULTS = {
+    "scan": 2, "scan_reverse": 2, "scan_of_forms": 4, "scan_of_one_step": 2, "scan_of_nothing": 2, "scan_float32": 2,
+    "scan_of_integers": 2, "scan_in_a_scan": 2, "gradient_in_a_scan": 2, "while_loop_of_integers": 2, "cond_true": 2,
+    "cond_false": 2, "cond_in_a_scan": 2,
+}  # fmt: skip
+
+
+def _values() -> Batch:
+    checks = [
+        Check(f"{label}-{number}", _part(f, number), arrays, rule, CHAIN, label not in VARIANTS)
+        for label, (f, arrays, rule) in FUNCTIONS.items()
+        for number in range(RESULTS.get(label, 1))
+    ]
+    return Batch("control_flow", tuple(checks))
+
+
+def _gradients() -> Batch:
+    checks = [
+        Check(f"{what}-of-{label}", _part(_gradient(loss), number), (x,), "array", CHAIN, number == 1)
+        for label, (loss, x) in GRADIENTS.items()
+        for number, what in enumerate(("value", "grad"))
+    ]
+    checks += [
+        Check(f"grad-grad-of-{label}", _second(GRADIENTS[label][0]), (GRADIENTS[label][1],), "array", CHAIN)
+        for label in SECOND
+    ]
+    return Batch("control_flow-gradients", tuple(checks))
+
+
+BATCHES = in_turns([_values(), _gradients()])

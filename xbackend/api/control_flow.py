@@ -1,0 +1,286 @@
+"""Loops and choices whose number of steps, or whose branch, is the framework's business: `scan`, `while_loop`, `cond`.
+
+The functions that they take are traced once each, to programs of their own, which become the body of the framework's
+own loop. They may use any array of the function around them: what they use becomes an argument of theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from math import prod
+from typing import Any
+
+from xbackend.api.array import Array
+from xbackend.api.casting import copied, integer
+from xbackend.api.creation import zeros
+from xbackend.api.pruning import pruned
+from xbackend.api.tracer import Tracer, at_work, current, returned
+from xbackend.errors import ArgumentError, DeviceError, DTypeError, ShapeError, SharedVariableError, TraceError
+from xbackend.program import structure
+from xbackend.program.dtypes import DType
+from xbackend.program.ops import GENERATORS, Aval
+from xbackend.program.program import Node, Program
+from xbackend.program.shared import SharedVariable
+
+# Arrays made of nothing with more elements are made once, around the loop.
+LARGE = 64
+
+__all__ = ["cond", "scan", "while_loop"]
+
+
+class _Body(Tracer):
+    """The function of a loop or a choice while it is traced.
+
+    ``captured`` are the arrays of the program around it that it, and the other functions of the same loop, use.
+    """
+
+    def __init__(self, name: str, outer: Tracer, captured: dict[int, Array]) -> None:
+        super().__init__()
+        self.name, self.outer, self.captured = name, outer, captured
+        self.inputs: list[int] = []
+        self.taken: dict[int, Array] = {}  # a node of the program around it -> the input that stands for it
+
+    def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
+        if op in GENERATORS and _is_large(op, params):
+            return self.own(self.outer.emit(op, inputs, params, device))
+        return super().emit(op, inputs, params, device)
+
+    def own(self, array: Array) -> Array:
+        if array._tracer is self or not array._tracer.open:
+            return super().own(array)
+        outer = self.outer.own(array)
+        if outer.node not in self.taken:
+            self.captured.setdefault(outer.node, outer)
+            self.taken[outer.node] = self.input(outer)
+        return self.taken[outer.node]
+
+    def input(self, like: Array | Aval) -> Array:
+        """One more argument of the body."""
+        aval = Aval(like.shape, like.dtype)
+        params = {"name": f"x{len(self.inputs)}", "shape": aval.shape, "dtype": aval.dtype}
+        self.inputs.append(len(self.nodes))
+        self.nodes.append(Node("input", (), params, aval.shape, aval.dtype))
+        return Array(self, len(self.nodes) - 1, aval.shape, aval.dtype)
+
+    def shared(self, variable: SharedVariable) -> Array:
+        return self.own(self.outer.shared(variable))
+
+    def check_update(self, variable: SharedVariable) -> None:
+        raise SharedVariableError(
+            f"{variable!r} is updated inside of xb.{self.name}; return the new value from it, and update outside"
+        )
+
+    def count_constant(self, size: int) -> None:
+        self.outer.count_constant(size)
+
+    def traced(self, function: Callable[..., Any], arguments: Sequence[Array | Aval], call: Callable[..., Any]) -> Any:
+        """What ``call`` gets from the function for arguments of these shapes and dtypes, as `Leaves`."""
+        if not callable(function):
+            raise ArgumentError(f"xb.{self.name} was given {function!r:.60} in the place of a function")
+        with at_work(self):
+            return call(function, [self.input(a) for a in arguments])
+
+    def program(self, outputs: Sequence[Array]) -> Program:
+        """The body as a program: its inputs are the arguments, and after them all that is captured."""
+        count = len(self.inputs) - len(self.taken)
+        for outer in self.captured.values():
+            if outer.node not in self.taken:
+                self.taken[outer.node] = self.input(outer)
+        for node in self.nodes:
+            if node.device is not None:
+                raise DeviceError(
+                    f"xb.{self.name} runs on one device, and {node.op} (at {node.source}) asks for {node.device} "
+                    f"inside of it; call xb.{self.name} inside of `with xb.device(...)`, and move arrays before or after"
+                )
+        inputs = [*self.inputs[:count], *(self.taken[i].node for i in self.captured)]
+        results = [array.node for array in outputs]
+        nodes, position = pruned(self.nodes, (*inputs, *results), results)
+        at = [tuple(position[i] for i in numbers) for numbers in (inputs, results)]
+        return Program(self.name, nodes, *at, {"tuple": [structure.LEAF] * len(results)})
+
+
+def _is_large(op: str, params: Mapping[str, Any]) -> bool:
+    return prod(params["value"].shape if op == "constant" else params["shape"]) > LARGE
+
+
+Leaves = tuple[list[Array], Any]  # arrays, and the structure that they stand in; of nothing (`None`) there are none
+
+
+def _leaves(value: Any, leaf: Callable[[Any], Array]) -> Leaves:
+    return structure.flatten(value, leaf) if value is not None else ([], None)
+
+
+def _value(form: Any, leaves: Sequence[Array]) -> Any:
+    return structure.unflatten(form, leaves) if form is not None else None
+
+
+def _check_kept(name: str, before: Leaves, after: Leaves, what: str) -> None:
+    """Raises `TraceError`, `ShapeError` or `DTypeError` unless arrays of the same shapes and dtypes come back."""
+    (old, old_form), (new, new_form) = before, after
+    if old_form != new_form:
+        raise TraceError(f"xb.{name}: {what} {_form(old_form)}, then {_form(new_form)}; both are of one form")
+    for number, (a, b) in enumerate(zip(old, new, strict=True)):
+        which = f" (array {number})" if len(old) > 1 else ""
+        if a.shape != b.shape:
+            raise ShapeError(f"xb.{name}: {what} of shape {a.shape}, then of shape {b.shape}{which}; shapes stay")
+        if a.dtype is not b.dtype:
+            raise DTypeError(
+                f"xb.{name}: {what} of dtype {a.dtype}, then of dtype {b.dtype}{which}; dtypes stay: convert one of "
+                "them with xb.astype, or begin with xb.asarray(value, dtype=...)"
+            )
+
+
+def _form(form: Any) -> str:
+    if form is None:
+        return "None"
+    if form == structure.LEAF:
+        return "one array"
+    kind, parts = next(iter(form.items()))
+    return f"a {kind} of {len(parts)}"
+
+
+def scan(
+    step: Callable[[Any, Any], tuple[Any, Any]],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+) -> tuple[Any, Any]:
+    """Carry a value through a loop: ``carry, y = step(carry, x)`` for each ``x`` along the first axes of ``xs``.
+
+    ``init`` and the carry are an array or nested tuples, lists and dictionaries of arrays, whose shapes and dtypes stay
+    the same; so are ``xs``, whose first axes have one length, or `None` with a ``length``; ``y`` is such a value or
+    `None`. Returns the last carry and all ``y``, stacked along a new first axis (that of ``xs[i]`` at i, also with
+    ``reverse``, which begins at the end). As ``jax.lax.scan``:
+    https://docs.jax.dev/en/latest/_autosummary/jax.lax.scan.html
+
+    ``step`` is traced once. Gradients go through it. Raises `ShapeError`, `DTypeError`, `TraceError` where the carry
+    does not keep its form, `ArgumentError` without a length.
+    """
+    tracer = current("xb.scan")
+    carry, form = before = _leaves(init, partial(_given, tracer))
+    sequences, xs_form = _leaves(xs, partial(_given, tracer))
+    count = _length(sequences, length)
+    captured: dict[int, Array] = {}
+    body = _Body("scan", tracer, captured)
+    slices = [Aval(x.shape[1:], x.dtype) for x in sequences]
+
+    def call(function: Callable[..., Any], inputs: list[Array]) -> tuple[Leaves, Leaves]:
+        made = function(_value(form, inputs[: len(carry)]), _value(xs_form, inputs[len(carry) :]))
+        if not (isinstance(made, tuple) and len(made) == 2):  # carry and y
+            raise TraceError(f"the step of xb.scan returns (carry, y), with None for no y; it returned {made!r:.80}")
+        return _leaves(made[0], partial(returned, body)), _leaves(made[1], partial(returned, body))
+
+    after, (ys, ys_form) = body.traced(step, [*carry, *slices], call)
+    _check_kept("scan", before, after, "the carry is first")
+    if count == 0:
+        empty = [zeros((0, *y.shape), dtype=y.dtype) for y in ys]
+        return _value(form, [copied(a) for a in carry]), _value(ys_form, empty)
+    outputs = [*after[0], *ys]
+    params = {
+        "body": body.program(outputs),
+        "carries": len(carry),
+        "sequences": len(sequences),
+        "length": count,
+        "reverse": bool(reverse),
+    }
+    results = _emitted(tracer, "scan", [*carry, *sequences, *captured.values()], params, len(outputs))
+    return _value(form, results[: len(carry)]), _value(ys_form, results[len(carry) :])
+
+
+def _given(tracer: Tracer, value: Any) -> Array:
+    if value is None:
+        raise TraceError("a loop was given None in the place of an array; leave it out of what it carries")
+    return tracer.array(value)
+
+
+def _emitted(tracer: Tracer, op: str, inputs: Sequence[Array], params: Mapping[str, Any], count: int) -> list[Array]:
+    """The results of one call."""
+    return [tracer.emit(op, inputs, {**params, "part": part}) for part in range(count)]
+
+
+def _length(xs: Sequence[Array], length: Any) -> int:
+    for x in xs:
+        if not x.shape:
+            raise ShapeError(f"xb.scan goes along the first axis of its xs, and {x!r} has none")
+    lengths = {x.shape[0] for x in xs}
+    if length is not None:
+        given = integer(length)
+        if given is None or given < 0:
+            raise ArgumentError(f"xb.scan: length={length!r:.60} is not a number of steps")
+        lengths.add(given)
+    if not lengths:
+        raise ArgumentError("xb.scan has neither xs nor a length; write length=... for the number of steps")
+    if len(lengths) > 1:
+        raise ShapeError(f"xb.scan: the first axes of xs, and length, are {', '.join(map(str, sorted(lengths)))}")
+    return lengths.pop()
+
+
+def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any) -> Any:
+    """``state = body(state)`` as long as ``cond(state)``, which is one bool, beginning with ``init``.
+
+    The state is an array or nested tuples, lists and dictionaries of arrays, whose shapes and dtypes stay the same.
+    No gradient goes through it, for the number of its steps is not known: use `scan`. As ``jax.lax.while_loop``:
+    https://docs.jax.dev/en/latest/_autosummary/jax.lax.while_loop.html
+
+    Raises `ShapeError`, `DTypeError`, `TraceError` where the state does not keep its form, or ``cond`` gives no bool.
+    """
+    tracer = current("xb.while_loop")
+    state, form = before = _leaves(init, partial(_given, tracer))
+    if not state:
+        raise ArgumentError("xb.while_loop has no state: give the arrays that it begins with")
+    captured: dict[int, Array] = {}
+    condition, step = (_Body("while_loop", tracer, captured) for _ in range(2))
+
+    def value_of(traced: _Body) -> Callable[..., Leaves]:
+        return lambda function, inputs: _leaves(function(_value(form, inputs)), partial(returned, traced))
+
+    asked, asked_form = condition.traced(cond, state, value_of(condition))
+    if asked_form != structure.LEAF or (asked[0].shape, asked[0].dtype) != ((), DType.bool):
+        found = repr(asked[0]) if asked_form == structure.LEAF else _form(asked_form)
+        raise TraceError(
+            f"the condition of xb.while_loop is one bool of shape (), not {found}; xb.all makes one of many"
+        )
+    after = step.traced(body, state, value_of(step))
+    _check_kept("while_loop", before, after, "the state is first")
+    params = {
+        "condition": condition.program(asked),
+        "body": step.program(after[0]),
+        "carries": len(state),
+    }
+    return _value(form, _emitted(tracer, "while_loop", [*state, *captured.values()], params, len(state)))
+
+
+def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
+    """``f(*x)`` where ``p`` (one bool) is true, else ``g(*x)``; only that one is computed where the framework can.
+
+    Each ``x`` and the results are arrays, or nested tuples, lists and dictionaries of arrays; both functions return the
+    same form, shapes and dtypes. Gradients go through it. As ``jax.lax.cond``:
+    https://docs.jax.dev/en/latest/_autosummary/jax.lax.cond.html
+
+    Raises `ShapeError`, `DTypeError`, `TraceError`.
+    """
+    tracer = current("xb.cond")
+    predicate = _given(tracer, p)
+    if (predicate.shape, predicate.dtype) != ((), DType.bool):
+        raise TraceError(
+            f"xb.cond chooses by one bool of shape (), not by {predicate!r}; xb.where chooses for each element"
+        )
+    operands, form = structure.flatten(tuple(x), partial(_given, tracer))
+    captured: dict[int, Array] = {}
+    bodies = [_Body("cond", tracer, captured) for _ in range(2)]
+    made = []
+    for body, function in zip(bodies, (f, g), strict=True):
+
+        def call(function: Callable[..., Any], inputs: list[Array], body: _Body = body) -> Leaves:
+            return _leaves(function(*structure.unflatten(form, inputs)), partial(returned, body))
+
+        made.append(body.traced(function, operands, call))
+    _check_kept("cond", *made, "the first function returns arrays")
+    if not made[0][0]:
+        raise TraceError("the functions of xb.cond return nothing; return the arrays that they compute")
+    then, otherwise = (body.program(leaves) for body, (leaves, _) in zip(bodies, made, strict=True))
+    params = {"then": then, "otherwise": otherwise}
+    inputs = [predicate, *operands, *captured.values()]
+    return _value(made[0][1], _emitted(tracer, "cond", inputs, params, len(made[0][0])))

@@ -1,0 +1,124 @@
+"""Loops and choices as the lineage's own: ``scan``, with ``until`` for those without a length, and ``ifelse``.
+
+A mode without a Scan (`LineageBackend.unrolled`) gets the steps of a loop one after the other.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.errors import UnsupportedOperation
+from xbackend.program.program import Node, Program
+
+# What a body gives for its inputs, in the graph under construction.
+Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
+
+# Scan asks for a number of steps also of a loop that ends by itself.
+MOST_STEPS = 2**31 - 1
+UNROLLED = 256  # steps at most: each is its own part of the graph
+
+
+def lowered(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    """All results of a loop or a choice. Raises `UnsupportedOperation`."""
+    return _ROWS[node.op](backend, node, inputs, body)
+
+
+def _loop(backend: Any, function: Callable[..., Any], **options: Any) -> list[Any]:
+    """What the framework's scan gives, always as a list."""
+    scan = backend.framework.scan
+    scan = scan if callable(scan) else backend.module("scan").scan
+    if "return_updates" in inspect.signature(scan).parameters:
+        made = scan(function, **options, strict=True, return_list=True, return_updates=False)
+    else:
+        made, _ = scan(function, **options, strict=True, return_list=True)
+    return list(made) if isinstance(made, list | tuple) else [made]
+
+
+def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    T, program = backend.T, node.params["body"]
+    carries, reverse = node.params["carries"], node.params["reverse"]
+    first_closed = carries + node.params["sequences"]
+    init, xs, closed = inputs[:carries], inputs[carries:first_closed], inputs[first_closed:]
+    if backend.unrolled:
+        return _unrolled(T, node, inputs, body)
+
+    def step(*given: Any) -> list[Any]:
+        # Scan hands on the sequences, then what is carried, then what is closed over.
+        slices, carry, rest = given[: len(xs)], given[len(xs) : len(xs) + carries], given[len(xs) + carries :]
+        return list(body(program, [*carry, *slices, *rest]))
+
+    made = _loop(
+        backend,
+        step,
+        sequences=list(xs),
+        outputs_info=[*init, *[None] * (len(program.outputs) - carries)],
+        non_sequences=list(closed),
+        n_steps=node.params["length"],
+        go_backwards=reverse,
+    )
+    return [*(a[-1] for a in made[:carries]), *(y[::-1] if reverse else y for y in made[carries:])]
+
+
+def _unrolled(T: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    program, carries, length = node.params["body"], node.params["carries"], node.params["length"]
+    if length > UNROLLED:
+        raise UnsupportedOperation(
+            f"a scan of {length} steps: this framework has no loop in this mode, and xbackend writes the steps of one "
+            f"after each other up to {UNROLLED} only; take another mode, or fewer steps"
+        )
+    first_closed = carries + node.params["sequences"]
+    carry, xs, closed = list(inputs[:carries]), inputs[carries:first_closed], inputs[first_closed:]
+    order = range(length)[::-1] if node.params["reverse"] else range(length)
+    made: dict[int, Sequence[Any]] = {}
+    for i in order:
+        results = body(program, [*carry, *(x[i] for x in xs), *closed])
+        carry, made[i] = list(results[:carries]), results[carries:]
+    count = len(program.outputs) - carries
+    return [*carry, *(T.stack([made[i][k] for i in range(length)]) for k in range(count))]
+
+
+def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    T, carries = backend.T, node.params["carries"]
+    if backend.unrolled:
+        raise UnsupportedOperation(
+            "a while_loop: this framework has no loop in this mode, and how many steps to write one after the other is "
+            "not known; take another mode, or xb.scan with a length"
+        )
+    condition, step = node.params["condition"], node.params["body"]
+    (begins,) = body(condition, inputs)
+    until = backend.module("scan.utils").until
+
+    def one(*given: Any) -> tuple[list[Any], Any]:
+        state, (first, *closed) = given[:carries], given[carries:]
+        after = list(body(step, [*state, *closed]))
+        (goes_on,) = body(condition, [*after, *closed])
+        # It makes one step at least, and stops after that if it should have made none.
+        return after, until(T.invert(T.and_(goes_on, first)))
+
+    made = _loop(
+        backend,
+        one,
+        outputs_info=list(inputs[:carries]),
+        non_sequences=[begins, *inputs[carries:]],
+        n_steps=np.int64(MOST_STEPS),
+    )
+    return [T.switch(begins, a[-1], before) for a, before in zip(made, inputs[:carries], strict=True)]
+
+
+def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    predicate, *values = inputs
+    then, otherwise = (list(body(node.params[name], values)) for name in ("then", "otherwise"))
+    made = backend.if_else(predicate, then, otherwise)
+    return made if isinstance(made, list | tuple) else [made]
+
+
+_ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {
+    "scan": _scan,
+    "while_loop": _while,
+    "cond": _cond,
+}
+CONTROL = frozenset(_ROWS)

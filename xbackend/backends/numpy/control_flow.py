@@ -1,0 +1,95 @@
+"""Loops and choices on NumPy: Python's own, around a function for each body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.program.program import Node, Program
+
+Function = Callable[..., Any]
+# What makes a function of a body: it takes its inputs and gives its outputs.
+Compiler = Callable[[Program], Callable[..., Sequence[Any]]]
+
+# What executes an op, for its record of placement.
+NAMES = {"scan": "loop of Python", "while_loop": "loop of Python", "cond": "if of Python"}
+
+
+def function(xp: Any, node: Node, compiled: Compiler) -> Function:
+    """All results of a loop or a choice from its inputs; ``xp`` is numpy or autograd.numpy."""
+    return _MAKERS[node.op](xp, node, compiled)
+
+
+def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
+    body, length = node.params["body"], node.params["length"]
+    step, carries = compiled(body), node.params["carries"]
+    first_closed = carries + node.params["sequences"]
+    order = range(length)[::-1] if node.params["reverse"] else range(length)
+    ys = [body.nodes[i].aval for i in body.outputs[carries:]]
+
+    def scan(*values: Any) -> list[Any]:
+        carry, xs, closed = values[:carries], values[carries:first_closed], values[first_closed:]
+        made = [np.empty((length, *y.shape), y.dtype.value) for y in ys]
+        for i in order:
+            results = step(*carry, *[x[i, ...] for x in xs], *closed)
+            carry = results[:carries]
+            for y, value in zip(made, results[carries:], strict=True):
+                y[i] = value
+        return [*carry, *made]
+
+    def differentiable(*values: Any) -> list[Any]:
+        # autograd knows no array that is written to.
+        carry, xs, closed = values[:carries], values[carries:first_closed], values[first_closed:]
+        made: list[list[Any]] = []
+        for i in order:
+            results = step(*carry, *[x[i] for x in xs], *closed)
+            carry = results[:carries]
+            made.append(results[carries:])
+        if node.params["reverse"]:
+            made.reverse()
+        return [*carry, *(xp.stack(y) for y in zip(*made, strict=True))]
+
+    return scan if xp is np else differentiable
+
+
+def _while(xp: Any, node: Node, compiled: Compiler) -> Function:
+    condition, step = (compiled(node.params[name]) for name in ("condition", "body"))
+    carries = node.params["carries"]
+
+    def loop(*values: Any) -> Sequence[Any]:
+        if xp is not np:
+            values = tuple(map(_plain, values))
+        state, closed = values[:carries], values[carries:]
+        while condition(*state, *closed)[0]:
+            state = step(*state, *closed)
+        return state
+
+    return loop
+
+
+def _plain(value: Any) -> Any:
+    """A number as it is, for what no gradient goes through."""
+    from autograd.tracer import getval, isbox
+
+    while isbox(value):
+        value = getval(value)
+    return value
+
+
+def _cond(xp: Any, node: Node, compiled: Compiler) -> Function:
+    then, otherwise = (compiled(node.params[name]) for name in ("then", "otherwise"))
+
+    def choice(predicate: Any, *values: Any) -> Sequence[Any]:
+        return then(*values) if predicate else otherwise(*values)
+
+    return choice
+
+
+_MAKERS: dict[str, Callable[[Any, Node, Compiler], Function]] = {
+    "scan": _scan,
+    "while_loop": _while,
+    "cond": _cond,
+}
+CONTROL = frozenset(_MAKERS)

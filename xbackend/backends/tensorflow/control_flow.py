@@ -1,0 +1,69 @@
+"""Loops and choices as TensorFlow's own: `tf.while_loop` with `tf.TensorArray`, and `tf.cond`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xbackend.program.program import Node, Program
+
+# What a body gives for its inputs, in the function under construction.
+Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
+
+
+def lowered(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    """All results of a loop or a choice."""
+    return _ROWS[node.op](tf, node, inputs, body)
+
+
+def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    program, length, carries = node.params["body"], node.params["length"], node.params["carries"]
+    first_closed, reverse = carries + node.params["sequences"], node.params["reverse"]
+    init, xs, closed = inputs[:carries], inputs[carries:first_closed], inputs[first_closed:]
+    arrays = [
+        tf.TensorArray(x.dtype, size=length, element_shape=x.shape[1:], clear_after_read=False).unstack(x) for x in xs
+    ]
+    avals = [program.nodes[i].aval for i in program.outputs[carries:]]
+    made = [tf.TensorArray(a.dtype.value, size=length, element_shape=a.shape) for a in avals]
+
+    def step(count: Any, carry: Sequence[Any], ys: Sequence[Any]) -> tuple[Any, Any, Any]:
+        i = length - 1 - count if reverse else count
+        results = body(program, [*carry, *(a.read(i) for a in arrays), *closed])
+        written = [y.write(i, value) for y, value in zip(ys, results[carries:], strict=True)]
+        return count + 1, list(results[:carries]), written
+
+    # XLA's gradient needs the number of steps.
+    _, carry, ys = tf.while_loop(
+        lambda count, *_: count < length,
+        step,
+        (tf.constant(0), list(init), made),
+        maximum_iterations=length,
+    )
+    stacked = [tf.ensure_shape(y.stack(), (length, *a.shape)) for y, a in zip(ys, avals, strict=True)]
+    return [*carry, *stacked]
+
+
+def _while(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    carries, closed = node.params["carries"], inputs[node.params["carries"] :]
+    condition, step = node.params["condition"], node.params["body"]
+    result: Sequence[Any] = tf.while_loop(
+        lambda *state: body(condition, [*state, *closed])[0],
+        lambda *state: body(step, [*state, *closed]),
+        list(inputs[:carries]),
+    )
+    return result
+
+
+def _cond(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
+    predicate, *values = inputs
+    then, otherwise = node.params["then"], node.params["otherwise"]
+    result = tf.cond(predicate, lambda: body(then, values), lambda: body(otherwise, values))
+    return result if isinstance(result, list | tuple) else [result]  # it unpacks lists of one
+
+
+_ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {
+    "scan": _scan,
+    "while_loop": _while,
+    "cond": _cond,
+}
+CONTROL = frozenset(_ROWS)
