@@ -20,9 +20,9 @@ from xbackend.cli.options import Assignments
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, session
 from xbackend.measure.candidates import Refused, Task
-from xbackend.program.host import host_array
+from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
-from xbackend.program.spelling import spelled
+from xbackend.program.spelling import size, spelled
 from xbackend.results import naming
 from xbackend.workloads.workload import Workload
 
@@ -162,8 +162,12 @@ def _with(
 
 
 def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -> list[np.ndarray]:
+    if not inputs:
+        return _own_inputs(module, target)
+    if len(inputs) > 1:
+        check_fits(sum(size(i, f"--input {i}") for i in inputs), f"--input {' and '.join(inputs)} together")
     generator = np.random.default_rng(seed)
-    return [spelled(i, f"--input {i}", generator) for i in inputs] if inputs else _own_inputs(module, target)
+    return [spelled(i, f"--input {i}", generator) for i in inputs]
 
 
 @contextmanager

@@ -66,8 +66,8 @@ def _row(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[object])
     found = []
     for i in range(max(map(len, wraps))):
         shown = [wrap[i] if i < len(wrap) else "" for wrap in wraps]
-        line = (align(text, width) for align, text, width in zip(aligned, shown, widths, strict=True))  # type:
-        ignore[operator] found.append((" " * _GAP).join(line).rstrip())
+        line = (align(text, width) for align, text, width in zip(aligned, shown, widths, strict=True))  # type: ignore[operator]
+        found.append((" " * _GAP).join(line).rstrip())
     return found
 
 

@@ -68,10 +68,12 @@ def lines(matrix: Matrix, width: int) -> list[str]:
     workloads."""
     titled = _titled(matrix, max(width // 2 - 2, _HEAD))
     sums = [("", title, [(words, "") for words in cells]) for title, cells in below(matrix)]
-    rows = [(group, label, [cell(one) for one in line]) for (group, label), line in zip(titled, matrix.lines,
-    strict=True)] heads = [_head(column) for column in matrix.columns] widths = [
-        max(*map(len, head), *(len("".join(cells[j])) for _, _, cells in (*rows, *sums))) for j, head in
-        enumerate(heads)
+    pairs = zip(titled, matrix.lines, strict=True)
+    rows = [(group, label, [cell(one) for one in line]) for (group, label), line in pairs]
+    heads = [_head(column) for column in matrix.columns]
+    widths = [
+        max(*map(len, head), *(len("".join(cells[j])) for _, _, cells in (*rows, *sums)))
+        for j, head in enumerate(heads)
     ]
     first = max(len(label) + 2 * bool(group) for group, label, _ in (*rows, *sums))
     found: list[str] = []
@@ -97,8 +99,8 @@ def _titled(matrix: Matrix, most: int) -> list[tuple[str, str]]:
     labels = [comparison.label for comparison in matrix.comparisons]
     if len(set(names)) == len(names):
         return [("", text.shorten(label, most)) for label in labels]
-    short = [text.shorten(label.removeprefix(n).strip() or "as it is", most) for n, label in zip(names, labels,
-    strict=True)] return [(text.shorten(n, 2 * most), label) for n, label in zip(names, short, strict=True)]
+    pairs = [(n, label.removeprefix(n).strip() or "as it is") for n, label in zip(names, labels, strict=True)]
+    return [(text.shorten(n, 2 * most), text.shorten(label, most)) for n, label in pairs]
 
 
 def _head(column: str) -> list[str]:

@@ -62,5 +62,8 @@ def _absent(comparisons: Sequence[Comparison]) -> list[Block]:
     for row in (row for comparison in comparisons for row in comparison.rows if row.medians and row.memory is None):
         reason = plain(row.measurement.memory_unknown) or "it was not measured"
         why.setdefault(reason, []).append(row.label)
-    points = [(f"{few(list(dict.fromkeys(names)))} ({counted(len(names), 'row')}): {reason}.",) for reason, names in
-    why.items()] return [bullets(*points)] if points else []
+    points = [
+        (f"{few(list(dict.fromkeys(names)))} ({counted(len(names), 'row')}): {reason}.",)
+        for reason, names in why.items()
+    ]
+    return [bullets(*points)] if points else []

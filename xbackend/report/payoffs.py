@@ -9,14 +9,14 @@ from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest
 from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Inline, paragraph, table, tabled
+from xbackend.report.blocks import Block, Heading, Inline, paragraph, table
 from xbackend.wording import number
 
 READING = (
     "The first result takes trace, lower and the first call, a call what it takes after that: means over the "
     "processes. What compiles more slowly than the one whose first result is there first, and is shown to be faster "
-    "once compiled, has overtaken it after so many calls behind the first; in parentheses the numbers of calls at which "
-    f"it is not shown which of the two has taken longer ({text.INTERVAL})."
+    "once compiled, has overtaken it after so many calls behind the first; in parentheses the numbers of calls at "
+    f"which it is not shown which of the two has taken longer ({text.INTERVAL})."
 )
 _AFTER = f"has paid for itself after ({text.INTERVAL})"
 
@@ -51,8 +51,8 @@ def each(comparisons: Sequence[Comparison]) -> list[Block]:
             for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf)
         ]
         headers = ("backend", "first result", "a call", _AFTER)
-        blocks += [Heading(3, f"First result and calls: {comparison.label}"), *tabled(headers, rows,
-        right=headers[1:3])]
+        blocks.append(Heading(3, f"First result and calls: {comparison.label}"))
+        blocks.append(table(headers, rows, right=headers[1:3]))
     return [paragraph(READING), *blocks] if blocks else []
 
 

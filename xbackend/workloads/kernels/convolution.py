@@ -1,6 +1,6 @@
 """A small convolution, as the first layer of a network for images has it.
 
-    y_nkij = sum_cab x_nc(i+a)(j+b) w_kcab
+    y_nijk = sum_abc x_n(i+a)(j+b)c w_abck
 
 Source: Goodfellow, Bengio and Courville, Deep Learning (2016), equation 9.7 (cross-correlation, no padding, stride 1):
 8 images of 3 colours, 16 kernels of 3 x 3. Size 8 is dispatch, 224 arithmetic.
@@ -20,15 +20,15 @@ IMAGES, COLOURS, KERNELS, WIDTH = 8, 3, 16, 3
 
 @xb.workload(sweep={"size": [8, 64, 224]}, quick={"size": [64]})
 def convolution(images: Any, kernels: Any) -> Any:
-    """An array of shape (8, 16, size - 2, size - 2), of images (8, 3, size, size) and kernels (16, 3, 3, 3)."""
+    """An array of shape (8, size - 2, size - 2, 16), of images (8, size, size, 3) and kernels (3, 3, 3, 16)."""
     return xb.conv2d(images, kernels)
 
 
 @convolution.inputs
 def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> list[np.ndarray]:
     """Images of numbers from 0 to 1, kernels of standard normal ones."""
-    images = rng.random((IMAGES, COLOURS, size, size)).astype(dtype)
-    return [images, rng.standard_normal((KERNELS, COLOURS, WIDTH, WIDTH)).astype(dtype)]
+    images = rng.random((IMAGES, size, size, COLOURS)).astype(dtype)
+    return [images, rng.standard_normal((WIDTH, WIDTH, COLOURS, KERNELS)).astype(dtype)]
 
 
 @convolution.check
