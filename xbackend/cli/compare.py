@@ -109,11 +109,11 @@ def compare(
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
     _check_suite(suite, target, inputs)
-    tasks = users.tasks(
-        target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
-        suite=suite, quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices),
-    )  # fmt: skip
     with progress() as shown:
+        tasks = users.tasks(
+            target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
+            suite=suite, quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices), on_progress=shown,
+        )  # fmt: skip
         matrix.ready(runs, shown)
         results = session.compare(
             tasks,

@@ -92,6 +92,7 @@ def tasks(
     quick: bool = False,
     seed: int = 0,
     devices: int = 1,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
     ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
@@ -120,7 +121,7 @@ def tasks(
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
     each = [(workload, workload.combinations(_own(workload, asked, chosen), quick)) for workload in chosen]
-    return session.tasks_of(each, seed=seed, devices=devices, guard=calling)
+    return session.tasks_of(each, seed=seed, devices=devices, guard=calling, on_progress=on_progress)
 
 
 def task(

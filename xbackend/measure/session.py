@@ -19,6 +19,7 @@ from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Refused, Task
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
+from xbackend.results import naming
 from xbackend.results.runs import Store
 from xbackend.results.schema import Measurement, Results
 from xbackend.wording import counted
@@ -179,6 +180,7 @@ def tasks_of(
     seed: int = 0,
     devices: int = 1,
     guard: Guard = lambda _: nullcontext(),
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
     """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it.
 
@@ -188,12 +190,13 @@ def tasks_of(
     made, errors = list[Task | Refused](), list[XBackendError]()
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
         for gradient in (False, True) if workload.gradient else (False,):
+            name = workload.name + (candidates.GRADIENT if gradient else "")
+            on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
             try:
                 with guard(f"workload {workload.name}"):
                     made.append(candidates.made(workload, parameters, gradient=gradient, seed=seed, devices=devices))
             except XBackendError as error:
                 errors.append(error)
-                name = workload.name + (candidates.GRADIENT if gradient else "")
                 made.append(Refused(name, {**workload.known, **parameters}, str(error)))
     if errors and len(errors) == len(made):
         raise errors[0]
