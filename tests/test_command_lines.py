@@ -263,13 +263,13 @@ def test_a_file_larger_than_the_memory_is_not_read(
     [
         (
             ["float32[1000000000,1000000]"],
-            "--input float32[1000000000,1000000] takes 11,175,870.9 GiB of memory, and there are 4.0 GiB: ask for at most "
-            "357,913,941 numbers",
+            "--input float32[1000000000,1000000] takes 11,175,870.9 GiB of memory, and there are 4.0 GiB: ask for at "
+            "most 357,913,941 numbers",
         ),
         (
             ["float64[200000000]", "float64[400000000]"],
-            "--input float64[200000000] and float64[400000000] together takes 4.5 GiB of memory, and there are 4.0 GiB: ask "
-            "for less",
+            "all of --input float64[200000000] and float64[400000000] takes 4.5 GiB of memory, and there are 4.0 GiB: "
+            "ask for less",
         ),
     ],
 )

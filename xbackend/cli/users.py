@@ -166,7 +166,7 @@ def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -
     if not inputs:
         return _own_inputs(module, target)
     if len(inputs) > 1:
-        check_fits(sum(size(i, f"--input {i}") for i in inputs), f"--input {' and '.join(inputs)} together")
+        check_fits(sum(size(i, f"--input {i}") for i in inputs), f"all of --input {' and '.join(inputs)}")
     generator = np.random.default_rng(seed)
     return [spelled(i, f"--input {i}", generator) for i in inputs]
 
