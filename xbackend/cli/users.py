@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import size, spelled
 from xbackend.results import naming
+from xbackend.wording import join
 from xbackend.workloads.workload import Workload
 
 _OURS = (str(Path(errors.__file__).resolve().parent), "<frozen importlib")
@@ -109,6 +111,11 @@ def tasks(
     elif target.endswith(".py"):
         module = _module(Path(target))
         chosen = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Workload)))
+        twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
+        if twice:
+            raise UsageError(
+                f"{target} has several workloads called {join(twice)}: give each a name of its own, name=..."
+            )
         if not chosen:
             raise UsageError(
                 f"{target} has no workload: write @xb.workload above a function, or name one, {target}:FUNCTION"

@@ -87,7 +87,7 @@ class Refused:
         """What the results say of it."""
         return Measurement(
             workload=self.workload,
-            parameters=self.parameters,
+            parameters=said(self.parameters),
             backend=backend,
             devices=devices,
             bindings={},
@@ -160,9 +160,14 @@ def given(
         raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
     inputs = [host_array(array, f"argument {i} of {workload.name}") for i, array in enumerate(arrays)]
     task = _traced(workload, inputs, static, gradient=gradient, devices=devices)
-    said = {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in static.items()}
     shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)
-    return replace(task, parameters={"inputs": shapes, **said})
+    return replace(task, parameters={"inputs": shapes, **task.parameters})
+
+
+def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as results hold them: what is neither a number nor text by what Python shows of it."""
+    plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in parameters.items()}
+    return {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in plain.items()}
 
 
 def _traced(
@@ -174,7 +179,7 @@ def _traced(
     right = expected(workload, program, inputs, parameters, gradient=gradient, devices=devices)
     return Task(
         workload.name + (GRADIENT if gradient else ""),
-        dict(parameters),
+        said(parameters),
         program,
         program.to_json(),
         seconds,

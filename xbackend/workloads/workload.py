@@ -263,7 +263,7 @@ def workload(
 
 
 def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """The values of each parameter; one alone stands for a list of it."""
+    """The values of each parameter, each once; one alone stands for a list of it."""
     lists = {
         name: (values,) if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
         for name, values in sweep.items()
@@ -271,7 +271,7 @@ def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...
     for name, values in lists.items():
         if not values:
             raise WorkloadError(f"workload {workload}: its sweep has no value of {name}")
-    return lists
+    return {name: tuple({repr(value): value for value in values}.values()) for name, values in lists.items()}
 
 
 def _signature(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
