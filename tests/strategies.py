@@ -42,7 +42,11 @@ STRUCTURAL = frozenset(
         "arange",
         "eye",
     }
+    | {"cumulative_prod", "sort", "argsort", "searchsorted", "diagonal", "conv2d"}
+    | {"cholesky", "inv", "det", "slogdet", "solve", "solve_triangular", "eigh", "eigvalsh", "qr", "svd", "svdvals"}
+    | {"scan", "while_loop", "cond"}
 )
+CONTROL = ("scan", "while_loop", "cond")
 ELEMENTWISE = tuple(op for op in OPS if op not in STRUCTURAL)
 # Ops whose results differ by rounding only, and smoothly so, when their inputs do.
 TAME_FLOAT = frozenset(
@@ -60,12 +64,22 @@ MOVING = (
 )
 
 
+# The shape of what an op takes at the least, where it is no number.
+_SMALLEST: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "searchsorted"), (1,)),
+    **dict.fromkeys(("cholesky", "inv", "det", "slogdet", "solve", "solve_triangular"), (1, 1)),
+    **dict.fromkeys(("eigh", "eigvalsh", "qr", "svd", "svdvals"), (1, 1)),
+    **dict.fromkeys(("matmul", "diagonal"), (1, 1)),
+    "conv2d": (1, 1, 1, 1),
+}
+_PARAMS = {"lower": 1, "offset": 0, "right": 0, "part": 0, "full": 0, "strides": (1, 1), "padding": (0, 0, 0, 0)}
+
+
 def dtypes_of(op: str) -> tuple[DType, ...]:
     """The dtypes that an op takes, as its own dtype rule says."""
     arity = max(OPS[op].arity, 1)
-    special: dict[str, tuple[int, ...]] = {"matmul": (1, 1), "argmax": (1,), "argmin": (1,), "cumulative_sum": (1,)}
-    shapes = special.get(op, ())
-    params = {"axis": 0 if op in ("argmax", "argmin", "cumulative_sum") else ()}
+    shapes = _SMALLEST.get(op, ())
+    params = {**_PARAMS, "axis": 0 if shapes else ()}
 
     def takes(dtype: DType) -> bool:
         try:
@@ -77,7 +91,7 @@ def dtypes_of(op: str) -> tuple[DType, ...]:
     return tuple(d for d in DTYPES if takes(d))
 
 
-TAKES = {op: dtypes_of(op) for op in (*ELEMENTWISE, *REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul")}
+TAKES = {op: dtypes_of(op) for op in (*ELEMENTWISE, *REDUCTIONS, *_SMALLEST)}
 
 
 @st.composite
@@ -172,6 +186,65 @@ class _Builder:
     def make_cumulative_sum(self, x: Any) -> Any:
         initial = self.draw(st.booleans())
         return xb.cumulative_sum(x, axis=self.axis(x), include_initial=initial) if x.ndim else None
+
+    def make_cumulative_prod(self, x: Any) -> Any:
+        return xb.cumulative_prod(x, axis=self.axis(x)) if x.ndim else None
+
+    def make_sort(self, x: Any) -> Any:
+        return xb.sort(x, axis=self.axis(x), descending=self.draw(st.booleans())) if x.ndim else None
+
+    def make_argsort(self, x: Any) -> Any:
+        return xb.argsort(x, axis=self.axis(x), descending=self.draw(st.booleans())) if x.ndim else None
+
+    def make_searchsorted(self, x: Any) -> Any:
+        side = self.draw(st.sampled_from(["left", "right"]))
+        return xb.searchsorted(xb.sort(xb.reshape(x, (x.size,))), x, side=side)
+
+    def make_diagonal(self, x: Any) -> Any:
+        return xb.linalg.diagonal(x, offset=self.draw(st.integers(-2, 2))) if x.ndim > 1 else None
+
+    def make_conv2d(self, x: Any) -> Any:
+        if x.ndim != 2 or not x.size:
+            return None
+        padding = self.draw(st.sampled_from(["SAME", "VALID", 1]))
+        return xb.conv2d(x[None, :, :, None], xb.ones((1, 1, 1, 2), dtype=x.dtype), padding=padding)
+
+    def matrix(self, x: Any) -> Any:
+        """A symmetric positive definite matrix of the dtype."""
+        return xb.eye(2, dtype=x.dtype) * 2 + 0.5
+
+    def make_cholesky(self, x: Any) -> Any:
+        return xb.linalg.cholesky(self.matrix(x), upper=self.draw(st.booleans()))
+
+    def make_inv(self, x: Any) -> Any:
+        return xb.linalg.inv(self.matrix(x))
+
+    def make_det(self, x: Any) -> Any:
+        return xb.linalg.det(self.matrix(x))
+
+    def make_slogdet(self, x: Any) -> Any:
+        return self.draw(st.sampled_from(xb.linalg.slogdet(self.matrix(x))))
+
+    def make_solve(self, x: Any) -> Any:
+        return xb.linalg.solve(self.matrix(x), xb.ones((2, 3), dtype=x.dtype))
+
+    def make_solve_triangular(self, x: Any) -> Any:
+        return xb.linalg.solve_triangular(self.matrix(x), xb.ones((2,), dtype=x.dtype), lower=self.draw(st.booleans()))
+
+    def make_eigh(self, x: Any) -> Any:
+        return self.draw(st.sampled_from(xb.linalg.eigh(self.matrix(x))))
+
+    def make_eigvalsh(self, x: Any) -> Any:
+        return xb.linalg.eigvalsh(self.matrix(x))
+
+    def make_svdvals(self, x: Any) -> Any:
+        return xb.linalg.svdvals(self.matrix(x)[1:])
+
+    def make_qr(self, x: Any) -> Any:
+        return self.draw(st.sampled_from(xb.linalg.qr(self.matrix(x)[:, :1], mode="complete")))
+
+    def make_svd(self, x: Any) -> Any:
+        return self.draw(st.sampled_from(xb.linalg.svd(self.matrix(x)[:1], full_matrices=False)))
 
     def make_matmul(self, x: Any) -> Any:
         return xb.matmul(x, xb.matrix_transpose(x) if x.ndim > 1 else x) if x.ndim else None
@@ -309,7 +382,7 @@ def programs(
     shared = tuple(
         xb.shared(values(rng, shape, dtype), name=f"w{i}", device=draw(place)) for i, (shape, dtype) in enumerate(state)
     )
-    left_out = {"input", "shared"} | (set() if grads else {"grad"}) | (set() if names else {"transfer"})
+    left_out = {"input", "shared", *CONTROL} | (set() if grads else {"grad"}) | (set() if names else {"transfer"})
     ops = [op for op in OPS if op not in left_out]
     if tame:
         ops = [*sorted(TAME_FLOAT), *sorted(TAME_OTHER), *MOVING, *(["transfer"] if names else [])]

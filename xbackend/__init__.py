@@ -36,6 +36,7 @@ _HOME = {
 _DTYPES = ("float32", "float64", "int32", "int64")
 _MODULES = {
     "linalg": "xbackend.api.linalg",
+    "fft": "xbackend.api.fft",
     "errors": "xbackend.errors",
     "strategies": "xbackend.strategies",
     "workloads": "xbackend.workloads",
@@ -66,7 +67,7 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from xbackend import errors, strategies, workloads
-    from xbackend.api import linalg
+    from xbackend.api import fft, linalg
     from xbackend.api.array import Array
     from xbackend.api.control_flow import cond, scan, while_loop
     from xbackend.api.functions import *  # noqa: F403

@@ -91,6 +91,10 @@ class UnsupportedOperation(BackendError):
     """A framework cannot do an operation of the program in this mode; the message names both and gives the reason."""
 
 
+class ComputationError(BackendError):
+    """A framework raises for the numbers that it was given, where others give NaN: a singular matrix, for example."""
+
+
 class EnvironmentFailed(XBackendError):
     """A framework's environment could not be created, read or removed."""
 

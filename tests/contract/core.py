@@ -12,7 +12,7 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
         "bool": {"logical_not", "logical_and", "logical_or", "equal"},
         "int32": {"floor_divide", "remainder_of_the_smallest"},
         "int64": {"add", "multiply", "less", "floor_divide", "remainder", "pow", "pow_beyond_53_bits", "min_and_1"},
-        "float32": {"exp", "divide", "pow"},
+        "float32": {"exp", "divide", "pow", "erf"},
     },
     "reductions": {
         "bool": {"any-axes_0_and_-1_kept", "all-nothing"},
@@ -20,6 +20,11 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
         "int64": {"prod-axes_0_and_-1_kept", "max-axes_0_and_-1_kept"},
         "float32": {"sum-axes_0_and_-1_kept", "mean-axes_0_and_-1_kept"},
     },
+    "matrices": {"float32": {"cholesky", "solve", "slogdet_logarithm", "svdvals"}},
+    "vectors": {"float32": {"conv2d"}},
+    "special": {"float32": {"logsumexp"}},
+    "ordered": {"int32": {"sort"}, "int64": {"sort", "argsort", "cumulative_prod"}, "float32": {"argsort_special"}},
+    "composed": {"int32": {"bitwise_right_shift"}, "int64": {"bitwise_left_shift", "operators"}},
     "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
     "indexing": {"bool": {"slice_set"}, "int32": {"take_add"}, "int64": {"take"}, "float32": {"take_set"}},
     "products": {
@@ -39,6 +44,16 @@ IN_FLOAT64: dict[str, set[str]] = {
         *("take_of_vector", "take_one", "take_nothing", "take_of_a_slice", "slice_set_broadcast", "slice_set_nothing"),
         *("take_set_of_a_slice", "take_known", "take_add_inside"),
     },
+    "matrices": {
+        *("cholesky_upper", "cholesky_of_the", "solve_vector", "solve_broadcast", "solve_triangular_vector"),
+        *("eigh_of_what", "svd_full_of", "pinv_of", "matrix_norm_1", "matrix_norm_-2", "matrix_norm_inf", "slogdet_sign"),
+    },
+    "vectors": {
+        *("cross_axis", "vector_norm_1", "vector_norm_0", "vector_norm_-inf", "vector_norm_kept", "einsum_elementwise"),
+        *("einsum_outer", "einsum_sum", "einsum_diagonal"),
+    },
+    "ordered": {"sort_axis_1", "searchsorted_with", "isin_inverted", "cumulative_prod_from"},
+    "composed": {"flip_all", "roll_flat", "repeat_each", "unstack", "fftshift", "triu", "moveaxis", "broadcast_arrays"},
     "products": {
         *("matmul_transposed", "matmul_column", "matmul_rows", "matmul_row_with", "tensordot_1", "outer"),
         *("matrix_power_0", "matrix_power_1", "matrix_power_6", "matrix_power_3"),

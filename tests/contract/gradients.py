@@ -34,6 +34,15 @@ def weighted(value: Any) -> Any:
     return xb.sum(value * xb.astype(weights, value.dtype))
 
 
+def _definite(x: Any) -> Any:
+    return x @ x.mT + 2.0 * xb.eye(x.shape[-2], dtype=x.dtype)
+
+
+def _exponential(x: Any) -> Any:
+    values, vectors = xb.linalg.eigh(x)
+    return (vectors * xb.exp(values)) @ vectors.T
+
+
 UNARY = "abs negative square exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh atanh"
 # One argument; the gradient is with respect to it.
 ONE: dict[str, tuple[Loss, np.ndarray]] = {
@@ -79,6 +88,32 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "matrix_power": (lambda x: xb.linalg.matrix_power(x, 5), SQUARE),
     "matmul_with_itself": (lambda x: x.T @ x, X),
     "matmul_vector": (lambda x: X @ x, ROW),
+    "erf": (xb.erf, X),
+    "erfc": (xb.erfc, X),
+    "gammaln": (lambda x: xb.gammaln(x * 5.0), X),
+    "digamma": (lambda x: xb.digamma(x * 5.0), X),
+    "expit": (lambda x: xb.expit(x * 9.0 - 4.0), X),
+    "log1mexp": (lambda x: xb.log1mexp(-x), X),
+    "logsumexp": (lambda x: xb.logsumexp(x * 30.0, axis=1), X),
+    "sort": (lambda x: xb.sort(x, axis=0) ** 2, X),
+    "sort_descending": (lambda x: xb.sort(x, axis=1, descending=True) ** 2, X),
+    "cumulative_prod": (lambda x: xb.cumulative_prod(x, axis=1), X),
+    "diagonal": (lambda x: xb.linalg.diagonal(x, offset=1) ** 2, X),
+    "diagonal_of_stack": (lambda x: xb.linalg.diagonal(x) ** 2, STACK),
+    "cholesky": (lambda x: xb.linalg.cholesky(_definite(x)), SQUARE),
+    "cholesky_upper": (lambda x: xb.linalg.cholesky(_definite(x), upper=True) ** 2, SQUARE),
+    "cholesky_of_stack": (lambda x: xb.linalg.cholesky(_definite(x)), STACK),
+    "inv": (lambda x: xb.linalg.inv(x + 2.0 * np.eye(3)), SQUARE),
+    "det": (lambda x: xb.linalg.det(x + 2.0 * np.eye(3)), SQUARE),
+    "slogdet": (lambda x: xb.linalg.slogdet(_definite(x)).logabsdet, STACK),
+    "eigvalsh": (lambda x: xb.linalg.eigvalsh(_definite(x)), SQUARE),
+    "eigh": (lambda x: _exponential(_definite(x)), SQUARE),
+    "qr": (lambda x: xb.square(xb.linalg.qr(x.T).R), X),
+    "svdvals": (lambda x: xb.linalg.svdvals(x), X),
+    "pinv": (lambda x: xb.linalg.pinv(x), X),
+    "matrix_norm": (lambda x: xb.linalg.matrix_norm(x), STACK),
+    "einsum": (lambda x: xb.einsum("bij,bkj,ik->bj", x, x, WEIGHTS.T @ WEIGHTS), STACK),
+    "conv2d": (lambda x: xb.conv2d(x[..., None], x[:, :2, :2].mT[..., None, :], strides=2, padding="SAME"), STACK),
     "used_in_three_places": (lambda x: xb.sin(x) * x + xb.exp(x[::-1]), X),
 }
 # Two arguments; the gradient is with respect to both.
@@ -94,6 +129,13 @@ TWO: dict[str, tuple[Loss, np.ndarray, np.ndarray]] = {
     "minimum": (xb.minimum, X, OTHER),
     "matmul": (lambda x, y: x @ y.T, X, OTHER),
     "matmul_stack": (xb.matmul, X, STACK),
+    "solve": (lambda x, y: xb.linalg.solve(x + 2.0 * np.eye(3), y), SQUARE, OTHER),
+    "solve_vector": (lambda x, y: xb.linalg.solve(x + 2.0 * np.eye(4), y), numbers((4, 4), 6), ROW),
+    "solve_triangular": (lambda x, y: xb.linalg.solve_triangular(x + np.eye(3), y, lower=True), SQUARE, OTHER),
+    "solve_triangular_upper": (lambda x, y: xb.linalg.solve_triangular(x + np.eye(3), y), SQUARE, OTHER),
+    "solve_of_stacks": (lambda x, y: xb.linalg.solve(_definite(x), y), STACK, STACK[:, ::-1] + 0.1),
+    "logaddexp": (lambda x, y: xb.logaddexp(x * 9.0, y * 9.0), X, OTHER),
+    "hypot": (xb.hypot, X, OTHER),
     "tensordot": (lambda x, y: xb.tensordot(x, y, axes=([0, 1], [2, 1])), X, STACK),
 }
 
@@ -112,6 +154,7 @@ def _second(loss: Loss) -> Loss:
 SECOND = (
     "square", "exp", "log", "sqrt", "sin", "tanh", "pow_number", "where", "sum_keepdims", "slice_negative_step",
     "concat", "reshape", "matmul_with_itself", "used_in_three_places", "take", "slice_set", "take_add",
+    "cholesky", "slogdet", "sort", "erf",
 )  # fmt: skip
 
 
@@ -124,6 +167,8 @@ CORE = frozenset(
     {"exp", "pow_number", "where_nan_elsewhere", "sum_keepdims", "prod_with_zeros", "max", "cumulative_sum"}
     | {"slice_negative_step", "integer_index", "concat", "stack", "reshape", "permute_dims", "broadcast_to"}
     | {"take", "take_along_axis", "slice_set", "slice_add", "take_set", "take_add"}
+    | {"cholesky", "slogdet", "solve", "solve_triangular", "eigh", "qr", "svdvals", "gammaln", "sort", "expit"}
+    | {"cumulative_prod", "diagonal", "conv2d", "erf", "digamma"}
     | {"astype_through_float32", "matrix_power", "multiply_broadcast", "divide", "matmul_stack"}
 )
 CORE_IN_FLOAT32 = frozenset({"mean"})
@@ -185,6 +230,11 @@ def _of_a_constant(x: Any) -> Any:
     return xb.grad(weighted(x * c), c)
 
 
+def _of_a_symmetric_matrix(x: Any) -> Any:
+    matrix = _definite(x)
+    return xb.grad(weighted(xb.linalg.cholesky(matrix)), matrix)
+
+
 # Each gives an array of its own: the loss depends on it in one place, on what it was made of in two.
 CHANGES_NOTHING: dict[str, Callable[[Any], Any]] = {
     "slice": lambda x: x[0:3],
@@ -223,6 +273,7 @@ def structure() -> Batch:
         "of_a_slice_and_not_of_the_whole": _of_a_slice,
         "of_a_constant": _of_a_constant,
         "used_in_the_program": lambda x: x - 0.1 * xb.grad(weighted(xb.square(x)), x),
+        "of_a_symmetric_matrix": _of_a_symmetric_matrix,
         "of_an_empty_part": lambda x: xb.grad(xb.sum(x[:0]) + xb.sum(x), x),
         **{f"of_a_copy_by_{label}": _of_a_copy(change) for label, change in CHANGES_NOTHING.items()},
     }

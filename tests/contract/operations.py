@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from batches import Batch, Check, in_turns
 from core import is_core
+from linear_algebra import batches as of_linear_algebra
 from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES
 from tolerances import Rule
 
@@ -23,6 +24,7 @@ nan, inf = np.nan, np.inf
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, -3.75, 1e-8, 100.0, -80.0, inf, -inf, nan)
 BASES = (0.0, -0.0, 0.5, 1.0, -1.0, 2.0, -2.5, inf, -inf, nan)
 EXPONENTS = (0.0, -0.0, 1.0, 2.0, 3.0, -1.0, -2.0, 0.5, -0.5, inf, -inf)
+GAMMAS = (0.1, 0.5, 1.5, 2.5, 30.0, -0.5, -2.5, -3.75, inf, nan)
 DIVIDENDS = (0.0, 1.0, -1.0, 2.5, -2.5, 7.0, -7.0, 1e-3, nan)
 DIVISORS = (1.0, -1.0, 2.0, -2.0, 0.75, -0.75, nan)
 DIVIDENDS_WITH_ALL = (*DIVIDENDS, -0.0, inf, -inf)
@@ -48,6 +50,8 @@ def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
         first, second = DIVIDENDS, DIVISORS
     elif op == "pow":
         first, second = BASES, EXPONENTS
+    elif op == "digamma":
+        first = GAMMAS
     if OPS[op].arity == 1:
         return (array(first, dtype),)
     return array(first, dtype)[:, None], array(second, dtype)
@@ -56,6 +60,8 @@ def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
 _made: dict[tuple[Any, ...], np.ndarray] = {}
 
 
+# Near their zeros, and where they come near to 0, the frameworks' are right to the last digits of 1.
+RULES: dict[str, Rule] = dict.fromkeys(("erf", "erfc", "gammaln", "digamma", "expit"), "array")
 # XLA's CPU code adds up four million float32 one by one, and what is near a branch point loses half of the digits.
 LOOSE = {"float32": 5e-3, "float64": 1e-7}
 
@@ -69,7 +75,7 @@ def array(numbers: tuple[Any, ...], dtype: DType) -> np.ndarray:
 def elementwise() -> list[Batch]:
     def checks(dtype: DType) -> list[Check]:
         ops = [op for op in ELEMENTWISE if dtype in TAKES[op]]
-        found = [Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype)) for op in ops]
+        found = [Check(f"{op}-{dtype}", getattr(xb, op), operands(op, dtype), RULES.get(op, "element")) for op in ops]
         if dtype.is_integer:
             # The smallest integer has no negative, which some divide by way of.
             least, most = np.iinfo(dtype.value).min, np.iinfo(dtype.value).max
@@ -207,7 +213,7 @@ SLICES: dict[str, Any] = {
 MOVING_OF_ALL = frozenset(
     {"identity", "reshape", "permute_dims", "broadcast_to", "broadcast_to_nothing", "squeeze", "concat", "stack"}
     | {"concat_with_nothing", "where", "slice_step_-2", "slice_step_-1_part", "slice_new_axes", "slice_empty"}
-    | {"slice_nothing"}
+    | {"slice_nothing", "diagonal"}
 )
 PRODUCTS_OF_ALL = frozenset(
     {"matmul", "matmul_stacks", "matmul_of_nothing", "matmul_special", "matrix_power_5"}
@@ -252,6 +258,10 @@ def moving() -> list[Batch]:
             **{f"slice_{k}": (lambda x, key=key: x[key], (x,)) for k, key in SLICES.items()},
             "slice_empty": (lambda x: x[::-1, :1], (empty,)),
             "slice_of_slice": (lambda x: x[:, ::-1][1:, 1:][..., ::-2], (x,)),
+            "diagonal": (xb.linalg.diagonal, (x[0],)),
+            "diagonal_above": (lambda x: xb.linalg.diagonal(x, offset=2), (x,)),
+            "diagonal_below": (lambda x: xb.linalg.diagonal(x, offset=-1), (x,)),
+            "diagonal_of_nothing": (lambda x: xb.linalg.diagonal(x, offset=9), (x,)),
             "slice_of_steps": (lambda x: x[..., 1:][..., ::2][:, 0], (x,)),
         }
         if dtype not in THOROUGH:
@@ -494,7 +504,7 @@ BATCHES = in_turns(
         with_core(batch)
         for batch in (
             *elementwise(), *reductions(), *moving(), *indexing(), *conversions(), *products(), *creation(),
-            *promotion(), *algebra(),
+            *promotion(), *algebra(), *of_linear_algebra(),
         )
     ]
 )  # fmt: skip

@@ -80,6 +80,16 @@ def _or_float(dtype: Any) -> DType:
     return DType.float64 if dtype is None else as_dtype(dtype)
 
 
+def empty(shape: Any, *, dtype: Any = None, device: Any = None) -> Array:
+    """An array whose elements say nothing, float64 unless a dtype is given: zeros."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Array:
+    """An array whose elements say nothing in the shape, and unless given the dtype, of another: zeros."""
+    return zeros_like(x, dtype=dtype, device=device)
+
+
 def full_like(x: Any, /, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:
     """An array of the shape, and unless given the dtype, of another, filled with a number."""
     array = current("xb.full_like").array(x)

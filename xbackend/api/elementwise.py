@@ -8,6 +8,7 @@ from typing import Any
 from xbackend.api.array import Array
 from xbackend.api.casting import cast, copied, operands
 from xbackend.api.tracer import current
+from xbackend.errors import DTypeError
 from xbackend.program.dtypes import DType, as_dtype
 
 
@@ -108,6 +109,23 @@ logical_xor = _binary("logical_xor", "Either, not both")
 def positive(x: Any, /) -> Array:
     """The same numbers."""
     return copied(current("xb.positive").array(x))
+
+
+def conj(x: Any, /) -> Array:
+    """The complex conjugate, of real numbers the same numbers."""
+    return _real("conj", x)
+
+
+def real(x: Any, /) -> Array:
+    """The real part, of real numbers the same numbers."""
+    return _real("real", x)
+
+
+def _real(name: str, x: Any) -> Array:
+    array = current(f"xb.{name}").array(x)
+    if not array.dtype.is_numeric:
+        raise DTypeError(f"{name} takes numeric arrays, not {array.dtype}; convert with xb.astype")
+    return copied(array)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:

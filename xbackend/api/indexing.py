@@ -1,6 +1,6 @@
 """Indexing: integers, slices, ``...`` and ``None``, known while tracing, and arrays of integers; reading and writing.
 
-https://data-apis.org/array-api/2024.12/API_specification/indexing.html
+https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import Any
 
 from xbackend.api.array import Array
 from xbackend.api.casting import cast, normalize_axes, normalize_axis
-from xbackend.api.creation import zeros
+from xbackend.api.creation import full, zeros
 from xbackend.api.elementwise import divide, isfinite, multiply, not_equal, sqrt, square, subtract, where
 from xbackend.api.manipulation import concat, reshape
 from xbackend.api.tracer import current
@@ -115,12 +115,21 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Arr
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running sum along the axis, which may be left out for one-dimensional arrays only."""
-    array = _accumulated(current("xb.cumulative_sum").array(x), dtype)
+    return _cumulative("cumulative_sum", 0, x, axis, dtype, include_initial)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The running product along the axis, which may be left out for one-dimensional arrays only."""
+    return _cumulative("cumulative_prod", 1, x, axis, dtype, include_initial)
+
+
+def _cumulative(name: str, initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
+    array = _accumulated(current(f"xb.{name}").array(x), dtype)
     if axis is None and array.ndim != 1:
-        raise ShapeError(f"cumulative_sum of shape {array.shape} needs an axis")
+        raise ShapeError(f"{name} of shape {array.shape} needs an axis")
     number = normalize_axis(0 if axis is None else axis, array.ndim)
-    result = array._tracer.emit("cumulative_sum", (array,), {"axis": number})
+    result = array._tracer.emit(name, (array,), {"axis": number})
     if include_initial:
         first = (*array.shape[:number], 1, *array.shape[number + 1 :])
-        result = concat([zeros(first, dtype=array.dtype), result], axis=number)
+        result = concat([full(first, initial, dtype=array.dtype), result], axis=number)
     return result

@@ -25,7 +25,15 @@ from xbackend.backends.description import Description
 from xbackend.backends.placement import Execution, Placement, ProfiledCall, merge
 from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
-from xbackend.errors import ArgumentError, BackendClosed, BackendUnavailable, SharedVariableError, UnsupportedOperation
+from xbackend.errors import (
+    ArgumentError,
+    BackendClosed,
+    BackendUnavailable,
+    ComputationError,
+    SharedVariableError,
+    UnsupportedOperation,
+    XBackendError,
+)
 from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
@@ -182,6 +190,16 @@ class Backend(abc.ABC):
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether an error, raised while the backend was asked for something, says that memory is used up."""
         return isinstance(error, MemoryError)
+
+    def refused(self, error: BaseException) -> BaseException:
+        """What to raise for an error of the framework while it executes: NumPy, SciPy and Numba refuse numbers such as
+        those of a singular matrix with these."""
+        if isinstance(error, np.linalg.LinAlgError | ValueError) and not isinstance(error, XBackendError):
+            return ComputationError(
+                f"backend {self.name} has no result for these numbers: {type(error).__name__}: {error}; what each "
+                "framework does with singular matrices and the like is in docs/linear_algebra.md"
+            )
+        return error
 
     # The storage of shared variables: a cell with a value, where the framework has no kind of its own.
 
@@ -415,9 +433,18 @@ class Executable:
     def __call__(self, *arrays: Any) -> Any:
         """Run with NumPy arrays, return NumPy arrays in the form that the function returned.
 
-        Raises `ArgumentError`, `PlacementError`, `BackendClosed`.
+        Raises `ArgumentError`, `PlacementError`, `BackendClosed`, `ComputationError`.
         """
         values = self.put(*arrays)
+        try:
+            return self._run(values)
+        except Exception as error:
+            ours = self.backend.refused(error)
+            if ours is error:
+                raise
+            raise ours from error
+
+    def _run(self, values: Sequence[Value]) -> Any:
         start = time.perf_counter()
         results = self.execute(*values)
         if not self._called:

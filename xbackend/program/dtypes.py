@@ -1,6 +1,6 @@
-"""The five dtypes and how they promote, as the Python Array API standard 2024.12 says.
+"""The five dtypes and how they promote, as the Python Array API standard 2025.12 says.
 
-https://data-apis.org/array-api/2024.12/API_specification/type_promotion.html
+https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html
 """
 
 from __future__ import annotations

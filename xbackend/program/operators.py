@@ -44,10 +44,9 @@ _UFUNCS = {
     "arctan2": "atan2",
     "arctanh": "atanh",
     "rint": "round",
-    "bitwise_and": "logical_and",
-    "bitwise_or": "logical_or",
-    "bitwise_xor": "logical_xor",
-    "invert": "logical_not",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
 }
 
 
@@ -70,7 +69,8 @@ _INSTEAD = {
     "cumsum": "xb.cumulative_sum(x, axis=0)",
     "amax": "xb.max(x)",
     "amin": "xb.min(x)",
-    "norm": "xb.sqrt(xb.sum(x * x))",
+    "cumprod": "xb.cumulative_prod(x, axis=0)",
+    "norm": "xb.linalg.vector_norm(x)",
     "nonzero": "xb.where(mask, x, 0.0): the shape of a result is known while tracing",
 }
 
@@ -100,9 +100,11 @@ class Operators:
     __mod__, __rmod__ = _binary("remainder")
     __pow__, __rpow__ = _binary("pow")
     __matmul__, __rmatmul__ = _binary("matmul")
-    __and__, __rand__ = _binary("logical_and")
-    __or__, __ror__ = _binary("logical_or")
-    __xor__, __rxor__ = _binary("logical_xor")
+    __and__, __rand__ = _binary("bitwise_and")
+    __or__, __ror__ = _binary("bitwise_or")
+    __xor__, __rxor__ = _binary("bitwise_xor")
+    __lshift__, __rlshift__ = _binary("bitwise_left_shift")
+    __rshift__, __rrshift__ = _binary("bitwise_right_shift")
     __lt__, _ = _binary("less")
     __le__, _ = _binary("less_equal")
     __gt__, _ = _binary("greater")
@@ -113,7 +115,7 @@ class Operators:
     __neg__ = _unary("negative")
     __pos__ = _unary("positive")
     __abs__ = _unary("abs")
-    __invert__ = _unary("logical_not")
+    __invert__ = _unary("bitwise_invert")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same

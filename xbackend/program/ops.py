@@ -12,6 +12,8 @@ In particular, by the time an op is in a program
 * `take` has one array of integers (of any rank) for one non-negative axis; negative ones count from the end;
 * `slice_set`, `slice_add`, `take_set` and `take_add` give their first array with what `slice` or `take` reads replaced
   by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added;
+* `solve` and `solve_triangular` have two arrays of the same rank (at least 2) with equal leading axes; matrices of
+  `eigh` and `eigvalsh` are symmetric, `cholesky` reads the lower triangle and gives one, and its gradient is symmetric;
 * what an op with several results gives are several nodes of it, one for each result that is used: they have the same
   inputs and parameters but for ``part``, the number of the result (`Node.call`), and are computed once;
 * the bodies of `scan`, `while_loop` and `cond` are programs of their own, whose inputs are all that they use: they have
@@ -26,6 +28,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from xbackend.errors import DTypeError, ShapeError
+from xbackend.program import linear_algebra as rules
 from xbackend.program.dtypes import DType
 
 
@@ -72,7 +75,7 @@ class Op:
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape to which the shapes broadcast. Raises `ShapeError`.
 
-    https://data-apis.org/array-api/2024.12/API_specification/broadcasting.html
+    https://data-apis.org/array-api/2025.12/API_specification/broadcasting.html
     """
     rank = max(map(len, shapes), default=0)
     result = [1] * rank
@@ -89,6 +92,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 _ALLOWED: dict[str, Callable[[DType], bool]] = {
     "numeric": lambda d: d.is_numeric,
     "floating-point": lambda d: d.is_floating,
+    "integer": lambda d: d.is_integer,
     "bool": lambda d: d is DType.bool,
     "any": lambda d: True,
 }
@@ -367,6 +371,44 @@ def _plain(infer: Infer) -> Callable[[str], Infer]:
     return lambda name: infer
 
 
+def _of(kinds: str, rule: Callable[[str], Infer]) -> Callable[[str], Infer]:
+    """A rule for arrays of one dtype, which is one of these kinds."""
+
+    def make(name: str) -> Infer:
+        infer = rule(name)
+
+        def checked(avals: Sequence[Aval], params: Params) -> Aval:
+            _require(name, avals, kinds)
+            return infer(avals, params)
+
+        return checked
+
+    return make
+
+
+def _linear_algebra(add: Callable[..., None]) -> None:
+    """The rows of matrices, of what is sorted, and of convolution. Eigenvalues and singular values are found by
+    iteration: how many operations that takes depends on the numbers."""
+    floats = "floating-point"
+    add("cholesky", 1, _of(floats, rules.same_matrices), rules.cubic(1, 3))
+    add("inv", 1, _of(floats, rules.same_matrices), rules.cubic(2))
+    add("det", 1, _of(floats, rules.determinant), rules.cubic(2, 3))
+    add("slogdet", 1, _of(floats, rules.determinant), rules.cubic(2, 3), "part")
+    add("solve", 2, _of(floats, rules.equations), rules.elimination)
+    add("solve_triangular", 2, _of(floats, rules.equations), rules.substitution, "lower")
+    add("eigh", 1, _of(floats, _plain(rules.eigh)), None, "part")
+    add("eigvalsh", 1, _of(floats, _plain(rules.eigvalsh)), None)
+    add("svdvals", 1, _of(floats, _plain(rules.svdvals)), None)
+    add("qr", 1, _of(floats, _plain(rules.qr)), None, "full", "part")
+    add("svd", 1, _of(floats, _plain(rules.svd)), None, "full", "part")
+    add("diagonal", 1, _of("any", _plain(rules.diagonal)), _free, "offset")
+    add("sort", 1, _of("numeric", rules.along_axis), rules.comparisons, "axis")
+    add("argsort", 1, _of("numeric", lambda n: rules.along_axis(n, DType.int64)), rules.comparisons, "axis")
+    add("searchsorted", 2, _of("numeric", _plain(rules.searchsorted)), rules.halvings, "right")
+    add("cumulative_prod", 1, _of("numeric", rules.along_axis), _in_size, "axis")
+    add("conv2d", 2, _of(floats, _plain(rules.conv2d)), rules.products, "strides", "padding")
+
+
 def _moving(add: Callable[..., None]) -> None:
     """The rows of products, and of what only moves elements."""
     add("matmul", 2, _plain(_matmul), _matmul_count)
@@ -399,6 +441,7 @@ def _table() -> dict[str, Op]:
         lambda n: _elementwise(n, "floating-point"),
         _out_size,
     )
+    add("erf erfc gammaln digamma expit", 1, lambda n: _elementwise(n, "floating-point"), _out_size)
     add("isnan isinf isfinite", 1, lambda n: _elementwise(n, "floating-point", DType.bool), _out_size)
     add("logical_not", 1, lambda n: _elementwise(n, "bool"), _out_size)
     add(
@@ -411,6 +454,8 @@ def _table() -> dict[str, Op]:
     add("equal not_equal", 2, lambda n: _elementwise(n, "any", DType.bool), _out_size)
     add("less less_equal greater greater_equal", 2, lambda n: _elementwise(n, "numeric", DType.bool), _out_size)
     add("logical_and logical_or logical_xor", 2, lambda n: _elementwise(n, "bool"), _out_size)
+    add("bitwise_invert", 1, lambda n: _elementwise(n, "integer"), _out_size)
+    add("bitwise_and bitwise_or bitwise_xor", 2, lambda n: _elementwise(n, "integer"), _out_size)
     add("where", 3, _plain(_where), _out_size)
     add("sum prod", 1, lambda n: _reduction(n, "numeric"), _in_size, "axis")
     add("max min", 1, lambda n: _reduction(n, "numeric", nonempty=True), _in_size, "axis")
@@ -419,6 +464,7 @@ def _table() -> dict[str, Op]:
     add("argmax argmin", 1, _arg_reduction, _in_size, "axis")
     add("cumulative_sum", 1, _plain(_cumulative), _in_size, "axis")
     _moving(add)
+    _linear_algebra(add)
     _controlling(add)
     # Sources: no inputs. `input` and `shared` get their values from outside, the others from their parameters.
     add("input", 0, _plain(_declared), _free, "name", "shape", "dtype")

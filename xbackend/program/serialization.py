@@ -35,11 +35,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "dtype": (str,),
     "reverse": (bool,),
 }
-_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps"})
+_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps", "strides", "padding"})
 # What reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _ONE_AXIS = frozenset(
-    {"argmax", "argmin", "cumulative_sum", "concat", "take", "take_along_axis", "take_set", "take_add"}
+    {"argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "concat"}
+    | {"take", "take_along_axis", "take_set", "take_add"}
 )
 
 

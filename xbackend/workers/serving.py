@@ -102,12 +102,15 @@ class Host:
     def described(self, error: BaseException) -> dict[str, Any]:
         """An error as plain data."""
         backend = self._backend
+        trace = "".join(traceback.format_exception(error))
+        if backend is not None:
+            error = backend.refused(error)
         return {
             "error": type(error).__name__,
             "message": str(error),
             "ours": isinstance(error, XBackendError),
             "out_of_memory": isinstance(error, MemoryError) if backend is None else backend.is_out_of_memory(error),
-            "traceback": "".join(traceback.format_exception(error)),
+            "traceback": trace,
         }
 
 

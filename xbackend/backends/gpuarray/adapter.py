@@ -24,7 +24,7 @@ from xbackend.backends.description import IN_TURN, Description
 from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.host_modes import CMode, call_of
-from xbackend.backends.lineage.ops import Row
+from xbackend.backends.lineage.ops import Row, Several
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.placed import Variable, cut
 from xbackend.backends.threads import Pool
@@ -48,6 +48,7 @@ class TheanoGpuArray(CMode, Theano):
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
+    several: ClassVar[Mapping[str, Several]] = opencl.SEVERAL
     # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}
     compiles = "theano-contexts"  # it compiles for minutes, and the backend of the C linker would wait for it

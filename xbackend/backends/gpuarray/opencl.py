@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.lineage.division import floor_of_quotient, power_by_squaring
-from xbackend.backends.lineage.ops import TABLE, Row, lengths, sum_of_products
+from xbackend.backends.lineage.linear_algebra import RESULTS, diagonal_by_slices
+from xbackend.backends.lineage.ops import TABLE, Row, Several, lengths, sum_of_products
+from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
 # Products of integer matrices are sums of all products of elements. Beyond so many of these the op is left to the host,
@@ -92,15 +94,26 @@ def _position(better: str) -> Row:
     return row
 
 
-def _cumulative_sum(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Each element with the one before it, then with the sum two before it, four, ... (Hillis and Steele, 1986)."""
-    x, axis, rank = inputs[0], node.params["axis"], len(node.shape)
-    order = [axis, *(a for a in range(rank) if a != axis)]
-    x, step = x.dimshuffle(*order), 1
-    while step < node.shape[axis]:
-        x = T.concatenate([x[:step], T.add(x[step:], x[:-step])], axis=0)
-        step *= 2
-    return x.dimshuffle(*[order.index(a) for a in range(rank)])
+def _cumulative(name: str) -> Row:
+    """Each element with the one before it, then with what is two before it, four, ... (Hillis and Steele, 1986)."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        x, axis, rank = inputs[0], node.params["axis"], len(node.shape)
+        order = [axis, *(a for a in range(rank) if a != axis)]
+        x, step = x.dimshuffle(*order), 1
+        while step < node.shape[axis]:
+            x = T.concatenate([x[:step], getattr(T, name)(x[step:], x[:-step])], axis=0)
+            step *= 2
+        return x.dimshuffle(*[order.index(a) for a in range(rank)])
+
+    return row
+
+
+def _refused(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    raise UnsupportedOperation(
+        "Theano has this for CUDA only, and would compute it on the host; take the backend theano: "
+        "https://theano-pymc.readthedocs.io/en/latest/library/gpuarray/linalg.html"
+    )
 
 
 def _round(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -141,16 +154,31 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.reshape(T.concatenate(products, axis=0), node.shape, ndim=len(node.shape))
 
 
+def _is_opencl(node: Node) -> bool:
+    return (node.device or "").startswith("cpu")
+
+
 def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
     """The rows of the generation, with those for devices of OpenCL, which are of the kind ``cpu``, where there are."""
 
     def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        cuda = not (node.device or "").startswith("cpu")
-        return (native if cuda else _OPENCL)[node.op](T, node, inputs)
+        return (_OPENCL if _is_opencl(node) else native)[node.op](T, node, inputs)
 
     native = {**TABLE, **otherwise}
     return {**otherwise, **dict.fromkeys(_OPENCL, chosen)}
 
+
+def _several(name: str) -> Several:
+    """All results of a factorization, which Theano has for CUDA only."""
+
+    def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        results: Sequence[Any] = (_refused if _is_opencl(node) else RESULTS[name])(T, node, inputs)
+        return results
+
+    return chosen
+
+
+SEVERAL: Mapping[str, Several] = {name: _several(name) for name in RESULTS}
 
 _OPENCL: Mapping[str, Row] = {
     "maximum": _extreme("ge"),
@@ -163,7 +191,11 @@ _OPENCL: Mapping[str, Row] = {
     "all": _fold(TABLE["logical_and"]),
     "argmax": _position("gt"),
     "argmin": _position("lt"),
-    "cumulative_sum": _cumulative_sum,
+    "cumulative_sum": _cumulative("add"),
+    "cumulative_prod": _cumulative("mul"),
+    "diagonal": diagonal_by_slices,
+    **dict.fromkeys(("cholesky", "inv", "det", "solve", "solve_triangular", "eigvalsh", "svdvals"), _refused),
+    **dict.fromkeys(("sort", "argsort", "searchsorted"), _refused),
     "matmul": _matmul,
     "pow": power_by_squaring,
     "round": _round,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xbackend.backends.jax.linear_algebra import RESULTS, ROWS
 from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
@@ -53,7 +54,7 @@ def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 # The rows of ops with several results give all of them.
-SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {}
+SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {**RESULTS}
 
 TABLE: Mapping[str, Row] = {
     **{name: _named(name) for name in OPS},
@@ -77,5 +78,6 @@ TABLE: Mapping[str, Row] = {
     "take_add": lambda jnp, node, inputs: _at(jnp, node, inputs).add(inputs[2]),
     "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
     "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
+    **ROWS,
 }
 """`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""

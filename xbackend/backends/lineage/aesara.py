@@ -10,10 +10,20 @@ import numpy as np
 
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
+from xbackend.backends.lineage.linear_algebra import (
+    ONE_BY_ONE,
+    SLOGDET,
+    SYMMETRIC,
+    conv2d_of_nnet,
+    diagonal_by_slices,
+    logarithm_of_determinant,
+)
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
@@ -23,6 +33,7 @@ def _of_one_floating_dtype(node: Any) -> bool:
 
 class _Aesara(LineageBackend):
     package = "aesara"
+    added: tuple[str, ...] = (*LineageBackend.added, ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS)
     flags = "AESARA_FLAGS"
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
@@ -32,7 +43,13 @@ class _Aesara(LineageBackend):
 class AesaraC(CMode, _Aesara):
     """Aesara's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "take_set": as_bytes("take_set")}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **C_ROWS,
+        "take_set": as_bytes("take_set"),
+        "digamma": digamma,
+        "conv2d": conv2d_of_nnet,
+    }
+    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
 class AesaraNumba(NumbaMode, _Aesara):
@@ -44,12 +61,14 @@ class AesaraNumba(NumbaMode, _Aesara):
     rows: ClassVar[Mapping[str, Row]] = {
         **NUMBA_ROWS,
         **{name: wide_reduction(name) for name in ("sum", "prod", "mean")},
-        "cumulative_sum": cumulative_rows,
+        "cumulative_sum": cumulative_rows("cumsum"),
+        "cumulative_prod": cumulative_rows("cumprod"),
     }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,
         "without fastmath",
         "products of matrices without copies of their factors",
+        IN_NUMBA,
     )
 
     def make_mode(self) -> Any:
@@ -60,6 +79,9 @@ class AesaraNumba(NumbaMode, _Aesara):
 
         # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
         self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
+        for name, function in (("Psi", digamma_of), ("TriGamma", trigamma_of)):
+            op = getattr(self.module("scalar.math"), name)
+            self.replace(op, lambda node: True, lambda node, function=function: function)
         return mode
 
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
@@ -74,10 +96,12 @@ class AesaraNumba(NumbaMode, _Aesara):
 class AesaraJAX(JAXMode, _Aesara):
     """Aesara compiled by JAX, on JAX's devices."""
 
+    rows: ClassVar[Mapping[str, Row]] = {"diagonal": diagonal_by_slices}
     unrolled = True  # it has no Scan there: aesara/link/jax/dispatch/scan.py refuses most, and a gradient of any
     mode_added: ClassVar[tuple[str, ...]] = (
         *JAXMode.mode_added,
-        "argmax, max with argmax, and the gradient of concat, which Aesara lacks in JAX",
+        "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet, trigamma and the "
+        "gradient of eigh, which Aesara lacks in JAX",
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
@@ -114,3 +138,44 @@ class AesaraJAX(JAXMode, _Aesara):
             ends = np.cumsum([constant(sizes[i]) for i in range(op.len_splits - 1)])
             along = int(constant(axis))
             return lambda x, *lengths: jnp.split(x, ends, axis=along)
+
+        self._sorting(register)
+
+    def _sorting(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
+        """What Aesara leaves without JAX of sorting, special functions and linear algebra."""
+        jnp, sorting = self.jax.numpy, self.module("tensor.sort")
+
+        def constant(variable: Any) -> int:
+            return int(self.module("tensor.basic").get_scalar_constant_value(variable))
+
+        @register(sorting.SortOp)
+        def sort(op: Any, node: Any, **_: Any) -> Any:
+            along = constant(node.inputs[1])
+            return lambda x, axis: jnp.sort(x, axis=along)
+
+        @register(sorting.ArgSortOp)
+        def argsort(op: Any, node: Any, **_: Any) -> Any:
+            along = constant(node.inputs[1])
+            return lambda x, axis: jnp.argsort(x, axis=along).astype("int64")
+
+        @register(self.module("tensor.extra_ops").SearchsortedOp)
+        def searchsorted(op: Any, **_: Any) -> Any:
+            return lambda x, values: jnp.searchsorted(x, values, side=op.side).astype("int64")
+
+        @register(type(logarithm_of_determinant(self.T)))
+        def slogdet(op: Any, **_: Any) -> Any:
+            return jnp.linalg.slogdet
+
+        @register(self.module("tensor.nlinalg").EighGrad)
+        def gradient_of_eigh(op: Any, **_: Any) -> Any:
+            def gradient(x: Any, w: Any, v: Any, by_w: Any, by_v: Any) -> Any:
+                same = jnp.eye(x.shape[0], dtype=bool)
+                factor = jnp.where(same, 0.0, 1.0 / jnp.where(same, 1.0, w[None, :] - w[:, None]))
+                whole = v @ (v * by_w + v @ (factor * (v.T @ by_v))).T
+                return jnp.tril(whole) + jnp.triu(whole, 1).T
+
+            return gradient
+
+        @register(self.module("scalar.math").TriGamma)
+        def trigamma(op: Any, **_: Any) -> Any:
+            return lambda x: self.jax.scipy.special.polygamma(1, x)

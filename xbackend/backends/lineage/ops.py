@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
+from xbackend.backends.lineage.shapes import lengths, shape_of
 from xbackend.backends.numpy.ops import ARC_NAMES, slices
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
@@ -40,19 +42,6 @@ _OTHERS = {
     "logical_xor": "xor",
     "where": "switch",
 }
-
-
-def shape_of(variable: Any) -> tuple[int, ...] | None:
-    """The shape of a variable, where all of it is known. The first generation's types hold none: there it is noted
-    beside what a node was lowered to."""
-    shape = variable.type.shape if hasattr(variable.type, "shape") else getattr(variable.tag, "lengths", None)
-    return None if shape is None or None in shape else tuple(shape)
-
-
-def lengths(variable: Any) -> tuple[int, ...]:
-    """The shape of what a node was lowered to."""
-    shape = variable.type.shape if hasattr(variable.type, "shape") else variable.tag.lengths
-    return tuple(shape)
 
 
 def _named(name: str, *older: str) -> Row:
@@ -106,17 +95,22 @@ def _reduction(name: str, typed: bool = False) -> Row:
     return row
 
 
-def cumulative_rows(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """Running sums along the rows of a matrix, for Aesara's Numba mode.
+def cumulative_rows(name: str) -> Row:
+    """Running sums or products along the rows of a matrix, for Aesara's Numba mode.
 
     Its loop fails for vectors and returns the axes of higher ranks in a wrong order:
     aesara/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp.
     """
-    axis, rank = node.params["axis"], len(node.shape)
-    order = [*(a for a in range(rank) if a != axis), axis]
-    moved = tuple(node.shape[a] for a in order)
-    rows = T.reshape(inputs[0].dimshuffle(*order), (prod(moved[:-1]), moved[-1]), ndim=2)
-    return T.reshape(T.cumsum(rows, axis=1), moved, ndim=rank).dimshuffle(*[order.index(a) for a in range(rank)])
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        axis, rank = node.params["axis"], len(node.shape)
+        order = [*(a for a in range(rank) if a != axis), axis]
+        moved = tuple(node.shape[a] for a in order)
+        rows = T.reshape(inputs[0].dimshuffle(*order), (prod(moved[:-1]), moved[-1]), ndim=2)
+        along = T.reshape(getattr(T, name)(rows, axis=1), moved, ndim=rank)
+        return along.dimshuffle(*[order.index(a) for a in range(rank)])
+
+    return row
 
 
 def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -317,6 +311,7 @@ TABLE: Mapping[str, Row] = {
     "take_set": _write("set_subtensor"),
     "take_add": _write("inc_subtensor"),
     "astype": _astype,
+    **linear_algebra.ROWS,
     "full": _full,
     **dict.fromkeys(("constant", "arange", "eye"), _constant),
 }
@@ -324,7 +319,7 @@ TABLE: Mapping[str, Row] = {
 
 # The rows of ops with several results give all of them.
 Several = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
-SEVERAL: Mapping[str, Several] = {}
+SEVERAL: Mapping[str, Several] = {**linear_algebra.RESULTS}
 
 C_ROWS: Mapping[str, Row] = {
     "floor_divide": quotient(negates=True),
@@ -335,4 +330,8 @@ C_ROWS: Mapping[str, Row] = {
     "max": best("max", "argmax"),
     "min": best("min", "argmin"),
 }
-NUMBA_ROWS: Mapping[str, Row] = {"max": nan_aware("max"), "min": nan_aware("min")}
+NUMBA_ROWS: Mapping[str, Row] = {
+    "max": nan_aware("max"),
+    "min": nan_aware("min"),
+    "argsort": linear_algebra.argsort("mergesort"),
+}

@@ -12,6 +12,7 @@ import numpy as np
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
+from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
@@ -56,6 +57,7 @@ def keep_signs_of_zeros(scalar: Any) -> None:
 
 class _PyTensor(LineageBackend):
     package = "pytensor"
+    added: tuple[str, ...] = (*LineageBackend.added, SLOGDET, SYMMETRIC)
     flags = "PYTENSOR_FLAGS"
     # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)

@@ -8,9 +8,12 @@ from math import prod
 from typing import Any, ClassVar
 
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
+from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC, conv2d_of_nnet
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.special import IN_C, digamma
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
@@ -26,7 +29,11 @@ class Theano(LineageBackend):
     """What is Theano's own in both backends: older names, and types that hold no lengths."""
 
     package = "theano"
-    added: tuple[str, ...] = (*LineageBackend.added, "products of matrices without elements")
+    added: tuple[str, ...] = (
+        *LineageBackend.added,
+        "products of matrices without elements",
+        *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
+    )
     flags = "THEANO_FLAGS"
     separator = "."
     left_out = LEFT_OUT
@@ -37,7 +44,12 @@ class Theano(LineageBackend):
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
     }  # fmt: skip
-    rows: ClassVar[Mapping[str, Row]] = {**C_ROWS, "matmul": _matmul, "take_set": as_bytes("take_set")}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **C_ROWS,
+        "matmul": _matmul,
+        "take_set": as_bytes("take_set"),
+        "digamma": digamma,
+    }
 
     def _wanted(self) -> dict[str, str]:
         # Without a word on BLAS, its import asks NumPy's old distutils and fails (theano/configdefaults.py:
@@ -70,3 +82,5 @@ def ones(node: Node) -> tuple[bool, ...]:
 
 class TheanoC(CMode, Theano):
     """Theano's default."""
+
+    rows: ClassVar[Mapping[str, Row]] = {**Theano.rows, "conv2d": conv2d_of_nnet}

@@ -17,7 +17,7 @@ from xbackend.backends import threads
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
-from xbackend.backends.numpy import control_flow
+from xbackend.backends.numpy import control_flow, linear_algebra
 from xbackend.backends.numpy.gradients import Gradients
 from xbackend.backends.numpy.ops import VIEWS, function, results
 from xbackend.backends.placement import Executed, Execution, ProfiledCall, Span, Transferred, with_folded
@@ -29,7 +29,8 @@ from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
-_NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES}  # of what executes an op, where it is no function of NumPy
+# Of what executes an op, where it is no function of NumPy.
+_NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES, **linear_algebra.NAMES}
 _EVIDENCE = "tag of the step, which was executed"
 
 

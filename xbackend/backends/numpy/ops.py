@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.numpy import control_flow
+from xbackend.backends.numpy import control_flow, linear_algebra
 from xbackend.program.program import Node
 
 Function = Callable[..., Any]
 
 # Ops whose result may be a view of their input's memory. All others make memory of their own.
-VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice"})
+VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice", "diagonal"})
 
 
 def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
@@ -89,7 +89,7 @@ def _power(xp: Any) -> Function:
 
 # What NumPy calls what the standard calls asin.
 ARC_NAMES = {name: name.replace("a", "arc", 1) for name in ["asin", "acos", "atan", "asinh", "acosh", "atanh", "atan2"]}
-_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array"}
+_NAMES = {**ARC_NAMES, "round": "rint", "transfer": "array", "bitwise_invert": "invert"}
 
 
 def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
@@ -114,7 +114,7 @@ def results(xp: Any, node: Node, compiled: control_flow.Compiler) -> Function:
 
 
 # The ops with several results: what makes their function of ``xp`` and the node.
-SEVERAL: dict[str, Callable[[Any, Node], Function]] = {}
+SEVERAL: dict[str, Callable[[Any, Node], Function]] = {**linear_algebra.SEVERAL}
 
 
 def function(xp: Any, node: Node) -> Function:
@@ -146,6 +146,9 @@ def function(xp: Any, node: Node) -> Function:
     }
     if node.op in special:
         return special[node.op]()
+    mine = linear_algebra.function(xp, node)
+    if mine is not None:
+        return mine
     call: Function = getattr(xp, _NAMES.get(node.op, node.op))
     if "axis" in p:
         axis = p["axis"]

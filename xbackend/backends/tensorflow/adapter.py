@@ -31,7 +31,7 @@ from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import BackendError, BackendUnavailable, UnsupportedOperation
+from xbackend.errors import BackendError, BackendUnavailable, ComputationError, UnsupportedOperation
 from xbackend.program.host import native
 from xbackend.program.program import Program
 
@@ -104,6 +104,8 @@ def _functions(context: Any) -> Counter[str]:
     return counted
 
 
+# What TensorFlow's kernels of linear algebra say of matrices that have no result (core/kernels/linalg).
+_NO_RESULT = ("not invertible", "decomposition was not successful", "Eigen decomposition", "did not converge")
 CARRIED = "int32 of further CPUs as uint32, the same bits, from and to programs"  # in `Backend.added`
 
 
@@ -263,6 +265,11 @@ class TensorFlow(Backend):
     def failed(self, error: Any) -> BackendError:
         """The error of xbackend for a failure that TensorFlow's runtime reports."""
         kind, errors = type(error).__name__, self.tf.errors
+        if isinstance(error, errors.InvalidArgumentError) and any(said in error.message for said in _NO_RESULT):
+            return ComputationError(
+                f"backend {self.name} has no result for these numbers: {error.message}; what each framework does with "
+                "singular matrices and the like is in docs/linear_algebra.md"
+            )
         if isinstance(error, errors.UnimplementedError | errors.NotFoundError | errors.InvalidArgumentError):
             return UnsupportedOperation(
                 f"backend {self.name}: TensorFlow cannot execute this ({kind}): {error.message}"

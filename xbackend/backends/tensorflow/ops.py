@@ -15,6 +15,7 @@ import numpy as np
 
 from xbackend.backends.numpy.ops import slices
 from xbackend.backends.special_numbers import Elementwise, is_half
+from xbackend.backends.tensorflow.linear_algebra import RESULTS, ROWS
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
 
@@ -286,7 +287,7 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 # The rows of ops with several results give all of them.
-SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]] = {}
+SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]] = {**RESULTS}
 
 TABLE: Mapping[str, Row] = {
     **{name: _unary(theirs) for name, theirs in _UNARY.items()},
@@ -333,5 +334,6 @@ TABLE: Mapping[str, Row] = {
     "take_set": _take_written("TensorScatterUpdate"),
     "take_add": _take_written("TensorScatterAdd"),
     "astype": _astype,
+    **ROWS,
 }
 """One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""

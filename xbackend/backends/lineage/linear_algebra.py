@@ -1,0 +1,321 @@
+"""Linear algebra, sorting, special functions and convolution lowered to the Theano lineage: rows as those of `ops`.
+
+PyTensor has them for stacks of matrices; Aesara and Theano for single ones, so that there a stack becomes one matrix
+after the other. What a generation lacks is an op of ours, made of the generation's classes: it computes with NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from importlib import import_module
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.lineage import factors
+from xbackend.backends.lineage.division import Row
+from xbackend.backends.lineage.shapes import lengths
+from xbackend.errors import UnsupportedOperation
+from xbackend.program.linear_algebra import RESULTS as PARTS
+from xbackend.program.ops import OPS, Aval
+from xbackend.program.program import Node
+
+# Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled.
+MOST_MATRICES = 64
+ONE_BY_ONE = "a stack of matrices as one matrix after the other"  # in `Backend.added`
+SLOGDET = "slogdet with a gradient"
+SYMMETRIC = "the gradient of cholesky as a symmetric matrix"
+
+Matrices = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
+
+
+@cache
+def found(T: Any, *names: str) -> Any:
+    """The function of linear algebra, or class of it, by the first of its names that this generation has."""
+    for name in names:
+        for module in ("linalg", "nlinalg", "slinalg"):
+            try:
+                home = import_module(f"{T.__name__}.{module}")
+            except ImportError:
+                continue
+            if hasattr(home, name):
+                return getattr(home, name)
+    raise UnsupportedOperation(f"{T.__name__} has no {names[0]}")
+
+
+def _of_module(T: Any, module: str, name: str) -> Any:
+    return getattr(import_module(f"{T.__name__}.{module}"), name)
+
+
+def has_stacks(T: Any) -> bool:
+    """Whether this generation has linear algebra of stacks of matrices."""
+    return hasattr(T, "blockwise")
+
+
+def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """The shape of each result of an op of these inputs."""
+    avals, infer = [Aval(shape, node.dtype) for shape in shapes], OPS[node.op].infer
+    return [infer(avals, {**node.params, "part": part}).shape for part in range(PARTS.get(node.op, 1))]
+
+
+def _single(stack: Any, i: int, shape: tuple[int, ...]) -> Any:
+    matrix = stack[i]
+    matrix.tag.lengths = shape[-2:]
+    return matrix
+
+
+def _several(matrices: Matrices) -> Matrices:
+    """All results for stacks of matrices, of a function for single ones."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        shapes = [lengths(x) for x in inputs]
+        leading = shapes[0][:-2]
+        count = prod(leading)
+        if not leading or has_stacks(T):
+            return matrices(T, node, inputs)
+        if count > MOST_MATRICES:
+            raise UnsupportedOperation(
+                f"{T.__name__} has linear algebra of single matrices only, and of the {count} in this stack one after "
+                f"the other would be compiled, for which {MOST_MATRICES} is the most that xbackend does; write a loop "
+                "over the stack, or take pytensor: https://github.com/pymc-devs/pytensor/pull/306"
+            )
+        wanted = _shapes(node, shapes)
+        if not count:
+            return [T.alloc(T.constant(0, dtype=node.dtype.value), *shape) for shape in wanted]
+        flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
+        each = [matrices(T, node, [_single(x, i, s) for x, s in zip(flat, shapes, strict=True)]) for i in range(count)]
+        stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
+        return [T.reshape(s, shape, ndim=len(shape)) for s, shape in zip(stacks, wanted, strict=True)]
+
+    return row
+
+
+def _one(matrices: Callable[..., Any]) -> Row:
+    every = _several(lambda T, node, inputs: [matrices(T, node, *inputs)])
+    return lambda T, node, inputs: every(T, node, inputs)[0]
+
+
+@cache
+def _with_symmetric_gradient(kind: type) -> type:
+    """The generation's Cholesky, whose gradient is that of the lower triangle only."""
+    name = "pullback" if hasattr(kind, "pullback") else "L_op"  # its name before PyTensor 3
+    theirs = getattr(kind, name)
+
+    class Cholesky(kind):  # type: ignore[misc, valid-type]
+        pass
+
+    def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
+        (lower,) = theirs(self, inputs, outputs, cotangents)
+        return [(lower + lower.T) * 0.5]
+
+    setattr(Cholesky, name, gradient)
+    return Cholesky
+
+
+def _cholesky(T: Any, node: Node, x: Any) -> Any:
+    op = found(T, "cholesky")
+    if not has_stacks(T):
+        return _with_symmetric_gradient(type(op))()(x)
+    theirs = op(x).owner.op
+    return type(theirs)(_with_symmetric_gradient(type(theirs.core_op))())(x)
+
+
+def _solve(T: Any, node: Node, a: Any, b: Any) -> Any:
+    options = {"b_ndim": 2} if has_stacks(T) else {}
+    return found(T, "solve")(a, b, **options)
+
+
+def _solve_triangular(T: Any, node: Node, a: Any, b: Any) -> Any:
+    lower = bool(node.params["lower"])
+    solve = found(T, "solve_triangular", "solve_lower_triangular" if lower else "solve_upper_triangular")
+    if hasattr(solve, "make_node"):  # Theano's are ops, one for each triangle
+        return solve(a, b)
+    return solve(a, b, lower=lower, **({"b_ndim": 2} if has_stacks(T) else {}))
+
+
+@cache
+def logarithm_of_determinant(T: Any) -> Any:
+    """An op of the sign and the logarithm of the determinant, with a gradient.
+
+    PyTensor's has none, and what it writes instead, log(abs(det(x))), overflows where the determinant does; the others
+    have none at all.
+    """
+    inverse = found(T, "matrix_inverse")
+
+    def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
+        (x,), by_logarithm = inputs, cotangents[1]
+        if not hasattr(by_logarithm.type, "dtype"):  # nothing depends on it, and the sign is constant
+            return [T.zeros_like(x)]
+        return [by_logarithm * T.transpose(inverse(x))]
+
+    if has_stacks(T):
+        theirs = found(T, "SLogDet")
+
+        class SLogDet(theirs):  # type: ignore[misc, valid-type]
+            pass
+
+        setattr(SLogDet, "pullback" if hasattr(theirs, "pullback") else "L_op", gradient)
+        return _of_module(T, "blockwise", "Blockwise")(SLogDet())
+    det = found(T, "det")(T.matrix()).owner
+    return _own(type(det.op).__mro__[1], type(det), T, gradient)()
+
+
+def _own(op: type, apply: type, T: Any, gradient: Callable[..., Any]) -> type:
+    """The class of an op that computes with NumPy."""
+
+    class SLogDet(op):  # type: ignore[misc, valid-type]
+        __props__ = ()
+
+        def make_node(self, x: Any) -> Any:
+            x = T.as_tensor_variable(x)
+            return apply(self, [x], [T.scalar(dtype=x.dtype), T.scalar(dtype=x.dtype)])
+
+        def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+            for storage, number in zip(output_storage, np.linalg.slogdet(inputs[0]), strict=True):
+                storage[0] = np.asarray(number, inputs[0].dtype)
+
+        def infer_shape(self, *arguments: Any) -> Any:
+            return [(), ()]
+
+        def L_op(self, inputs: Any, outputs: Any, cotangents: Any) -> Any:
+            return gradient(self, inputs, outputs, cotangents)
+
+    return SLogDet
+
+
+def _factors(T: Any, function: Any, x: Any, **options: Any) -> Sequence[Any]:
+    """All results of a factorization, with a gradient where the generation has none."""
+    results: Sequence[Any] = function(x, **options)
+    if not has_stacks(T):
+        results = factors.differentiable(T, results[0].owner.op, lengths(x), _upper(T))(x)
+    return results
+
+
+@cache
+def _upper(T: Any) -> Callable[[Any, Any], Any]:
+    """The solution of equations of an upper triangle."""
+    solve = found(T, "solve_triangular", "solve_upper_triangular")
+    return solve if hasattr(solve, "make_node") else partial(solve, lower=False)
+
+
+def _qr(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+    return _factors(T, found(T, "qr"), inputs[0], mode="complete" if node.params["full"] else "reduced")
+
+
+def _svd(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+    return _factors(T, found(T, "svd"), inputs[0], full_matrices=bool(node.params["full"]))
+
+
+RESULTS: Mapping[str, Matrices] = {
+    "slogdet": _several(lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
+    "eigh": _several(lambda T, node, inputs: found(T, "eigh")(inputs[0])),
+    "qr": _several(_qr),
+    "svd": _several(_svd),
+}
+"""All results of the ops that have several."""
+
+
+def diagonal_by_slices(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """A diagonal as every so many elements, one after the other: of stacks, and where its own gradient is lacking."""
+    shape, offset = lengths(inputs[0]), node.params["offset"]
+    rows, columns = shape[-2:]
+    first, count = offset if offset >= 0 else -offset * columns, node.shape[-1]
+    flat = T.reshape(inputs[0], (*shape[:-2], rows * columns), ndim=len(node.shape))
+    return flat[..., first : first + (count - 1) * (columns + 1) + 1 if count else first : columns + 1]
+
+
+def _diagonal(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    if len(node.shape) > 1 or not node.aval.size:
+        return diagonal_by_slices(T, node, inputs)
+    return T.diagonal(inputs[0], offset=node.params["offset"])
+
+
+def sort(kind: str) -> Row:
+    """``kind``: the name of an algorithm, NumPy's, that the linker knows."""
+    return lambda T, node, inputs: _of_module(T, "sort", "sort")(inputs[0], node.params["axis"], kind)
+
+
+def argsort(kind: str) -> Row:
+    """``kind``: the name of a stable algorithm that the linker knows."""
+    return lambda T, node, inputs: _of_module(T, "sort", "argsort")(inputs[0], node.params["axis"], kind)
+
+
+def _searchsorted(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    side = "right" if node.params["right"] else "left"
+    return _of_module(T, "extra_ops", "searchsorted")(*inputs, side=side)
+
+
+def _expit(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return (T.sigmoid if hasattr(T, "sigmoid") else _of_module(T, "nnet", "sigmoid"))(inputs[0])
+
+
+def _padded(T: Any, node: Node, images: Any) -> Any:
+    count, height, width, channels = lengths(images)
+    above, below, left, right = node.params["padding"]
+    if not (above or below or left or right):
+        return images
+    shape = count, height + above + below, width + left + right, channels
+    zeros = T.alloc(T.constant(0, dtype=node.dtype.value), *shape)
+    return T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
+
+
+def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """For each element of the kernel a product of matrices: with the pixels that it meets."""
+    images, kernel = _padded(T, node, inputs[0]), inputs[1]
+    (down, across), (count, rows, columns, _) = node.params["strides"], node.shape
+    height, width, channels, _ = lengths(kernel)
+    total = None
+    for i in range(height):
+        for j in range(width):
+            met = images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across]
+            product = T.dot(T.reshape(met, (count * rows * columns, channels), ndim=2), kernel[i, j])
+            total = product if total is None else T.add(total, product)
+    return T.reshape(total, node.shape, ndim=4)
+
+
+def conv2d_of_nnet(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """The convolution of Theano and Aesara, which has the channels first, in C."""
+    images, kernel = _padded(T, node, inputs[0]).dimshuffle(0, 3, 1, 2), inputs[1].dimshuffle(3, 2, 0, 1)
+    options = {"border_mode": "valid", "subsample": tuple(node.params["strides"]), "filter_flip": False}
+    return _of_module(T, "nnet", "conv2d")(images, kernel, **options).dimshuffle(0, 2, 3, 1)
+
+
+def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return RESULTS["eigh"](T, _whole(node, "eigh"), inputs)[0]
+
+
+def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Singular values beside the vectors: PyTensor leaves out what nobody reads, and the others have no gradient."""
+    return RESULTS["svd"](T, _whole(node, "svd"), inputs)[1]
+
+
+def _whole(node: Node, op: str) -> Node:
+    """A node of all results in the place of one of the values alone."""
+    return replace(node, op=op, params={"full": 0, "part": 0})
+
+
+ROWS: Mapping[str, Row] = {
+    **{name: (lambda T, node, inputs, name=name: getattr(T, name)(*inputs)) for name in ("erf", "erfc", "gammaln")},
+    "digamma": lambda T, node, inputs: T.psi(inputs[0]),
+    "expit": _expit,
+    "bitwise_invert": lambda T, node, inputs: T.invert(inputs[0]),
+    "bitwise_and": lambda T, node, inputs: T.and_(*inputs),
+    "bitwise_or": lambda T, node, inputs: T.or_(*inputs),
+    "bitwise_xor": lambda T, node, inputs: T.xor(*inputs),
+    "cumulative_prod": lambda T, node, inputs: T.cumprod(inputs[0], axis=node.params["axis"]),
+    "cholesky": _one(_cholesky),
+    "inv": _one(lambda T, node, x: found(T, "matrix_inverse")(x)),
+    "det": _one(lambda T, node, x: found(T, "det")(x)),
+    "solve": _one(_solve),
+    "solve_triangular": _one(_solve_triangular),
+    "eigvalsh": _eigvalsh,
+    "svdvals": _svdvals,
+    "diagonal": _diagonal,
+    "sort": sort("quicksort"),
+    "argsort": argsort("stable"),
+    "searchsorted": _searchsorted,
+    "conv2d": _conv2d,
+}
