@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Any
 from unittest import mock
 from xml.etree import ElementTree
@@ -194,7 +195,7 @@ def test_the_picture_has_every_cell_and_is_readable_in_grey() -> None:
         return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
 
     fills = [lightness(fill) for _, fill in matrix_picture.FILLS]
-    assert all(b - a > 0.05 for a, b in zip(fills, fills[1:], strict=False))
+    assert all(b - a > 0.05 for a, b in pairwise(fills))
     ink = lightness(matrix_picture.INK)
     assert all((fill + 0.05) / (ink + 0.05) > 4.5 for fill in fills)
 

@@ -137,7 +137,9 @@ def _logistic_regression(coefficients: Any, x: Any, y: Any) -> Any:
     return likelihood.sum() + prior.sum()
 
 
-def _radon(centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any) -> Any:
+def _radon(  # noqa: PLR0917 (an argument is an array)
+    centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any
+) -> Any:
     def density(x: Any, mean: Any = 0.0, scale: float = 1.0) -> float:
         return float(np.sum(stats.norm.logpdf(x, mean, scale) + 0.5 * np.log(2 * np.pi)))
 

@@ -159,7 +159,12 @@ _RATIOS = {
         for size, name in CHAINS.items()
     },
     "loop": ("framework tax", "a loop of 10 000 small steps over the version written by hand", LOOP_LIMIT, "at most"),
-    "building": ("framework tax", "many operations to their first result, over a graph by hand", BUILDING_LIMIT, "at most"),
+    "building": (
+        "framework tax",
+        "many operations to their first result, over a graph by hand",
+        BUILDING_LIMIT,
+        "at most",
+    ),
     "blas": ("blas", "rate at 2048x2048 over that of the BLAS called directly", BLAS_LIMIT, "at least"),
 }
 

@@ -58,8 +58,8 @@ def memory() -> int | None:
 
 
 def check_fits(size: int, what: str, each: int = 0) -> None:
-    """Refuse what cannot be held, before it is allocated. ``size`` is in bytes, those of a number ``each`` where that is
-    known. Raises `ArgumentError`."""
+    """Refuse what cannot be held, before it is allocated. ``size`` is in bytes, of which a number takes
+    ``each``, where that is known. Raises `ArgumentError`."""
     most = memory()
     if most is not None and size > most:
         instead = f"ask for at most {most // each:,} numbers" if each else "ask for less"

@@ -126,7 +126,7 @@ def _first(compared: Sequence[Comparison], across: Matrix | None, pictures: Pict
         title = f"{len(across.comparisons)} comparisons of workloads: times over the smallest, or the baseline's"
         file = pictures.add("matrix", "workloads", matrix_picture.picture(across, title))
         words = paragraph(matrix_picture.reading(across)), paragraph(cells.reading(across))
-        blocks = [Image(file, title), words[0], cells.as_table(across), words[1]]
+        blocks: list[Block] = [Image(file, title), words[0], cells.as_table(across), words[1]]
         if not devices_compared(compared):
             return blocks
         return [*_first(compared, None, pictures), *blocks]

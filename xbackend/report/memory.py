@@ -35,9 +35,7 @@ def each(comparisons: Sequence[Comparison]) -> list[Block]:
     any."""
     blocks: list[Block] = []
     for comparison in comparisons:
-        rows = [
-            [row.name, _call(row), _first(row), _devices(row)] for row in comparison.rows if row.memory is not None
-        ]
+        rows = [[row.name, _call(row), _first(row), _devices(row)] for row in comparison.rows if row.memory is not None]
         if rows:
             blocks += [Heading(3, f"Memory: {comparison.label}"), *tabled(_HEADERS, rows, right=_HEADERS[1:3])]
     return [paragraph(READING), *blocks, *_absent(comparisons)] if blocks else []

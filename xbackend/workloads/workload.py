@@ -271,7 +271,13 @@ def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...
     for name, values in lists.items():
         if not values:
             raise WorkloadError(f"workload {workload}: its sweep has no value of {name}")
-    return {name: tuple({repr(value): value for value in values}.values()) for name, values in lists.items()}
+    plain = {name: [*map(_plain, values)] for name, values in lists.items()}
+    return {name: tuple({repr(value): value for value in values}.values()) for name, values in plain.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's as Python's: what is neither would decide the dtype of what it is multiplied with."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _signature(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:

@@ -25,7 +25,9 @@ COUNTIES = 85
     quick={"size": [50_000]},
     gradient=("centre", "log_scale", "intercept", "slope"),
 )
-def radon(centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any) -> Any:
+def radon(  # noqa: PLR0917 (an argument is an array)
+    centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any
+) -> Any:
     """A number: of m (2,), the logarithms of t_a, t_b and s (3,), u and v (85,), and of each house the county, the
     floor and the logarithm of its radon (size,)."""
     scale = xb.exp(log_scale)

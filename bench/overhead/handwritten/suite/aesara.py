@@ -103,7 +103,5 @@ def seir(mode: str, dtype: str) -> ByHand:
         change = at.stack([-infected, infected - ill, ill - well, well])
         return parts + change, seen * at.log(expected) - expected
 
-    (_, each), _ = aesara.scan(
-        day, sequences=[cases], outputs_info=[start, None], non_sequences=[rates]
-    )
+    (_, each), _ = aesara.scan(day, sequences=[cases], outputs_info=[start, None], non_sequences=[rates])
     return _with_gradient(mode, inputs, at.sum(each), 1)

@@ -75,7 +75,9 @@ def logistic_regression(mode: str, dtype: str) -> ByHand:
 def radon(mode: str, dtype: str) -> ByHand:
     """A hierarchical regression and its gradient."""
 
-    def density(centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any) -> Any:
+    def density(  # noqa: PLR0917 (an argument is an array)
+        centre: Any, log_scale: Any, intercept: Any, slope: Any, county: Any, floor: Any, y: Any
+    ) -> Any:
         scale = tf.exp(log_scale)
         a, b = centre[0] + scale[0] * intercept, centre[1] + scale[1] * slope
         residual = (y - tf.gather(a, county) - tf.gather(b, county) * floor) / scale[2]
