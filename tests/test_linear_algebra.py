@@ -216,7 +216,7 @@ def test_convolution_is_the_sum_that_defines_it(numpy_backend: Backend, padding:
 def test_what_dtypes_are_asked() -> None:
     assert xb.result_type(xb.float32, xb.float64, 1) is xb.float64
     assert xb.result_type(np.zeros(2, "i4"), 3) is xb.int32 and xb.result_type(xb.int32, xb.int64) is xb.int64
-    assert xb.can_cast(xb.int32, xb.int64) and not xb.can_cast(xb.int64, xb.int32) and not xb.can_cast("i8", "f8")
+    assert xb.can_cast(xb.int32, xb.int64) and not xb.can_cast(xb.int64, xb.int32) and not xb.can_cast("int64", "float64")
     assert xb.isdtype(xb.int32, "integral") and xb.isdtype("bool", "bool") and not xb.isdtype(xb.bool, "numeric")
     assert xb.isdtype(xb.float32, ("integral", xb.float32)) and not xb.isdtype(xb.float32, "complex floating")
     assert (xb.finfo("float32").eps, xb.finfo(xb.float64).bits) == (2.0**-23, 64)
@@ -257,7 +257,7 @@ def test_what_dtypes_are_asked() -> None:
         (lambda x: xb.conv2d(x[None, ..., None], x[..., None, None], strides=0), ArgumentError, "strides 0"),
         (lambda x: xb.conv2d(x[None, ..., None], x[..., None, None], padding="FULL"), ArgumentError, "padding 'FULL'"),
         (lambda x: xb.conv2d(x[None, :2, :, None], x[..., None, None]), ShapeError, "has to fit"),
-        (lambda x: x & 1, DTypeError, "undefined"),
+        (lambda x: x & 1, DTypeError, "bitwise_and takes integer arrays"),
         (lambda x: x << x, DTypeError, "takes integer arrays"),
         (lambda x: xb.meshgrid(x), ShapeError, "takes vectors"),
         (lambda x: xb.fft.fftfreq(0), ShapeError, "from 1 up"),
