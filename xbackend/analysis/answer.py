@@ -193,7 +193,7 @@ def _wins(comparisons: Sequence[Comparison]) -> str:
         if c.winner is not None:
             gains.setdefault(named(c.winner, c), []).append(1 / c.against_first[0][1].value)
         else:
-            without[_unrivalled(c) or "the fastest are not told apart"] += 1
+            without[_unrivalled(c) or (_TOO_FEW if c.too_few else "the fastest are not told apart")] += 1
     for name, each in sorted(gains.items(), key=lambda item: -len(item[1])):
         times = " to ".join(dict.fromkeys(number(gain) for gain in (min(each), max(each))))
         said.append(f"{name} is the fastest in {len(each)}{'' if said else of} ({times} times as fast as the next)")
