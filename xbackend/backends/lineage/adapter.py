@@ -173,8 +173,8 @@ class LineageBackend(Generation):
         except Exception as error:
             raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
 
-    def if_else(self, condition: Variable, then: list[Variable], otherwise: list[Variable]) -> Any:
-        """The lists' variables by a condition; only those that are chosen are computed, where the mode can."""
+    def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
+        """One of two variables by a condition; only that one is computed, where the mode can."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
 
     def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:

@@ -111,9 +111,10 @@ def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Seque
 
 def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
     predicate, *values = inputs
-    then, otherwise = (list(body(node.params[name], values)) for name in ("then", "otherwise"))
-    made = backend.if_else(predicate, then, otherwise)
-    return made if isinstance(made, list | tuple) else [made]
+    then, otherwise = (body(node.params[name], values) for name in ("then", "otherwise"))
+    # One op for each result: the gradient of an op with several fails where some are not used (IfElse.L_op takes what
+    # is disconnected for numbers). The rewrite cond_merge makes one of those with the same condition.
+    return [backend.if_else(predicate, a, b) for a, b in zip(then, otherwise, strict=True)]
 
 
 _ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {
