@@ -20,7 +20,8 @@ from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage import control_flow, rewrites
 from xbackend.backends.lineage.generation import Generation
-from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, is_filled, shape_of
+from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, is_filled
+from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.backends.staged import Compiled

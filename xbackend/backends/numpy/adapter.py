@@ -287,6 +287,13 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
             views[i].append(i)
     # What a loop or a choice gives may be what it was given.
     lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
+    of_call: dict[Any, int] = {}
+    for i, node in enumerate(nodes):  # nodes that are the same result of a call are one array
+        if "part" in node.params:
+            first = of_call.setdefault((node.call, node.params["part"]), i)
+            if first != i:
+                views[i] = views[first]
+                views[i].append(i)
     own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"} | control_flow.CONTROL} - lent
     last = {i: k for k, step in enumerate(steps) for i in step.last}
     operands: dict[int, int] = {}
