@@ -42,6 +42,7 @@ WORKER_SIDE = (
         "measure.loop",
         "measure.checks",
         "measure.measured",
+        "measure.memory",
         "measure.profiles",
         "workloads",
         "results.journal",
