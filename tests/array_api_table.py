@@ -1,5 +1,5 @@
-"""`python tests/array_api_table.py` writes docs/array_api.md: the functions of the standard, and what each backend makes
-of them, from the checks of the contract suite and the failures that are expected of each backend.
+"""`python tests/array_api_table.py` writes docs/array_api.md: the functions of the standard, and what each backend
+makes of them, from the checks of the contract suite and the failures that are expected of each backend.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ SECTIONS = {
     "real reciprocal remainder round sign signbit sin sinh square sqrt subtract tan tanh trunc",
     "indexing": "take take_along_axis",
     "linear algebra": "matmul matrix_transpose tensordot vecdot",
-    "manipulation": "broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip moveaxis permute_dims repeat "
-    "reshape roll squeeze stack tile unstack",
+    "manipulation": "broadcast_arrays broadcast_shapes broadcast_to concat expand_dims flip moveaxis permute_dims "
+    "repeat reshape roll squeeze stack tile unstack",
     "searching": "argmax argmin count_nonzero nonzero searchsorted where",
     "sets": "isin unique_all unique_counts unique_inverse unique_values",
     "sorting": "argsort sort",
@@ -48,7 +48,7 @@ MISSING = {
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse", "unique_values"), f"{_SHAPE}; `xb.sort`"),
     "nextafter": "the Theano lineage has no op for it, and none for the bits that it could be made of",
     **dict.fromkeys(("imag", "eig", "eigvals"), _COMPLEX),
-    **dict.fromkeys("fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft".split(), _COMPLEX),
+    **dict.fromkeys(["fft", "ifft", "fftn", "ifftn", "rfft", "irfft", "rfftn", "irfftn", "hfft", "ihfft"], _COMPLEX),
 }
 # What checks are called that do not begin with the name of their function.
 _CHECKED_AS = {"asarray": "constant"}
@@ -140,7 +140,8 @@ def written() -> str:
     lines = [
         "# The Array API standard, function by function",
         "",
-        f"Written by `{COMMAND}` from the checks of the contract suite and the failures that are expected of each backend.",
+        f"Written by `{COMMAND}` from the checks of the contract suite and the failures that are expected of each "
+        "backend.",
         "",
         f"Of the {len(every)} functions of the [standard 2025.12]({STANDARD}) xbackend has {len(there)}, "
         f"{100 * len(there) / len(every):.0f} %. `yes`: its checks pass against NumPy's results, gradients included; a "
@@ -158,7 +159,9 @@ def written() -> str:
     lines += ["## Notes", "", *(f"{n}. {note}" for n, note in enumerate(table.notes, 1)), ""]
     lines += ["## What is not there", "", "| function | why |", "|---|---|"]
     lines += [
-        f"| `{NAMESPACES.get(section, '')}{name}` | {MISSING[name]} |" for section, name in every if (section, name) not in there
+        f"| `{NAMESPACES.get(section, '')}{name}` | {MISSING[name]} |"
+        for section, name in every
+        if (section, name) not in there
     ]
     return "\n".join([*lines, ""])
 

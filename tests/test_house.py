@@ -43,6 +43,7 @@ WORKER_SIDE = (
         "measure.loop",
         "measure.checks",
         "measure.measured",
+        "measure.memory",
         "measure.profiles",
         "workloads",
         "results.journal",

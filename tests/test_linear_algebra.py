@@ -51,7 +51,7 @@ def test_square_matrices(numpy_backend: Backend, leading: tuple[int, ...], n: in
     agree(numpy_backend, la.det, np.linalg.det(x), x)
     agree(numpy_backend, lambda x: tuple(la.slogdet(x)), tuple(np.linalg.slogdet(-x)), -x)
     agree(numpy_backend, la.solve, np.linalg.solve(x, right), x, right)
-    agree(numpy_backend, lambda a, b: la.solve_triangular(a, b), np.linalg.solve(np.triu(x), right), x, right)
+    agree(numpy_backend, la.solve_triangular, np.linalg.solve(np.triu(x), right), x, right)
     lower = np.linalg.solve(np.tril(x), right)
     agree(numpy_backend, lambda a, b: la.solve_triangular(a, b, lower=True), lower, x, right)
     agree(numpy_backend, la.eigvalsh, np.linalg.eigvalsh(definite), definite)
@@ -91,7 +91,8 @@ def test_norms_and_products_of_vectors(numpy_backend: Backend) -> None:
 
 
 EINSUM = {
-    "ij,jk": ((2, 3), (3, 4)), "ij,jk->ki": ((2, 3), (3, 4)), "ii": ((3, 3),), "ii->i": ((3, 3),), "iij->j": ((3, 3, 2),),
+    "ij,jk": ((2, 3), (3, 4)), "ij,jk->ki": ((2, 3), (3, 4)), "ii": ((3, 3),), "ii->i": ((3, 3),),
+    "iij->j": ((3, 3, 2),),
     "i,j": ((2,), (3,)), "bij,bjk->bik": ((2, 3, 4), (2, 4, 5)), "...ij,...jk->...ik": ((5, 2, 3), (3, 4)),
     "ij,ij->": ((2, 3), (2, 3)), "ijk->kij": ((2, 3, 4),), "ij,jk,kl,lm->im": ((2, 3), (3, 4), (4, 5), (5, 2)),
     "i...,i...->...": ((4, 2, 3), (4, 3)), "ab,ac,ad->bcd": ((2, 3), (2, 4), (2, 5)), "ij,kl->ijkl": ((1, 2), (2, 1)),
@@ -134,7 +135,9 @@ def test_sorting_is_numpys(numpy_backend: Backend, first: list[int], second: lis
         agree(numpy_backend, lambda x, y, s=side: xb.searchsorted(x, y, side=s), wanted, ordered, y)
         found = lambda x, y, s=side: xb.searchsorted(x, y, side=s, sorter=xb.argsort(x))  # noqa: E731
         agree(numpy_backend, found, wanted, x, y)
-    agree(numpy_backend, lambda x, y: (xb.isin(x, y), xb.isin(x, y, invert=True)), (np.isin(x, y), ~np.isin(x, y)), x, y)
+    agree(
+        numpy_backend, lambda x, y: (xb.isin(x, y), xb.isin(x, y, invert=True)), (np.isin(x, y), ~np.isin(x, y)), x, y
+    )
     agree(numpy_backend, xb.count_nonzero, np.count_nonzero(x), x)
     products = np.cumprod(x, dtype="i8" if dtype[0] == "i" else dtype)
     agree(numpy_backend, xb.cumulative_prod, products, x)
@@ -189,7 +192,9 @@ def test_special_functions_are_scipys(numpy_backend: Backend) -> None:
         agree(numpy_backend, lambda x: xb.logsumexp(x[:, :4]), scipy.special.logsumexp(pairs[:, :4]), pairs)
         agree(numpy_backend, lambda x: xb.logsumexp(x[:0]), -np.inf, x)
     small = -np.array([1e-300, 1e-12, 0.1, 0.6931, 0.6932, 30.0, 700.0, np.inf])
-    agree(numpy_backend, xb.log1mexp, np.where(small > -1e-9, np.log(-small), np.log1p(-np.exp(small))), small, rtol=1e-9)
+    agree(
+        numpy_backend, xb.log1mexp, np.where(small > -1e-9, np.log(-small), np.log1p(-np.exp(small))), small, rtol=1e-9
+    )
 
 
 def test_a_gradient_of_log1mexp_is_finite_far_from_where_it_branches(numpy_backend: Backend) -> None:
@@ -216,7 +221,9 @@ def test_convolution_is_the_sum_that_defines_it(numpy_backend: Backend, padding:
 def test_what_dtypes_are_asked() -> None:
     assert xb.result_type(xb.float32, xb.float64, 1) is xb.float64
     assert xb.result_type(np.zeros(2, "i4"), 3) is xb.int32 and xb.result_type(xb.int32, xb.int64) is xb.int64
-    assert xb.can_cast(xb.int32, xb.int64) and not xb.can_cast(xb.int64, xb.int32) and not xb.can_cast("i8", "f8")
+    assert (
+        xb.can_cast(xb.int32, xb.int64) and not xb.can_cast(xb.int64, xb.int32) and not xb.can_cast("int64", "float64")
+    )
     assert xb.isdtype(xb.int32, "integral") and xb.isdtype("bool", "bool") and not xb.isdtype(xb.bool, "numeric")
     assert xb.isdtype(xb.float32, ("integral", xb.float32)) and not xb.isdtype(xb.float32, "complex floating")
     assert (xb.finfo("float32").eps, xb.finfo(xb.float64).bits) == (2.0**-23, 64)
@@ -257,9 +264,9 @@ def test_what_dtypes_are_asked() -> None:
         (lambda x: xb.conv2d(x[None, ..., None], x[..., None, None], strides=0), ArgumentError, "strides 0"),
         (lambda x: xb.conv2d(x[None, ..., None], x[..., None, None], padding="FULL"), ArgumentError, "padding 'FULL'"),
         (lambda x: xb.conv2d(x[None, :2, :, None], x[..., None, None]), ShapeError, "has to fit"),
-        (lambda x: x & 1, DTypeError, "undefined"),
+        (lambda x: x & 1, DTypeError, "bitwise_and takes integer arrays"),
         (lambda x: x << x, DTypeError, "takes integer arrays"),
-        (lambda x: xb.meshgrid(x), ShapeError, "takes vectors"),
+        (xb.meshgrid, ShapeError, "takes vectors"),
         (lambda x: xb.fft.fftfreq(0), ShapeError, "from 1 up"),
     ],
 )
@@ -269,18 +276,28 @@ def test_what_does_not_fit_is_an_error(function: Any, error: type[Exception], wo
 
 
 def test_results_of_one_factorization_are_one_call() -> None:
-    program = xb.trace(lambda x: la.svd(x), np.eye(3))
+    program = xb.trace(la.svd, np.eye(3))
     calls = {node.call for node in program.nodes if node.op == "svd"}
     assert len(program.outputs) == 3 and len(calls) == 1
     assert [n.op for n in xb.trace(la.svdvals, np.eye(3)).nodes] == ["input", "svdvals"]
     assert from_json(to_json(program)) == program
 
 
+def test_equal_results_of_one_factorization_are_not_overwritten(numpy_backend: Backend) -> None:
+    """Both nodes are the same array of NumPy, and one of them is squared in its own memory."""
+    x = sample(0, 3, 3)
+    run = numpy_backend.compile(lambda x: (xb.square(la.svd(x).S), la.svd(x).S * 2.0 + 1.0, la.slogdet(x)), x)
+    squares, doubles, _ = run(x)
+    values = np.linalg.svd(x, compute_uv=False)
+    np.testing.assert_allclose(squares, values**2, rtol=1e-12)
+    np.testing.assert_allclose(doubles, values * 2.0 + 1.0, rtol=1e-12)
+
+
 def test_operations_are_counted() -> None:
     x = np.eye(6)
     assert xb.trace(la.cholesky, x).operations.by_op == {"cholesky": 72}
     assert xb.trace(lambda x: la.solve_triangular(x, x[:, :2]), x).operations.by_op["solve_triangular"] == 72
-    assert xb.trace(lambda x: la.slogdet(x), x).operations.by_op == {"slogdet": 144}
+    assert xb.trace(la.slogdet, x).operations.by_op == {"slogdet": 144}
     assert xb.trace(la.eigvalsh, x).operations.uncounted == ("eigvalsh",)
 
 
@@ -288,6 +305,8 @@ def test_a_matrix_without_a_result_is_one_error_and_the_next_call_works(numpy_ba
     singular = np.ones((2, 2))
     for function in (la.inv, lambda x: la.solve(x, x), lambda x: la.cholesky(-x)):
         run = numpy_backend.compile(function, singular)
-        with pytest.raises(ComputationError, match=r"numpy has no result for these numbers: LinAlgError.*linear_algebra"):
+        with pytest.raises(
+            ComputationError, match=r"numpy has no result for these numbers: LinAlgError.*linear_algebra"
+        ):
             run(singular)
     assert numpy_backend.compile(la.inv, singular)(np.eye(2))[0, 0] == 1.0

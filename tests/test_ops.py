@@ -35,8 +35,8 @@ SCALARS = {B: (True,), I4: (3,), I8: (3,), F4: (3, 0.5), F8: (3, 0.5)}
 # The dtypes of each function of the standard, as its pages say; the names of the kinds are the standard's.
 KINDS = {
     "numeric": "abs negative sign square add subtract multiply floor_divide remainder pow maximum minimum less "
-    "less_equal greater greater_equal sum prod max min argmax argmin cumulative_sum cumulative_prod matmul sort argsort "
-    "searchsorted",
+    "less_equal greater greater_equal sum prod max min argmax argmin cumulative_sum cumulative_prod matmul sort "
+    "argsort searchsorted",
     "floating": "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh "
     "asinh acosh atanh isnan isinf isfinite divide atan2 mean erf erfc gammaln digamma expit cholesky inv det slogdet "
     "solve solve_triangular eigh eigvalsh qr svd svdvals conv2d",

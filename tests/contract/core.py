@@ -23,7 +23,11 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
     "matrices": {"float32": {"cholesky", "solve", "slogdet_logarithm", "svdvals"}},
     "vectors": {"float32": {"conv2d"}},
     "special": {"float32": {"logsumexp"}},
-    "ordered": {"int32": {"sort"}, "int64": {"sort", "argsort", "cumulative_prod"}, "float32": {"argsort_special"}},
+    "ordered": {
+        "int32": {"sort", "cumulative_prod_in_its_own_dtype"},
+        "int64": {"sort", "argsort", "cumulative_prod"},
+        "float32": {"argsort_special"},
+    },
     "composed": {"int32": {"bitwise_right_shift"}, "int64": {"bitwise_left_shift", "operators"}},
     "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
     "indexing": {"bool": {"slice_set"}, "int32": {"take_add"}, "int64": {"take"}, "float32": {"take_set"}},
@@ -46,7 +50,15 @@ IN_FLOAT64: dict[str, set[str]] = {
     },
     "matrices": {
         *("cholesky_upper", "cholesky_of_the", "solve_vector", "solve_broadcast", "solve_triangular_vector"),
-        *("eigh_of_what", "svd_full_of", "pinv_of", "matrix_norm_1", "matrix_norm_-2", "matrix_norm_inf", "slogdet_sign"),
+        *(
+            "eigh_of_what",
+            "svd_full_of",
+            "pinv_of",
+            "matrix_norm_1",
+            "matrix_norm_-2",
+            "matrix_norm_inf",
+            "slogdet_sign",
+        ),
     },
     "vectors": {
         *("cross_axis", "vector_norm_1", "vector_norm_0", "vector_norm_-inf", "vector_norm_kept", "einsum_elementwise"),

@@ -158,6 +158,7 @@ def ordered(dtype: DType) -> Functions:
         mixed = np.array((3.5, nan, -inf, 0.5, inf, -1.5, nan, 0.5), dtype.value)
     grid, line = np.array((-2, 0, 0, 1, 5), dtype.value), np.array((-3, 0, 1, 2, 5, 9), dtype.value)
     return {
+        "cumulative_prod_in_its_own_dtype": (lambda x: xb.cumulative_prod(x, axis=0, dtype=x.dtype), (ties,)),
         "sort": (xb.sort, (x,)),
         "sort_axis_0": (lambda x: xb.sort(x, axis=0, descending=True), (x,)),
         "sort_axis_1": (lambda x: xb.sort(x, axis=1), (x,)),
@@ -168,7 +169,7 @@ def ordered(dtype: DType) -> Functions:
         "searchsorted": (xb.searchsorted, (grid, line)),
         "searchsorted_right": (lambda g, x: xb.searchsorted(g, xb.reshape(x, (2, 3)), side="right"), (grid, line)),
         "searchsorted_with_sorter": (lambda g, x: xb.searchsorted(g, x, sorter=xb.argsort(g)), (mixed[:1], line)),
-        "isin": (lambda x, y: xb.isin(x, y), (x, line)),
+        "isin": (xb.isin, (x, line)),
         "isin_inverted": (lambda x, y: xb.isin(x, y, invert=True), (x, line)),
         "cumulative_prod": (lambda x: xb.cumulative_prod(x, axis=1), (ties,)),
         "cumulative_prod_from_1": (lambda x: xb.cumulative_prod(x, axis=0, include_initial=True), (ties,)),
@@ -221,5 +222,7 @@ def batches() -> list[Batch]:
         found.append(_batch("vectors", dtype, vectors(dtype), "array", CHAIN))
         found.append(_batch("special", dtype, special(dtype), "array", {k: v * 10 for k, v in CHAIN.items()}))
     found += [_batch("ordered", dtype, ordered(dtype), "bits") for dtype in (*INTEGER, *FLOATING)]
-    found += [_batch("composed", d, composed(d), "bits") for d in DTYPES if d in (DType.int32, DType.int64, DType.float64)]
+    found += [
+        _batch("composed", d, composed(d), "bits") for d in DTYPES if d in (DType.int32, DType.int64, DType.float64)
+    ]
     return found

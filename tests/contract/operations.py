@@ -52,6 +52,8 @@ def operands(op: str, dtype: DType) -> tuple[np.ndarray, ...]:
         first, second = BASES, EXPONENTS
     elif op == "digamma":
         first = GAMMAS
+    elif op == "gammaln":
+        first = (0.0, *GAMMAS)
     if OPS[op].arity == 1:
         return (array(first, dtype),)
     return array(first, dtype)[:, None], array(second, dtype)

@@ -1,4 +1,4 @@
-"""Matrices that have no result: NaN or infinities, or one error, as docs/linear_algebra.md says; and the backend goes on."""
+"""Matrices that have no result: NaN or infinities, or one error, and the backend goes on (docs/linear_algebra.md)."""
 
 from __future__ import annotations
 

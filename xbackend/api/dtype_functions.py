@@ -57,8 +57,8 @@ def finfo(type: Any, /) -> FloatInfo:
     if not dtype.is_floating:
         raise DTypeError(f"finfo is of floating-point dtypes, not of {dtype}; use xb.iinfo")
     info = np.finfo(dtype.value)
-    numbers = (float(n) for n in (info.eps, info.max, info.min, info.smallest_normal))
-    return FloatInfo(info.bits, *numbers, dtype)
+    eps, largest, smallest, normal = (float(n) for n in (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(info.bits, eps, largest, smallest, normal, dtype)
 
 
 def iinfo(type: Any, /) -> IntegerInfo:

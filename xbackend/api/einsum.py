@@ -55,15 +55,15 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
 
 
 def _parsed(subscripts: str, shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """The letters of each array and of the result, with letters of their own for the axes that ``...`` stands for."""
+    """The letters of each array and of the result; the axes that ``...`` stands for have letters of their own."""
     text = subscripts.replace(" ", "")
     left, arrow, right = text.partition("->")
     terms = left.split(",")
     letters = set(text.replace("...", "")) - set(",->")
     if not letters <= set(string.ascii_letters) or len(terms) != len(shapes):
         raise ArgumentError(
-            f"xb.einsum({subscripts!r:.80}) of {len(shapes)} arrays: subscripts are letters, with a comma between those "
-            "of two arrays, as 'ij,jk->ik'"
+            f"xb.einsum({subscripts!r:.80}) of {len(shapes)} arrays: subscripts are letters, with a comma between "
+            "those of two arrays, as 'ij,jk->ik'"
         )
     spare = [x for x in string.ascii_letters if x not in letters]
     dotted = [len(shape) - len(t.replace("...", "")) for t, shape in zip(terms, shapes, strict=True) if "..." in t]
@@ -140,8 +140,7 @@ def _product(first: Term, second: Term, kept: set[str], lengths: dict[str, int])
         axes = tuple(range(len(letters) - len(inner), len(letters)))
         return letters[: len(letters) - len(inner)], sum(product, axis=axes, dtype=product.dtype) if inner else product
     outer = [
-        [array.shape[letters.index(x)] for x in group]
-        for (letters, array), group in ((first, rows), (second, columns))
+        [array.shape[letters.index(x)] for x in group] for (letters, array), group in ((first, rows), (second, columns))
     ]
     sizes = [prod(outer[0]), prod(lengths[x] for x in inner), prod(outer[1])]
     lead = tuple(lengths[x] for x in batch)

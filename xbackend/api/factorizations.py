@@ -96,7 +96,7 @@ def _equations(name: str, a: Any, b: Any, **params: Any) -> Array:
 
 
 def solve(x1: Any, x2: Any, /) -> Array:
-    """The x with x1 @ x = x2 for square matrices: x2 is a vector, or matrices with a column for each right-hand side."""
+    """The x with x1 @ x = x2 for square matrices: x2 is a vector, or has a column for each right-hand side."""
     return _equations("solve", x1, x2)
 
 
@@ -177,7 +177,7 @@ def _smallest(values: Array, rtol: Any, shape: tuple[int, ...]) -> Array:
 
 def matrix_rank(x: Any, /, *, rtol: Any = None) -> Array:
     """How many singular values (int64) are larger than ``rtol`` (eps * max(m, n) if None) times the largest."""
-    tracer, array = _matrices("matrix_rank", x)
+    array = current("xb.linalg.matrix_rank").array(x)
     values = svdvals(array)
     return sum(cast(greater(values, _smallest(values, rtol, array.shape)), DType.int64), axis=-1)
 
@@ -187,7 +187,7 @@ def pinv(x: Any, /, *, rtol: Any = None) -> Array:
 
     Singular values not larger than ``rtol`` (eps * max(m, n) if None) times the largest count as zero.
     """
-    tracer, array = _matrices("pinv", x)
+    array = current("xb.linalg.pinv").array(x)
     left, values, right = svd(array, full_matrices=False)
     kept = greater(values, _smallest(values, rtol, array.shape))
     inverse = where(kept, divide(1.0, where(kept, values, 1.0)), 0.0)

@@ -23,8 +23,8 @@ def matrix_power(x: Any, n: int, /, *, method: str = "squaring") -> Array:
 
     ``method="squaring"`` takes at most 2*log2(n) products (binary powering, Knuth, TAOCP vol. 2, 4.6.3, algorithm A),
     ``method="chain"`` multiplies n-1 times, as benchmarks of devices do. Raises `ShapeError` for matrices that are not
-    square, `DTypeError` for inverses of integers, and `TraceError` for an ``n`` that is no integer, or too large for the
-    method.
+    square, `DTypeError` for inverses of integers, and `TraceError` for an ``n`` that is no integer, or too large for
+    the method.
     """
     array = current("xb.linalg.matrix_power").array(x)
     if array.ndim < 2 or array.shape[-1] != array.shape[-2]:

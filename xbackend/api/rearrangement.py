@@ -98,7 +98,9 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
         raise TraceError("xb.repeat takes numbers of repeats that are known while tracing: the shape depends on them")
     counts, length = sequence(repeats, "repeats"), array.shape[along]
     if any(n < 0 for n in counts) or len(counts) not in (1, length):
-        raise ShapeError(f"xb.repeat of {length} elements by {repeats!r:.60}: one number, or one for each, none negative")
+        raise ShapeError(
+            f"xb.repeat of {length} elements by {repeats!r:.60}: one number, or one for each, none negative"
+        )
     if len(counts) > 1 or not length:
         return take(array, np.repeat(np.arange(length), counts), axis=along)
     before, behind = array.shape[: along + 1], array.shape[along + 1 :]
@@ -141,7 +143,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
-    """Vectors as arrays of all their combinations, each varying along its own axis; ``"xy"`` exchanges the first two."""
+    """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` exchanges the first two."""
     tracer = current("xb.meshgrid")
     if indexing not in ("xy", "ij"):
         raise TraceError(f"xb.meshgrid has the indexing 'xy' and 'ij', not {indexing!r:.40}")

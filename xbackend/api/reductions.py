@@ -115,21 +115,21 @@ def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Arr
 
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running sum along the axis, which may be left out for one-dimensional arrays only."""
-    return _cumulative("cumulative_sum", 0, x, axis, dtype, include_initial)
+    return _cumulative("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
 
 
 def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
     """The running product along the axis, which may be left out for one-dimensional arrays only."""
-    return _cumulative("cumulative_prod", 1, x, axis, dtype, include_initial)
+    return _cumulative("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
 
 
-def _cumulative(name: str, initial: int, x: Any, axis: int | None, dtype: Any, include_initial: bool) -> Array:
+def _cumulative(name: str, x: Any, axis: int | None, dtype: Any, initial: int | None) -> Array:
     array = _accumulated(current(f"xb.{name}").array(x), dtype)
     if axis is None and array.ndim != 1:
         raise ShapeError(f"{name} of shape {array.shape} needs an axis")
     number = normalize_axis(0 if axis is None else axis, array.ndim)
     result = array._tracer.emit(name, (array,), {"axis": number})
-    if include_initial:
+    if initial is not None:
         first = (*array.shape[:number], 1, *array.shape[number + 1 :])
         result = concat([full(first, initial, dtype=array.dtype), result], axis=number)
     return result

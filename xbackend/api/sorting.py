@@ -73,5 +73,3 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
     place = minimum(searchsorted(ordered, array), ordered.size - 1)
     there = take(ordered, place, axis=0)
     return not_equal(there, array) if invert else equal(there, array)
-
-

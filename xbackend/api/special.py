@@ -78,7 +78,7 @@ def log1mexp(x: Any, /) -> Array:
 
 
 def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """log(sum(exp(x))) over the axes (all if None) of a floating-point array, without overflow; of nothing it is -inf."""
+    """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; of nothing -inf."""
     array = current("xb.logsumexp").array(x)
     axes = normalize_axes(axis, array.ndim)
     if math.prod(array.shape[a] for a in axes) == 0:

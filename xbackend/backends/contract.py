@@ -184,6 +184,11 @@ class Backend(abc.ABC):
         that grew since it was last asked for means that it was at work in between. Empty where nothing is compiled.
         """
 
+    def memory_peaks(self) -> dict[str, int]:
+        """The most bytes that were in use at once on each device since this process began, by the device's name, where
+        the framework tells; empty where it does not."""
+        return {}
+
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether an error, raised while the backend was asked for something, says that memory is used up."""
         return isinstance(error, MemoryError)

@@ -39,7 +39,8 @@ def _part(name: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]
     """The shape of the result that is wanted. Raises `ShapeError`."""
     if not 0 <= params["part"] < len(shapes):
         raise ShapeError(f"{name} has {len(shapes)} results, and none of number {params['part']}")
-    return shapes[params["part"]]
+    part: int = params["part"]
+    return shapes[part]
 
 
 def same_matrices(name: str) -> Infer:
@@ -166,14 +167,14 @@ def cubic(numerator: int, denominator: int = 1) -> Count:
 
     def count(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
         n = avals[0].shape[-1]
-        return _many(avals[0], 2) * numerator * n**3 // denominator
+        return int(_many(avals[0], 2) * numerator * n**3 // denominator)
 
     return count
 
 
 def substitution(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
     """Forward or backward, for each right-hand side (Golub and Van Loan, 3.1)."""
-    return _many(avals[0], 2) * avals[0].shape[-1] ** 2 * avals[1].shape[-1]
+    return int(_many(avals[0], 2) * avals[0].shape[-1] ** 2 * avals[1].shape[-1])
 
 
 def elimination(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:

@@ -24,6 +24,8 @@ from xbackend.backends.lineage.linear_algebra import (
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
+from xbackend.backends.placed import Variable
+from xbackend.errors import UnsupportedOperation
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
@@ -38,6 +40,7 @@ class _Aesara(LineageBackend):
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
     left_out = (*LEFT_OUT, "local_IncSubtensor_serialize", "pre_local_IncSubtensor_serialize")
+    keeps_steps = True
 
 
 class AesaraC(CMode, _Aesara):
@@ -71,6 +74,12 @@ class AesaraNumba(NumbaMode, _Aesara):
         IN_NUMBA,
     )
 
+    def asserted(self, variable: Variable, condition: Variable, message: str) -> Variable:
+        raise UnsupportedOperation(
+            "a while_loop: Aesara has memory for a fixed number of its steps, and Numba nothing that tells when they "
+            "were too few (aesara/link/numba/dispatch has no Assert); take another mode, or xb.scan with a length"
+        )
+
     def make_mode(self) -> Any:
         mode = super().make_mode()
 
@@ -79,9 +88,9 @@ class AesaraNumba(NumbaMode, _Aesara):
 
         # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
         self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
-        for name, function in (("Psi", digamma_of), ("TriGamma", trigamma_of)):
-            op = getattr(self.module("scalar.math"), name)
-            self.replace(op, lambda node: True, lambda node, function=function: function)
+        scalars = self.module("scalar.math")
+        self.replace(scalars.Psi, lambda node: True, lambda node: digamma_of)
+        self.replace(scalars.TriGamma, lambda node: True, lambda node: trigamma_of)
         return mode
 
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:

@@ -1,7 +1,7 @@
 """Gradients of factorizations that Aesara and Theano lack: of QR, and of singular values and vectors.
 
-Each is a subclass of the framework's own op, which computes as it does and is compiled as it is. It knows the lengths of
-its matrix, so that what the formulas take beside it are constants.
+Each is a subclass of the framework's own op, which computes as it does and is compiled as it is. It knows the lengths
+of its matrix, so that what the formulas take beside it are constants.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ FACTORS = "gradients of qr and svd, which it lacks"  # in `Backend.added`
 
 def differentiable(T: Any, op: Any, shape: tuple[int, ...], solve_upper: Callable[[Any, Any], Any]) -> Any:
     """The op of a matrix of that shape, of the generation whose tensors are ``T``, with a gradient."""
-    return _class(T, type(op), solve_upper)(op, shape)
+    kind: Any = type(op)
+    return _class(T, kind, solve_upper)(op, shape)
 
 
 @cache
-def _class(T: Any, kind: type, solve_upper: Callable[[Any, Any], Any]) -> type:
-    names = kind.__props__  # type: ignore[attr-defined]
+def _class(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
+    names = kind.__props__
 
-    class Differentiable(kind):  # type: ignore[misc, valid-type]
+    class Differentiable(kind):  # type: ignore[misc]
         __props__ = (*names, "lengths")
 
         def __init__(self, op: Any, lengths: tuple[int, ...]) -> None:
@@ -48,7 +49,7 @@ def _constant(T: Any, array: np.ndarray, like: Any) -> Any:
 
 
 def _of_qr(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], solve_upper: Any) -> Any:
-    """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010), for at least as many rows as columns."""
+    """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010); no more columns than rows."""
     rows, columns = op.lengths
     if op.mode != "reduced" or rows < columns:
         raise NotImplementedError("the gradient of qr is that of the reduced form, with no more columns than rows")

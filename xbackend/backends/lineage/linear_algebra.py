@@ -99,12 +99,12 @@ def _one(matrices: Callable[..., Any]) -> Row:
 
 
 @cache
-def _with_symmetric_gradient(kind: type) -> type:
+def _with_symmetric_gradient(kind: Any) -> Any:
     """The generation's Cholesky, whose gradient is that of the lower triangle only."""
     name = "pullback" if hasattr(kind, "pullback") else "L_op"  # its name before PyTensor 3
     theirs = getattr(kind, name)
 
-    class Cholesky(kind):  # type: ignore[misc, valid-type]
+    class Cholesky(kind):  # type: ignore[misc]
         pass
 
     def gradient(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
@@ -118,9 +118,11 @@ def _with_symmetric_gradient(kind: type) -> type:
 def _cholesky(T: Any, node: Node, x: Any) -> Any:
     op = found(T, "cholesky")
     if not has_stacks(T):
-        return _with_symmetric_gradient(type(op))()(x)
+        single: Any = type(op)
+        return _with_symmetric_gradient(single)()(x)
     theirs = op(x).owner.op
-    return type(theirs)(_with_symmetric_gradient(type(theirs.core_op))())(x)
+    kind: Any = type(theirs.core_op)
+    return type(theirs)(_with_symmetric_gradient(kind)())(x)
 
 
 def _solve(T: Any, node: Node, a: Any, b: Any) -> Any:
@@ -166,7 +168,7 @@ def logarithm_of_determinant(T: Any) -> Any:
 def _own(op: type, apply: type, T: Any, gradient: Callable[..., Any]) -> type:
     """The class of an op that computes with NumPy."""
 
-    class SLogDet(op):  # type: ignore[misc, valid-type]
+    class SLogDet(op):  # type: ignore[misc]
         __props__ = ()
 
         def make_node(self, x: Any) -> Any:
@@ -298,7 +300,9 @@ def _whole(node: Node, op: str) -> Node:
 
 
 ROWS: Mapping[str, Row] = {
-    **{name: (lambda T, node, inputs, name=name: getattr(T, name)(*inputs)) for name in ("erf", "erfc", "gammaln")},
+    "erf": lambda T, node, inputs: T.erf(inputs[0]),
+    "erfc": lambda T, node, inputs: T.erfc(inputs[0]),
+    "gammaln": lambda T, node, inputs: T.gammaln(inputs[0]),
     "digamma": lambda T, node, inputs: T.psi(inputs[0]),
     "expit": _expit,
     "bitwise_invert": lambda T, node, inputs: T.invert(inputs[0]),

@@ -15,7 +15,7 @@ import numpy as np
 
 from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
-from xbackend.backends.lineage.shapes import lengths, shape_of
+from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.numpy.ops import ARC_NAMES, slices
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate

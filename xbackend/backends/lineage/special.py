@@ -1,5 +1,5 @@
-"""The digamma function where the lineage's own is not exact, or where Numba has none: Abramowitz and Stegun, Handbook of
-Mathematical Functions, 6.3 and 6.4."""
+"""The digamma function where the lineage's own is not exact, or where Numba has none: Abramowitz and Stegun, Handbook
+of Mathematical Functions, 6.3 and 6.4."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from xbackend.program.program import Node
 
-# In `Backend.added`. The C code is Bernardo's (AS 103, 1976): scalar/basic_scipy.py of Theano, scalar/math.py of Aesara.
+# In `Backend.added`. The C code is Bernardo's, AS 103 of 1976 (theano/scalar/basic_scipy.py, aesara/scalar/math.py).
 IN_C = "digamma, whose own in C is right to nine digits and of positive numbers only"
 IN_NUMBA = "digamma and trigamma, which Aesara lacks in Numba"
 
@@ -19,8 +19,8 @@ _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 
 
 def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """The row of the op: 6.3.18 of numbers that 6.3.5 has moved up by 8, where nine terms are enough, and 6.3.7 of those
-    below 1/2."""
+    """The row of the op: 6.3.18 of numbers that 6.3.5 has moved up by 8, where nine terms are enough, and 6.3.7 of
+    those below 1/2."""
     x = inputs[0]
 
     def number(value: float) -> Any:

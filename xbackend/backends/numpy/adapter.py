@@ -27,7 +27,7 @@ from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.host import native
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Program, generate
+from xbackend.program.program import Node, Program, generate
 
 # Of what executes an op, where it is no function of NumPy.
 _NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES, **linear_algebra.NAMES}
@@ -171,9 +171,7 @@ class Linker:
         nodes = self.program.nodes
         node = nodes[step.makes[0]]
         if "part" in node.params:
-            by_part = {nodes[i].params["part"]: names[i] for i in step.makes}
-            made = [by_part.get(part, "_") for part in range(max(by_part) + 1)]
-            return f"[{', '.join(made)}, *_]"
+            return " = ".join(f"[{', '.join(made)}, *_]" for made in _by_part(nodes, step.makes, names))
         made = ", ".join(names[i] for i in step.makes)
         return f"[{made}]" if node.op == "grad" else made
 
@@ -257,6 +255,20 @@ def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, 
     return function(np, node), node.inputs
 
 
+def _by_part(nodes: Sequence[Node], made: Sequence[int], names: Sequence[str]) -> list[list[str]]:
+    """What the results of a call are called, in their order; again for those that several nodes are."""
+    rows: list[list[str]] = []
+    last = max(nodes[i].params["part"] for i in made)
+    for i in made:
+        part = nodes[i].params["part"]
+        row = next((row for row in rows if row[part] == "_"), None)
+        if row is None:
+            row = ["_"] * (last + 1)
+            rows.append(row)
+        row[part] = names[i]
+    return rows
+
+
 def _elementwise(call: Callable[..., Any]) -> bool:
     return isinstance(call, np.ufunc) and call.signature is None
 
@@ -275,6 +287,13 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
             views[i].append(i)
     # What a loop or a choice gives may be what it was given.
     lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
+    of_call: dict[Any, int] = {}
+    for i, node in enumerate(nodes):  # nodes that are the same result of a call are one array
+        if "part" in node.params:
+            first = of_call.setdefault((node.call, node.params["part"]), i)
+            if first != i:
+                views[i] = views[first]
+                views[i].append(i)
     own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"} | control_flow.CONTROL} - lent
     last = {i: k for k, step in enumerate(steps) for i in step.last}
     operands: dict[int, int] = {}

@@ -120,7 +120,7 @@ class _Differentiable:
         return _moved(anp.stack(behind[::-1], -1) * anp.stack(before, -1), axis)
 
     def _of_qr(self, ans: Any, g: Any, x: Any) -> Any:
-        """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010), for at least as many rows as columns."""
+        """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010); no more columns than rows."""
         if x.shape[-2] < x.shape[-1] or ans[1].shape[-1] != ans[1].shape[-2]:
             raise NotImplementedError("the gradient of qr is that of the reduced form, with no more columns than rows")
         anp, (q, r), (by_q, by_r) = self.anp, ans, g
