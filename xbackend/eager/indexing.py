@@ -55,7 +55,7 @@ class _Integers(NamedTuple):
     """Integers side by side in a key, and nothing else but whole axes: the axes, and the position in them as one."""
 
     first: int
-    count: int
+    axes: int
     position: int
 
 
@@ -80,7 +80,7 @@ class Indexing:
         result: EagerArray
         if found is not None and x.size:
             index = self._position(x, found.position)
-            result = self._part(x, index, first=found.first, count=found.count)
+            result = self._part(x, index, first=found.first, count=found.axes)
         else:
             result = self._getitem(x, self.with_arrays(x, keys))
         return result
@@ -97,7 +97,7 @@ class Indexing:
         result: EagerArray
         if found is not None and x.size:
             index = self._position(x, found.position)
-            result = self._set_part(x, index, value, first=found.first, count=found.count)
+            result = self._set_part(x, index, value, first=found.first, count=found.axes)
         else:
             result = self.set_at(x, self.with_arrays(x, keys), value)
         return result
