@@ -32,6 +32,7 @@ WORKER_SIDE = (
         "program",
         "drawing",
         "api",
+        "eager",
         "backends",
         "workers.bootstrap",
         "workers.serving",
