@@ -145,8 +145,8 @@ def written() -> str:
         "",
         f"Of the {len(every)} functions of the [standard 2025.12]({STANDARD}) xbackend has {len(there)}, "
         f"{100 * len(there) / len(every):.0f} %. `yes`: its checks pass against NumPy's results, gradients included; a "
-        "number: a note below says what fails; `made`: it is made of other functions while a program is traced, and has "
-        "no checks of its own there.",
+        "number: a note below says what fails; `made`: it is made of other functions while a program is traced, and "
+        "has no checks of its own there.",
         "",
     ]
     for section in SECTIONS:

@@ -12,6 +12,15 @@ from xbackend.program.program import Node
 Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
 
+def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    result = tf.raw_ops.Erf(x=x)
+    if xla or x.dtype != tf.float64:
+        return result
+    # Of infinities in double precision its own gives NaN (the vectorised erf of Eigen).
+    return tf.where(tf.math.is_inf(x), tf.sign(x), result)
+
+
 def _det(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if not xla:
         return tf.raw_ops.MatrixDeterminant(input=inputs[0])
@@ -131,7 +140,7 @@ def _binary(name: str) -> Row:
 
 
 ROWS: Mapping[str, Row] = {
-    "erf": _unary("Erf"),
+    "erf": _erf,
     "erfc": _unary("Erfc"),
     "gammaln": _unary("Lgamma"),
     "digamma": _unary("Digamma"),
