@@ -278,13 +278,6 @@ def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.reshape(total, node.shape, ndim=4)
 
 
-def conv2d_of_nnet(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """The convolution of Theano and Aesara, which has the channels first, in C."""
-    images, kernel = _padded(T, node, inputs[0]).dimshuffle(0, 3, 1, 2), inputs[1].dimshuffle(3, 2, 0, 1)
-    options = {"border_mode": "valid", "subsample": tuple(node.params["strides"]), "filter_flip": False}
-    return _of_module(T, "nnet", "conv2d")(images, kernel, **options).dimshuffle(0, 2, 3, 1)
-
-
 def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return RESULTS["eigh"](T, _whole(node, "eigh"), inputs)[0]
 

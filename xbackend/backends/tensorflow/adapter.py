@@ -112,7 +112,10 @@ CARRIED = "int32 of further CPUs as uint32, the same bits, from and to programs"
 class TensorFlow(Backend):
     """What the three modes share."""
 
-    added: tuple[str, ...] = (QUOTIENTS, ROOTS, "logical_not as a comparison with false",
+    added: tuple[str, ...] = (
+        QUOTIENTS,
+        ROOTS,
+        "logical_not as a comparison with false",
         "erf of infinities in float64",
     )
     # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on

@@ -7,9 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
 Row = Callable[[Any, Node, Sequence[Any], bool], Any]
+
+_NO_DETERMINANT = (
+    "XLA has no determinants (https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels); "
+    "take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of xb.linalg.qr"
+)
 
 
 def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -22,11 +28,9 @@ def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 
 def _det(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    if not xla:
-        return tf.raw_ops.MatrixDeterminant(input=inputs[0])
-    # XLA has the logarithm only (tf2xla/kernels/log_determinant_op.cc).
-    sign, logarithm = tf.raw_ops.LogMatrixDeterminant(input=inputs[0])
-    return sign * tf.exp(logarithm)
+    if xla:
+        raise UnsupportedOperation(_NO_DETERMINANT)
+    return tf.raw_ops.MatrixDeterminant(input=inputs[0])
 
 
 def _order(tf: Any, node: Node, x: Any) -> Any:
@@ -118,6 +122,8 @@ def _svd(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]
 
 
 def _slogdet(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
+    if xla:
+        raise UnsupportedOperation(_NO_DETERMINANT)
     found = tf.raw_ops.LogMatrixDeterminant(input=inputs[0])
     return found.sign, found.log_abs_determinant
 
