@@ -35,9 +35,9 @@ def weighted(value: Any) -> Any:
 
 
 # What is found by iteration (see `linear_algebra.ITERATED`); and C code of the lineage that ends a series early.
-LIMITS = dict.fromkeys(
-    ("eigh", "eigvalsh", "svdvals", "pinv", "gammaln", "digamma"), {"float32": 2e-3, "float64": 1e-7}
-)
+LIMITS = {
+    label: {"float32": 2e-3, "float64": 1e-7} for label in ("eigh", "eigvalsh", "svdvals", "pinv", "gammaln", "digamma")
+}
 
 
 def _definite(x: Any) -> Any:

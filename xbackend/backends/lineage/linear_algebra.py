@@ -230,7 +230,10 @@ def diagonal_by_slices(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _diagonal(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    if len(node.shape) > 1 or not node.aval.size:
+    shape = lengths(inputs[0])
+    # The gradient of Aesara and Theano is right for the main diagonal of a square matrix only.
+    main = node.params["offset"] == 0 and shape[-1] == shape[-2]
+    if len(node.shape) > 1 or not node.aval.size or not (main or has_stacks(T)):
         return diagonal_by_slices(T, node, inputs)
     return T.diagonal(inputs[0], offset=node.params["offset"])
 

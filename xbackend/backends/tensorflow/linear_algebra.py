@@ -13,8 +13,8 @@ from xbackend.program.program import Node
 Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
 _NO_DETERMINANT = (
-    "XLA has no determinants (https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels); "
-    "take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of xb.linalg.qr"
+    "XLA has no determinants "
+    "(https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels); take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of xb.linalg.qr"
 )
 
 
