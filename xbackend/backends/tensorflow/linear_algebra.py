@@ -12,9 +12,10 @@ from xbackend.program.program import Node
 
 Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
+_KERNELS = "https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels"
 _NO_DETERMINANT = (
-    "XLA has no determinants "
-    "(https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels); take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of xb.linalg.qr"
+    f"XLA has no determinants ({_KERNELS}); take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of "
+    "xb.linalg.qr"
 )
 
 
