@@ -17,7 +17,6 @@ from xbackend.backends.lineage.linear_algebra import (
     ONE_BY_ONE,
     SLOGDET,
     SYMMETRIC,
-    conv2d_of_nnet,
     diagonal_by_slices,
     logarithm_of_determinant,
 )
@@ -50,7 +49,6 @@ class AesaraC(CMode, _Aesara):
         **C_ROWS,
         "take_set": as_bytes("take_set"),
         "digamma": digamma,
-        "conv2d": conv2d_of_nnet,
     }
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
