@@ -10,9 +10,8 @@ places decides a shape, is copied to the host; the elements themselves are read 
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,12 +51,11 @@ def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
     return (*shape[:first], prod(shape[first : first + count]), *shape[first + count :])
 
 
-@dataclass(frozen=True, slots=True)
-class _Integers:
+class _Integers(NamedTuple):
     """Integers side by side in a key, and nothing else but whole axes: the axes, and the position in them as one."""
 
     first: int
-    count: int
+    axes: int
     position: int
 
 
@@ -82,7 +80,7 @@ class Indexing:
         result: EagerArray
         if found is not None and x.size:
             index = self._position(x, found.position)
-            result = self._part(x, index, first=found.first, count=found.count)
+            result = self._part(x, index, first=found.first, count=found.axes)
         else:
             result = self._getitem(x, self.with_arrays(x, keys))
         return result
@@ -99,7 +97,7 @@ class Indexing:
         result: EagerArray
         if found is not None and x.size:
             index = self._position(x, found.position)
-            result = self._set_part(x, index, value, first=found.first, count=found.count)
+            result = self._set_part(x, index, value, first=found.first, count=found.axes)
         else:
             result = self.set_at(x, self.with_arrays(x, keys), value)
         return result

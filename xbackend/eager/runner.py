@@ -85,8 +85,10 @@ class Runner:
 
         def call(*args: Any, **kwargs: Any) -> Any:
             check_open()
-            if operands:
-                args = self._lifted(args, operands)
+            for i in operands:
+                if i < len(args) and type(args[i]) is not EagerArray:
+                    args = self._lifted(args, operands)
+                    break
             arrays: list[EagerArray] = []
             parts: list[Hashable] = [name]
             on_host = False
