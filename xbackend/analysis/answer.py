@@ -85,7 +85,7 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
         cases = [_Case("", [s for case in cases for s in case.found], [a for case in cases for a in case.absent])]
     found, absent = [s for case in cases for s in case.found], [a for case in cases for a in case.absent]
     by_name = len(found) + len(absent) <= _NAMED
-    parts = [_said(case, by_name) for case in cases if case.found] or ["no backend gave a time on both"]
+    parts = [_said(case, by_name, len(cases) == 1) for case in cases if case.found] or ["no backend gave a time on both"]
     if absent:
         parts[-1] += ", " if len(parts) == 1 else "; "
         parts[-1] += (
@@ -133,14 +133,15 @@ def _of_what(found: Iterable[Scaling]) -> str:
     return f" ({', '.join(sorted(kinds))})" if kinds else ""
 
 
-def _said(case: _Case, by_name: bool) -> str:
+def _said(case: _Case, by_name: bool, alone: bool) -> str:
+    """What became of one comparison; without the reasons where others stand beside it."""
     said: list[str] = []
     for verdict in Verdict:
         group = sorted((s for s in case.found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
         if by_name:
             said += map(_one, group)
         elif group:
-            said.append(_all_of(verdict, group, "" if said else f" of {case.total}"))
+            said.append(_all_of(verdict, group, "" if said else f" of {case.total}", alone))
     return f"{case.where}: {', '.join(said)}" if case.where else ", ".join(said)
 
 
@@ -156,12 +157,13 @@ def _one(s: Scaling) -> str:
     return f"{s.ratio.verdict} on {label} ({why or f'{times}, {between}'})"
 
 
-def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str) -> str:
+def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str, reasons: bool) -> str:
     times = " to ".join(dict.fromkeys(number(s.speedup, 2) for s in (group[-1], group[0])))
     if verdict is Verdict.FASTER:
         return f"{times} times as fast on {len(group)}{of}"
     more = [f"{times} times as fast"] if verdict is Verdict.SLOWER else []
-    for why, count in Counter(filter(None, map(why_in_turn, (s.many for s in group)))).items():
+    counts = Counter(filter(None, map(why_in_turn, (s.many for s in group)))) if reasons else {}
+    for why, count in counts.items():
         more.append(why if count == len(group) else f"{count} of them: {why}")
     besides = f" ({'; '.join(more)})" if more else ""
     return f"{verdict} on {len(group)}{of}{besides}"

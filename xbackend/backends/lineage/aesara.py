@@ -17,7 +17,6 @@ from xbackend.backends.lineage.linear_algebra import (
     ONE_BY_ONE,
     SLOGDET,
     SYMMETRIC,
-    conv2d_of_nnet,
     diagonal_by_slices,
     logarithm_of_determinant,
 )
@@ -50,7 +49,6 @@ class AesaraC(CMode, _Aesara):
         **C_ROWS,
         "take_set": as_bytes("take_set"),
         "digamma": digamma,
-        "conv2d": conv2d_of_nnet,
     }
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
@@ -58,6 +56,9 @@ class AesaraC(CMode, _Aesara):
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
+    # Where only the last steps of a loop are kept, Numba's loop gives what is carried after a step for what was carried
+    # before it: the array is written to first (aesara/link/numba/dispatch/scan.py).
+    left_out = (*_Aesara.left_out, "scan_save_mem")
     # With fastmath LLVM would assume that there is no NaN and no infinity. Numba's cache would never find anything
     # again: it goes by the file, and Aesara's generated source lies in temporary ones.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}

@@ -230,7 +230,10 @@ def diagonal_by_slices(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _diagonal(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    if len(node.shape) > 1 or not node.aval.size:
+    shape = lengths(inputs[0])
+    # The gradient of Aesara and Theano is right for the main diagonal of a square matrix only.
+    main = node.params["offset"] == 0 and shape[-1] == shape[-2]
+    if len(node.shape) > 1 or not node.aval.size or not (main or has_stacks(T)):
         return diagonal_by_slices(T, node, inputs)
     return T.diagonal(inputs[0], offset=node.params["offset"])
 
@@ -276,13 +279,6 @@ def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
             product = T.dot(T.reshape(met, (count * rows * columns, channels), ndim=2), kernel[i, j])
             total = product if total is None else T.add(total, product)
     return T.reshape(total, node.shape, ndim=4)
-
-
-def conv2d_of_nnet(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """The convolution of Theano and Aesara, which has the channels first, in C."""
-    images, kernel = _padded(T, node, inputs[0]).dimshuffle(0, 3, 1, 2), inputs[1].dimshuffle(3, 2, 0, 1)
-    options = {"border_mode": "valid", "subsample": tuple(node.params["strides"]), "filter_flip": False}
-    return _of_module(T, "nnet", "conv2d")(images, kernel, **options).dimshuffle(0, 2, 3, 1)
 
 
 def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
-from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC, conv2d_of_nnet
+from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C, digamma
@@ -92,5 +92,3 @@ def ones(node: Node) -> tuple[bool, ...]:
 
 class TheanoC(CMode, Theano):
     """Theano's default."""
-
-    rows: ClassVar[Mapping[str, Row]] = {**Theano.rows, "conv2d": conv2d_of_nnet}

@@ -112,7 +112,12 @@ CARRIED = "int32 of further CPUs as uint32, the same bits, from and to programs"
 class TensorFlow(Backend):
     """What the three modes share."""
 
-    added: tuple[str, ...] = (QUOTIENTS, ROOTS, "logical_not as a comparison with false")
+    added: tuple[str, ...] = (
+        QUOTIENTS,
+        ROOTS,
+        "logical_not as a comparison with false",
+        "erf of infinities in float64",
+    )
     # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
     # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106). It does so
     # with no other dtype, so there they are carried as uint32, the same bits, and are int32 inside.

@@ -7,17 +7,31 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
 Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
+_KERNELS = "https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels"
+_NO_DETERMINANT = (
+    f"XLA has no determinants ({_KERNELS}); take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of "
+    "xb.linalg.qr"
+)
+
+
+def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    result = tf.raw_ops.Erf(x=x)
+    if xla or x.dtype != tf.float64:
+        return result
+    # Of infinities in double precision its own gives NaN (the vectorised erf of Eigen).
+    return tf.where(tf.math.is_inf(x), tf.sign(x), result)
+
 
 def _det(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
-    if not xla:
-        return tf.raw_ops.MatrixDeterminant(input=inputs[0])
-    # XLA has the logarithm only (tf2xla/kernels/log_determinant_op.cc).
-    sign, logarithm = tf.raw_ops.LogMatrixDeterminant(input=inputs[0])
-    return sign * tf.exp(logarithm)
+    if xla:
+        raise UnsupportedOperation(_NO_DETERMINANT)
+    return tf.raw_ops.MatrixDeterminant(input=inputs[0])
 
 
 def _order(tf: Any, node: Node, x: Any) -> Any:
@@ -109,6 +123,8 @@ def _svd(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]
 
 
 def _slogdet(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Sequence[Any]:
+    if xla:
+        raise UnsupportedOperation(_NO_DETERMINANT)
     found = tf.raw_ops.LogMatrixDeterminant(input=inputs[0])
     return found.sign, found.log_abs_determinant
 
@@ -131,7 +147,7 @@ def _binary(name: str) -> Row:
 
 
 ROWS: Mapping[str, Row] = {
-    "erf": _unary("Erf"),
+    "erf": _erf,
     "erfc": _unary("Erfc"),
     "gammaln": _unary("Lgamma"),
     "digamma": _unary("Digamma"),
