@@ -46,6 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "figure(part): a figure of overhead.targets, and what it is made from")
+    config.addinivalue_line("markers", "written_by_hand(what): only for backends of which somebody wrote it by hand")
     config.addinivalue_line("markers", "computes_with(package, ...): only for backends that need one of these packages")
     config.addinivalue_line("markers", "every_backend: only there when all backends are chosen")
     config.stash[FIGURES] = []
@@ -70,6 +71,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     backends = choices.backends
     if any(mark.name == "figure" and mark.args[0] in targets.BY_HAND for mark in metafunc.definition.iter_markers()):
         backends = [name for name in backends if handwritten.exists(registry.get(name))]
+    for mark in metafunc.definition.iter_markers("written_by_hand"):
+        backends = [name for name in backends if handwritten.exists(registry.get(name), *mark.args)]
     for mark in metafunc.definition.iter_markers("computes_with"):
         backends = [name for name in backends if set(mark.args) & set(registry.get(name).packages)]
     for argument, values in (

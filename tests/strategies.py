@@ -35,6 +35,9 @@ STRUCTURAL = frozenset(
         "where",
         "transfer",
         "grad",
+        "scan",
+        "while_loop",
+        "cond",
         "input",
         "shared",
         "constant",
@@ -335,6 +338,20 @@ class _Builder:
             return None if y is None or not x.dtype.is_floating else xb.grad(xb.sum(xb.square(x)), y)
         except GradientError:
             return None
+
+    def make_scan(self, x: Any) -> Any:
+        other = self.like(x)
+        both = xb.scan(lambda c, e: (xb.where(c == x, e, c), c), other, xb.stack([x, other]))
+        return both[self.draw(st.integers(0, 1))]
+
+    def make_while_loop(self, x: Any) -> Any:
+        other, steps = self.like(x), self.draw(st.integers(0, 2))
+        state = (other, xb.asarray(0))
+        return xb.while_loop(lambda s: s[1] < steps, lambda s: (xb.where(s[0] == x, other, x), s[1] + 1), state)[0]
+
+    def make_cond(self, x: Any) -> Any:
+        other = self.like(x)
+        return xb.cond(xb.all(x == other), lambda a: a, lambda a: xb.where(a == x, other, a), x)
 
     def settled(self, x: Any) -> Any:
         """Bounded again, so that a long program neither overflows nor magnifies rounding."""

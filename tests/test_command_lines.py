@@ -258,6 +258,34 @@ def test_a_file_larger_than_the_memory_is_not_read(
     assert "--input large.npy takes 0.0 GiB of memory, and there are 0.0 GiB: ask for less" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        (
+            ["float32[1000000000,1000000]"],
+            "--input float32[1000000000,1000000] takes 11,175,870.9 GiB of memory, and there are 4.0 GiB: ask for at "
+            "most 357,913,941 numbers",
+        ),
+        (
+            ["float64[200000000]", "float64[400000000]"],
+            "all of --input float64[200000000] and float64[400000000] takes 4.5 GiB of memory, and there are 4.0 GiB: "
+            "ask for less",
+        ),
+    ],
+)
+def test_inputs_larger_than_the_memory_are_refused_before_they_are_drawn(
+    inputs: list[str],
+    said: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(host, "memory", lambda: 4 << 30)
+    given = [word for text in inputs for word in ("--input", text)]
+    assert ended("compare", "mine.py:double", *given, "--backends", "numpy") == WRONG
+    assert said in capsys.readouterr().err
+
+
 def test_what_no_memory_is_left_for_is_said(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -64,7 +64,7 @@ def endless(x: Any) -> Any:
         (lambda x: (x for _ in range(2)), "returns generator in place of an array; return arrays, or tuples"),
         (lambda x: {x}, "returns set in place of an array; return arrays, or tuples"),
         (lambda x: x if W else -x, "the elements of <shared w: float64[3]>: write xb.where for a choice by value"),
-        (np.linalg.norm, "write xb.sqrt(xb.sum(x * x))"),
+        (np.linalg.norm, "write xb.linalg.vector_norm(x)"),
         (lambda x: Pair(x, x), "returns Pair in place of an array; return arrays, or tuples, lists and dictionaries"),
     ],
 )  # fmt: skip

@@ -208,7 +208,7 @@ def test_integers_have_to_be_exact() -> None:
 
 
 def test_value_and_gradient_are_two_tasks() -> None:
-    tasks = session.tasks_of(squares(), [{"n": 3}])
+    tasks = session.tasks_of([(squares(), [{"n": 3}])])
     assert [task.workload for task in tasks] == ["squares", "squares+gradient"]
     assert isinstance(tasks[1], Task)
     value, gradient = tasks[1].expected
@@ -281,7 +281,7 @@ def test_a_bad_value_of_a_sweep_is_its_row_only(model: Path) -> None:
         ("{}:logp", None, {"n": [-1]}, "negative dimensions"),
         ("{}:plain", ["float32[3]"], {"scale": [1.0, 2.0]}, "several values are for a workload"),
         ("nowhere.py", None, {}, "there is no file nowhere.py"),
-        ("matpot", None, {}, "there is no workload 'matpot'; there is matpow"),
+        ("matpot", None, {}, "there is no workload .matpot.; there is .*matpow"),
     ],
 )
 def test_a_target_that_is_none_is_said(model: Path, target: str, inputs: Any, asked: Any, words: str) -> None:
@@ -337,3 +337,26 @@ def test_the_workloads_of_xbackend_are_workloads_like_any_other() -> None:
     for name in workloads.names():
         workload = workloads.get(name)
         assert workload.name == name and workload.summary
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_values_of_a_sweep_are_measured_once_and_kept_as_plain_data() -> None:
+    def f(a: Any, *, n: int, of: Any = None) -> Any:
+        return a * n
+
+    workload = Workload(f, sweep={"n": np.array([3, 3, 4]), "of": [np.sum]})
+    workload.inputs(lambda rng: rng.random(2))
+    tasks = session.tasks_of([(workload, workload.combinations({}))])
+    assert [task.parameters["n"] for task in tasks] == [3, 4]
+    assert [type(value) for value in tasks[0].parameters.values()] == [int, str]
+    json.dumps([task.parameters for task in tasks])
+
+
+def test_two_workloads_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "two.py"
+    each = "{0} = xb.workload(name='f')(lambda a: a)\n"
+    path.write_text("import xbackend as xb\n" + each.format("f") + each.format("g"))
+    with pytest.raises(UsageError, match="has several workloads called f: give each a name of its own"):
+        users.tasks(str(path), None, {})

@@ -43,6 +43,10 @@ class DTypeError(TraceError, TypeError):
     """A dtype that is not supported, or a mix of dtypes that the Array API standard leaves undefined."""
 
 
+class NoSuchElement(ShapeError, IndexError):
+    """An index or a mask that does not fit the array."""
+
+
 class NoSuchMethod(TraceError, AttributeError):
     """A method that arrays of other libraries have; the message says what to write here."""
 
@@ -65,6 +69,10 @@ class ProgramVersionError(ProgramError):
 
 class ArgumentError(XBackendError, TypeError):
     """An executable was called with the wrong number, shapes or dtypes of arguments."""
+
+
+class CopyNeeded(XBackendError, ValueError, BufferError):
+    """An array was asked for without a copy, where there is none without one."""
 
 
 class SharedVariableError(XBackendError):

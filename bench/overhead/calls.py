@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from xbackend import workloads
 from xbackend.backends import registry
 from xbackend.errors import ParityError
 from xbackend.measure.loop import foreign_load, quiet
+from xbackend.program.structure import flatten
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
@@ -95,6 +96,42 @@ def _recurrence(x: Any, b: Any) -> Any:
         return after, after
 
     return xb.scan(step, xb.zeros(handwritten.WIDTH, dtype=x.dtype), x)[1]
+
+
+def of_suite(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of a workload of the suite, of a model with its gradient: ours, the same as users of the framework write
+    it, and theirs once more, compiled again. ``job``: ``workload``, ``parameters``, ``rounds``, ``round_seconds``;
+    result as of `tax`, and ``again``. Raises `ParityError` where the two compute something else.
+    """
+    workload = workloads.get(job["workload"])
+    given = workload.resolve(**job["parameters"])
+    arrays = workload.arrays(0, **given)
+    program = workload.traced(given, bool(workload.gradient))
+    executable = backend.compile(program, *arrays)
+    both = [_suite_by_hand(backend, job["workload"], given) for _ in range(2)]
+    theirs = [[each.place(array) for array in arrays] for each in both]
+    _check_equal(executable(*arrays), both[0].call(*theirs[0]), given["dtype"])
+    sides = [
+        _round(executable.execute, executable.put(*arrays), backend.synchronize),
+        *(_round(each.call, placed, each.wait) for each, placed in zip(both, theirs, strict=True)),
+    ]
+    with foreign_load() as foreign:
+        (ours, by_hand, again), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
+    return {"ours": ours, "by_hand": by_hand, "again": again, "iterations": iterations, "foreign_cores": foreign[0]}
+
+
+def _suite_by_hand(backend: Backend, name: str, given: Mapping[str, Any]) -> handwritten.ByHand:
+    rest = {key: value for key, value in given.items() if key in ("steps",)}
+    return handwritten.find(registry.get(backend.name), name, given["dtype"], *rest.values())
+
+
+def _check_equal(ours: Any, theirs: Sequence[Any], dtype: str) -> None:
+    """Raises `ParityError` where two results differ by more than the order of their sums explains."""
+    leaves, _ = flatten(ours, np.asarray)
+    tolerance = 1e-3 if dtype == "float32" else 1e-8
+    error = workloads.relative_error(leaves, [np.asarray(array) for array in theirs])
+    if not error <= tolerance:
+        raise ParityError(f"the hand-written version differs from xbackend by {error:.2g}, {tolerance:.2g} is allowed")
 
 
 def building(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:

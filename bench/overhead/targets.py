@@ -34,10 +34,13 @@ QUICK_LIMIT = 180.0  # seconds
 
 SIZE_OF_POWERS, SIZE_OF_BLAS = 1024, 2048
 DRAWS = 2000
+KNOWN = 0.02  # half of the interval of a ratio over it: a wider one does not tell a ratio from its limit
+SUITE_LIMIT = 1.02  # our workload of the suite over the same as users of the framework write it
 LOOP_LIMIT = 1.02  # our loop of 10 000 small steps over the framework's own
 BUILDING_LIMIT = 1.1  # ours over the framework's graph of 5 000 operations built by hand, to the first result
 
-BY_HAND = ("product", "powers", "loop", "building")  # the parts that need a hand-written version
+OF_SUITE = {name: f"{name} by hand" for name in handwritten.SUITE}
+BY_HAND = ("product", "powers", "loop", "building", *OF_SUITE.values())  # the parts that need a hand-written version
 USUAL = ("product", "powers", "blas")  # those of every backend
 CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
 
@@ -46,7 +49,12 @@ def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
     """What a worker is asked for: the function and its job, by name."""
     tax, blas = "overhead.calls:tax", "overhead.calls:blas"
     chain, sizes = "overhead.calls:chain", {"rounds": 40 if quick else 100, "round_seconds": 0.02}
+    suite = {"rounds": 20 if quick else 60, "round_seconds": 0.02}
     return {
+        **{
+            part: ("overhead.calls:of_suite", {"workload": name, "parameters": handwritten.SUITE[name], **suite})
+            for name, part in OF_SUITE.items()
+        },
         **{name: (chain, {"size": size, **sizes}) for size, name in CHAINS.items()},
         "loop": ("overhead.calls:loop", {"steps": 10_000, "rounds": 10 if quick else 40, "round_seconds": 0.05}),
         "building": ("overhead.calls:building", {"layers": 200 if quick else 1000, "rounds": 2 if quick else 5}),
@@ -110,7 +118,7 @@ def collect(
 
 def _ask(worker: Worker, collected: Collected, jobs: dict[str, tuple[str, dict[str, Any]]]) -> None:
     for part, (function, job) in jobs.items():
-        if part in BY_HAND and not handwritten.exists(registry.get(collected.backend)):
+        if part in BY_HAND and not handwritten.exists(registry.get(collected.backend), part.removesuffix(" by hand")):
             collected.reasons[part] = "it has no hand-written version: it is the oracle's backend, not a framework"
             continue
         try:
@@ -140,6 +148,10 @@ def ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], seed: int = 
 
 
 _RATIOS = {
+    **{
+        part: ("suite by hand", f"{name} over the version written by hand", SUITE_LIMIT, "at most")
+        for name, part in OF_SUITE.items()
+    },
     "product": ("framework tax", "a call on 2x2 arrays over the call written by hand", CALL_LIMIT, "at most"),
     "powers": ("framework tax", "A^10 + B^10 at 1024x1024 over the version written by hand", POWERS_LIMIT, "at most"),
     **{
@@ -147,7 +159,12 @@ _RATIOS = {
         for size, name in CHAINS.items()
     },
     "loop": ("framework tax", "a loop of 10 000 small steps over the version written by hand", LOOP_LIMIT, "at most"),
-    "building": ("framework tax", "many operations to their first result, over a graph by hand", BUILDING_LIMIT, "at most"),
+    "building": (
+        "framework tax",
+        "operations to their first result, over a graph by hand",
+        BUILDING_LIMIT,
+        "at most",
+    ),
     "blas": ("blas", "rate at 2048x2048 over that of the BLAS called directly", BLAS_LIMIT, "at least"),
 }
 
@@ -172,6 +189,11 @@ def figure(part: str, collected: Collected) -> Figure:
         "fastest_ours": min(min(a) for a, _ in pairs),
         "fastest_theirs": min(min(b) for _, b in pairs),
     }
+    again = [(f["again"], f["by_hand"]) for f in collected.found[part] if "again" in f]
+    if again:
+        detail |= dict(zip(("by_hand_over_itself", "its_interval"), ratio(again), strict=True))
+        known = interval[1] - interval[0] <= 2 * KNOWN * value
+        detail["known"] = "yes" if known else f"not known to {KNOWN:.0%}"
     return Figure(**common, value=value, limit=limit, relation=relation, detail=detail)
 
 

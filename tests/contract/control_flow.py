@@ -96,7 +96,7 @@ def _choice(p: Any, x: Any, y: Any) -> Any:
 
 def _choices_in_a_loop(xs: Any) -> Any:
     def step(carry: Any, x: Any) -> Any:
-        after = xb.cond(xb.sum(x) > 0.9, lambda c: c + x, lambda c: c * 0.5, carry)
+        after = xb.cond(xb.sum(x) > 0.75, lambda c: c + x, lambda c: c * 0.5, carry)
         return after, after[0]
 
     return xb.scan(step, xb.zeros(3), xs)

@@ -297,6 +297,8 @@ def indexing() -> list[Batch]:
             "slice_set_broadcast": (lambda x, v: xb.at(x)[1].set(v), (x, row)),
             "slice_set_nothing": (lambda x: xb.at(x)[2:1].set(x[:1]), (x,)),
             "take_set": (lambda x, i, v: xb.at(x)[i].set(v), (x, np.array([3, -4]), plane)),
+            "take_set_one": (lambda x, i, v: xb.at(x)[i].set(v), (row, np.array(-2), row[0])),
+            "take_set_one_row": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array(2), x[:, 1])),
             "take_set_inside": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array([2, 0]), x[:, 1:])),
             "take_set_of_a_slice": (lambda x, i, v: xb.at(x)[::2, 1, i].set(v), (x, np.array([4, 0]), part[:, 0])),
         }

@@ -21,4 +21,11 @@ EXPECTED = (
     *(ExpectedFailure("test_gradient", f"grad-{label}", _REASON, _LINK) for label in _GRADIENTS),
     ExpectedFailure("test_without_a_result_it_is_not_finite_or_one_error", "*", _REASON, _LINK),
     ExpectedFailure("test_the_determinant_of_a_singular_matrix_is_zero", "", _REASON, _LINK),
+    ExpectedFailure(
+        "test_control_flow",
+        "while_loop*",
+        "Theano's loops over arrays of a context are for CUDA, and how many steps to write one after the other is not "
+        "known",
+        "https://github.com/Theano/Theano/blob/rel-1.0.5/theano/gpuarray/opt.py",
+    ),
 )

@@ -18,7 +18,7 @@ from xbackend.backends.description import IN_TURN
 from xbackend.wording import counted, few, join, number, percent, plain
 
 _NAMED = 4  # rows that are said one by one; more are counted
-_APART = 4  # comparisons that have an answer each; of more there is one of all
+APART = 4  # comparisons that have an answer each; of more there is one of all
 _MORE = f"measure with more of them (--processes 10), as below {FEWEST} there is no interval at all"
 _TOO_FEW = str(Verdict.UNKNOWN)
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -80,12 +80,14 @@ class _Case:
 def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
     cases = [case for c in comparisons if (case := _case(c, many, _where(c, comparisons))).total]
     place = ""
-    if len(cases) > _APART:
+    if len(cases) > APART:
         place = f" in {len(cases)} comparisons"
         cases = [_Case("", [s for case in cases for s in case.found], [a for case in cases for a in case.absent])]
     found, absent = [s for case in cases for s in case.found], [a for case in cases for a in case.absent]
     by_name = len(found) + len(absent) <= _NAMED
-    parts = [_said(case, by_name) for case in cases if case.found] or ["no backend gave a time on both"]
+    parts = [_said(case, by_name, len(cases) == 1) for case in cases if case.found] or [
+        "no backend gave a time on both"
+    ]
     if absent:
         parts[-1] += ", " if len(parts) == 1 else "; "
         parts[-1] += (
@@ -133,14 +135,15 @@ def _of_what(found: Iterable[Scaling]) -> str:
     return f" ({', '.join(sorted(kinds))})" if kinds else ""
 
 
-def _said(case: _Case, by_name: bool) -> str:
+def _said(case: _Case, by_name: bool, alone: bool) -> str:
+    """What became of one comparison; without the reasons where others stand beside it."""
     said: list[str] = []
     for verdict in Verdict:
         group = sorted((s for s in case.found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
         if by_name:
             said += map(_one, group)
         elif group:
-            said.append(_all_of(verdict, group, "" if said else f" of {case.total}"))
+            said.append(_all_of(verdict, group, "" if said else f" of {case.total}", alone))
     return f"{case.where}: {', '.join(said)}" if case.where else ", ".join(said)
 
 
@@ -156,12 +159,13 @@ def _one(s: Scaling) -> str:
     return f"{s.ratio.verdict} on {label} ({why or f'{times}, {between}'})"
 
 
-def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str) -> str:
+def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str, reasons: bool) -> str:
     times = " to ".join(dict.fromkeys(number(s.speedup, 2) for s in (group[-1], group[0])))
     if verdict is Verdict.FASTER:
         return f"{times} times as fast on {len(group)}{of}"
     more = [f"{times} times as fast"] if verdict is Verdict.SLOWER else []
-    for why, count in Counter(filter(None, map(why_in_turn, (s.many for s in group)))).items():
+    counts = Counter(filter(None, map(why_in_turn, (s.many for s in group)))) if reasons else {}
+    for why, count in counts.items():
         more.append(why if count == len(group) else f"{count} of them: {why}")
     besides = f" ({'; '.join(more)})" if more else ""
     return f"{verdict} on {len(group)}{of}{besides}"
@@ -171,7 +175,7 @@ def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str) -> str:
 
 
 def _of_backends(comparisons: Sequence[Comparison]) -> str:
-    if len(comparisons) > _APART:
+    if len(comparisons) > APART:
         said = _wins(comparisons)
     else:
         each = [(_where(c, comparisons), _fastest(c, len(comparisons) == 1)) for c in comparisons]
@@ -185,6 +189,7 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
 
 def _wins(comparisons: Sequence[Comparison]) -> str:
     """How often each is the fastest, of many comparisons."""
+    of = _of_how_many(comparisons)
     gains: dict[str, list[float]] = {}
     without = Counter[str]()
     said: list[str] = []
@@ -192,14 +197,21 @@ def _wins(comparisons: Sequence[Comparison]) -> str:
         if c.winner is not None:
             gains.setdefault(named(c.winner, c), []).append(1 / c.against_first[0][1].value)
         else:
-            without[_unrivalled(c) or "the fastest are not told apart"] += 1
+            without[_unrivalled(c) or (_TOO_FEW if c.too_few else "the fastest are not told apart")] += 1
     for name, each in sorted(gains.items(), key=lambda item: -len(item[1])):
         times = " to ".join(dict.fromkeys(number(gain) for gain in (min(each), max(each))))
-        of = "" if said else f" of {len(comparisons)} comparisons"
-        said.append(f"{name} is the fastest in {len(each)}{of} ({times} times as fast as the next)")
+        said.append(f"{name} is the fastest in {len(each)}{'' if said else of} ({times} times as fast as the next)")
     for why, count in without.items():
-        said.append(f"{why} in {count}{'' if said else f' of {len(comparisons)} comparisons'}")
+        said.append(f"{why} in {count}{'' if said else of}")
     return ", ".join(said)
+
+
+def _of_how_many(comparisons: Sequence[Comparison]) -> str:
+    """What each number of wins is of."""
+    count, each = len(comparisons), len({c.workload for c in comparisons})
+    if count == each > 1:
+        return f" of {count} workloads"
+    return f" of {count} comparisons" + (f" of {each} workloads" if each > 1 else "")
 
 
 def _unrivalled(comparison: Comparison) -> str:

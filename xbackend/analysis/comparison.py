@@ -11,7 +11,7 @@ from typing import Any
 from xbackend.analysis.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
 from xbackend.errors import UsageError
 from xbackend.results import naming
-from xbackend.results.schema import Measurement, Pair, Process, Results, key_of
+from xbackend.results.schema import Measurement, Memory, Pair, Process, Results, key_of
 from xbackend.wording import counted, join, pairs, plain, value
 
 ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
@@ -73,6 +73,12 @@ class Row:
     def compilations(self) -> tuple[float, ...]:
         """Trace, lower and first call together, of each process in which one of them happened."""
         return tuple(compilation(self.processes))
+
+    @property
+    def memory(self) -> Memory | None:
+        """The process with the median of the peaks of a call, of those that tell; `None` where none does."""
+        known = sorted((p.memory for p in self.processes if p.memory is not None), key=lambda memory: memory.call)
+        return known[(len(known) - 1) // 2] if known else None
 
     def phase(self, name: str) -> float | None:
         """The median of a phase over the processes in which it happened."""

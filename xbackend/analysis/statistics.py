@@ -160,6 +160,13 @@ def interval(medians: Sequence[float]) -> tuple[float, float]:
     return _exp(middle - margin), _exp(middle + margin)
 
 
+def difference(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+    """By how much the mean of the first is above that of the second, and half the width of its interval (Welch's); nan
+    below `FEWEST` in one of them."""
+    value = fmean(first) - fmean(second)
+    return value, _margin((first, second), level) if min(len(first), len(second)) >= FEWEST else math.nan
+
+
 def half_width(medians: Sequence[float]) -> float:
     """Half the width of `interval` as a part of the time: 0.02 is 2 %. Infinite below `FEWEST` processes."""
     logarithms = _logarithms(medians)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xbackend.api.array import Array
-from xbackend.api.casting import operands
-from xbackend.api.creation import full_like
+from xbackend.api.casting import cast, operands
 from xbackend.api.elementwise import add, floor_divide, greater, less, maximum, minimum, multiply, negative, pow, where
 from xbackend.api.tracer import current
 from xbackend.errors import DTypeError
@@ -65,4 +64,5 @@ def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
     x, places = _integers("bitwise_right_shift", x1, x2)
     last = 8 * x.dtype.itemsize - 2
     divided = floor_divide(x, pow(2, minimum(maximum(places, 0), last)))
-    return where(greater(places, last), where(less(x, 0), full_like(x, -1), 0), divided)
+    # The sign in the dtype of x: two numbers alone would be int64.
+    return where(greater(places, last), cast(where(less(x, 0), -1, 0), x.dtype), divided)

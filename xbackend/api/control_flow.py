@@ -91,17 +91,18 @@ class _Body(Tracer):
             if node.device is not None:
                 raise DeviceError(
                     f"xb.{self.name} runs on one device, and {node.op} (at {node.source}) asks for {node.device} "
-                    f"inside of it; call xb.{self.name} inside of `with xb.device(...)`, and move arrays before or after"
+                    f"inside of it; call xb.{self.name} in `with xb.device(...)`, and move arrays before or after"
                 )
         inputs = [*self.inputs[:count], *(self.taken[i].node for i in self.captured)]
         results = [array.node for array in outputs]
         nodes, position = pruned(self.nodes, (*inputs, *results), results)
-        at = [tuple(position[i] for i in numbers) for numbers in (inputs, results)]
-        return Program(self.name, nodes, *at, {"tuple": [structure.LEAF] * len(results)})
+        takes, gives = (tuple([position[i] for i in numbers]) for numbers in (inputs, results))
+        return Program(self.name, nodes, takes, gives, {"tuple": [structure.LEAF] * len(results)})
 
 
 def _is_large(op: str, params: Mapping[str, Any]) -> bool:
-    return prod(params["value"].shape if op == "constant" else params["shape"]) > LARGE
+    shape: tuple[int, ...] = params["value"].shape if op == "constant" else params["shape"]
+    return prod(shape) > LARGE
 
 
 Leaves = tuple[list[Array], Any]  # arrays, and the structure that they stand in; of nothing (`None`) there are none
@@ -277,7 +278,7 @@ def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
             return _leaves(function(*structure.unflatten(form, inputs)), partial(returned, body))
 
         made.append(body.traced(function, operands, call))
-    _check_kept("cond", *made, "the first function returns arrays")
+    _check_kept("cond", made[0], made[1], "the first function returns arrays")
     if not made[0][0]:
         raise TraceError("the functions of xb.cond return nothing; return the arrays that they compute")
     then, otherwise = (body.program(leaves) for body, (leaves, _) in zip(bodies, made, strict=True))

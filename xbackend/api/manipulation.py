@@ -29,11 +29,13 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
     return array._tracer.emit("reshape", (array,), {"shape": as_shape(lengths)})
 
 
-def expand_dims(x: Any, /, axis: int = 0) -> Array:
-    """The array with a new axis of length 1 at the position."""
+def expand_dims(x: Any, /, axis: Any = 0) -> Array:
+    """The array with a new axis of length 1 at the position, or at each of a tuple of positions in the result."""
     array = current("xb.expand_dims").array(x)
-    number = normalize_axis(axis, array.ndim + 1)
-    return reshape(array, (*array.shape[:number], 1, *array.shape[number:]))
+    axes = axis if isinstance(axis, tuple | list) else (axis,)
+    new = normalize_axes(axes, array.ndim + len(axes))
+    lengths = iter(array.shape)
+    return reshape(array, tuple(1 if a in new else next(lengths) for a in range(array.ndim + len(axes))))
 
 
 def squeeze(x: Any, /, axis: Any) -> Array:

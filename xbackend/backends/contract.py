@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Self
@@ -40,6 +41,7 @@ from xbackend.program.program import Program
 from xbackend.program.structure import unflatten
 
 if TYPE_CHECKING:
+    from xbackend.eager.namespace import Namespace
     from xbackend.program.shared import SharedVariable
 
 Value = Any
@@ -182,6 +184,11 @@ class Backend(abc.ABC):
         that grew since it was last asked for means that it was at work in between. Empty where nothing is compiled.
         """
 
+    def memory_peaks(self) -> dict[str, int]:
+        """The most bytes that were in use at once on each device since this process began, by the device's name, where
+        the framework tells; empty where it does not."""
+        return {}
+
     def is_out_of_memory(self, error: BaseException) -> bool:
         """Whether an error, raised while the backend was asked for something, says that memory is used up."""
         return isinstance(error, MemoryError)
@@ -247,6 +254,13 @@ class Backend(abc.ABC):
     def default_device(self) -> Device:
         """The lowest-numbered accelerator, else cpu:0."""
         return default_device(self.devices)
+
+    @cached_property
+    def namespace(self) -> Namespace:
+        """The functions of xbackend on arrays of this backend, at once: an Array API namespace (docs/namespace.md)."""
+        from xbackend.eager.namespace import Namespace
+
+        return Namespace(self)
 
     def close(self) -> None:
         """End the backend; its executables and values are no longer usable. May be called again."""

@@ -23,6 +23,8 @@ from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 
 _QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "thorough"))
+_DEFAULT = "matpow"
+_SUITES = [*workloads.suites(), workloads.ALL]
 _HOW = Group("", validator=mutually_exclusive)
 _LOCKED = "once for each: --env pytensor==2.38.3; --env pytensor is the locked one"
 _LONG = (
@@ -53,9 +55,11 @@ _SIZE = option(options.numbers(10**9), "N,...", "rows of its matrices")
 _SET = options.sweep("a parameter of the workload, such as n=10 or method=squaring; n=1e3,1e5 measures both")
 _TARGET = option(
     str, "TARGET",
-    f"a workload ({', '.join(workloads.names())}), FILE.py with workloads of your own, or FILE.py:FUNCTION",
+    f"a workload ({', '.join(workloads.names())}), FILE.py with workloads of your own, or FILE.py:FUNCTION "
+    f"(default: {_DEFAULT})",
     lambda _: workloads.names(),
 )  # fmt: skip
+_SUITE = option(str, "SUITE", f"all workloads of a suite: {', '.join(_SUITES)}", lambda _: _SUITES)
 _DTYPE = option(options.names, "NAME,...", "float32, float64")
 
 
@@ -84,9 +88,10 @@ _USUALLY = Measuring()
 
 
 def compare(
-    target: Annotated[str, _TARGET] = "matpow",
+    target: Annotated[str | None, _TARGET] = None,
     /,
     *,
+    suite: Annotated[str | None, _SUITE] = None,
     inputs: options.Inputs = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
@@ -103,15 +108,16 @@ def compare(
 
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
-    tasks = users.tasks(
-        target, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
-        quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices),
-    )  # fmt: skip
+    _check_suite(suite, target, inputs)
     with progress() as shown:
+        tasks = users.tasks(
+            target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
+            suite=suite, quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices), on_progress=shown,
+        )  # fmt: skip
         matrix.ready(runs, shown)
         results = session.compare(
             tasks,
-            name=name or _called(target),
+            name=name or _called(target or _DEFAULT, suite),
             store=Store(store),
             on_progress=shown,
             **vars(measuring),
@@ -147,7 +153,16 @@ def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[st
     return {**given, **settings}
 
 
-def _called(target: str) -> str:
-    """The name of a report: that of the workload, of the function, or of the file."""
+def _check_suite(suite: str | None, target: str | None, inputs: list[str] | None) -> None:
+    """Raises `UsageError` for what does not go with a suite."""
+    for given, what in ((target, target), (inputs, "--input")):
+        if given and suite is not None:
+            raise UsageError(f"--suite {suite} and {what} say two things that are to be measured: give one of them")
+
+
+def _called(target: str, suite: str | None) -> str:
+    """The name of a report: that of the suite, the workload, the function, or the file."""
+    if suite is not None:
+        return "suite" if suite == workloads.ALL else suite
     file, _, function = target.rpartition(":")
     return function if file else Path(target).stem

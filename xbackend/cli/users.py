@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,10 +21,11 @@ from xbackend.cli.options import Assignments
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, session
 from xbackend.measure.candidates import Refused, Task
-from xbackend.program.host import host_array
+from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
-from xbackend.program.spelling import spelled
+from xbackend.program.spelling import size, spelled
 from xbackend.results import naming
+from xbackend.wording import join
 from xbackend.workloads.workload import Workload
 
 _OURS = (str(Path(errors.__file__).resolve().parent), "<frozen importlib")
@@ -88,23 +90,32 @@ def tasks(
     inputs: Sequence[str] | None,
     asked: Mapping[str, Sequence[Any]],
     *,
+    suite: str | None = None,
     quick: bool = False,
     seed: int = 0,
     devices: int = 1,
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
-    ``FILE.py:FUNCTION``, one of them or any other function.
+    ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
 
     Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
     other function those of the file's ``inputs()`` where there are none. NumPy, with so many ``devices``, computes what
     it has to return. Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of`
     raises.
     """
-    if ":" not in target and not target.endswith(".py"):
+    if suite is not None:
+        chosen, module = workloads.of_suite(suite), None
+    elif ":" not in target and not target.endswith(".py"):
         chosen, module = [workloads.get(target)], None
     elif target.endswith(".py"):
         module = _module(Path(target))
         chosen = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Workload)))
+        twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
+        if twice:
+            raise UsageError(
+                f"{target} has several workloads called {join(twice)}: give each a name of its own, name=..."
+            )
         if not chosen:
             raise UsageError(
                 f"{target} has no workload: write @xb.workload above a function, or name one, {target}:FUNCTION"
@@ -116,14 +127,8 @@ def tasks(
             return [_with(target, chosen[0], _arrays(target, module, inputs, seed), asked, devices)]
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
-    return [
-        task
-        for workload in chosen
-        for task in session.tasks_of(
-            workload, list(workload.combinations(_own(workload, asked, chosen), quick)),
-            seed=seed, devices=devices, guard=calling,
-        )
-    ]  # fmt: skip
+    each = [(workload, workload.combinations(_own(workload, asked, chosen), quick)) for workload in chosen]
+    return session.tasks_of(each, seed=seed, devices=devices, guard=calling, on_progress=on_progress)
 
 
 def task(
@@ -165,8 +170,12 @@ def _with(
 
 
 def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -> list[np.ndarray]:
+    if not inputs:
+        return _own_inputs(module, target)
+    if len(inputs) > 1:
+        check_fits(sum(size(i, f"--input {i}") for i in inputs), f"all of --input {' and '.join(inputs)}")
     generator = np.random.default_rng(seed)
-    return [spelled(i, f"--input {i}", generator) for i in inputs] if inputs else _own_inputs(module, target)
+    return [spelled(i, f"--input {i}", generator) for i in inputs]
 
 
 @contextmanager

@@ -26,6 +26,7 @@ from xbackend.results import naming
 from xbackend.results.schema import (
     FOREIGN,
     Measurement,
+    Memory,
     Pair,
     Parity,
     Phases,
@@ -86,7 +87,7 @@ class Refused:
         """What the results say of it."""
         return Measurement(
             workload=self.workload,
-            parameters=self.parameters,
+            parameters=said(self.parameters),
             backend=backend,
             devices=devices,
             bindings={},
@@ -159,9 +160,14 @@ def given(
         raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
     inputs = [host_array(array, f"argument {i} of {workload.name}") for i, array in enumerate(arrays)]
     task = _traced(workload, inputs, static, gradient=gradient, devices=devices)
-    said = {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in static.items()}
     shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)
-    return replace(task, parameters={"inputs": shapes, **said})
+    return replace(task, parameters={"inputs": shapes, **task.parameters})
+
+
+def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters as results hold them: what is neither a number nor text by what Python shows of it."""
+    plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in parameters.items()}
+    return {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in plain.items()}
 
 
 def _traced(
@@ -173,7 +179,7 @@ def _traced(
     right = expected(workload, program, inputs, parameters, gradient=gradient, devices=devices)
     return Task(
         workload.name + (GRADIENT if gradient else ""),
-        dict(parameters),
+        said(parameters),
         program,
         program.to_json(),
         seconds,
@@ -228,6 +234,7 @@ class Candidate:
     description: Description = field(default_factory=Description)
     warnings: list[str] = field(default_factory=list)
     unprofiled: str = ""
+    memory_unknown: str = ""
 
     @property
     def group(self) -> Group:
@@ -270,6 +277,7 @@ class Candidate:
         self.warnings += thread_warnings(self.description, threads, pinned)
         if measured.timed is not None:
             self.unprofiled = measured.timed.unprofiled
+            self.memory_unknown = measured.timed.memory_unknown
             self.warnings += [*measured.timed.warnings, *affinity_warnings(measured.timed.affinity, worker.cores)]
         if measured.relative_error is not None:
             earlier = self.parity
@@ -304,6 +312,7 @@ class Candidate:
             description=self.description,
             warnings=list(dict.fromkeys([*self.warnings, *doubts])),
             unprofiled=self.unprofiled,
+            memory_unknown=self.memory_unknown,
             environment=self.environment,
             # What its process said itself counts more.
             versions={**matrix.versions(self.backend, self.environment), **self.description.versions},
@@ -349,6 +358,7 @@ def process(
         foreign_cores=timed.foreign_cores,
         own_cores=timed.own_cores,
         profile=None if timed.profile is None else typed(timed.profile, Profile),
+        memory=None if timed.memory is None else typed(timed.memory, Memory),
         affinity=timed.affinity,
         checks=timed.checks,
         compiled=timed.compiled,

@@ -30,6 +30,7 @@ from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
 from xbackend.measure.measured import Measured, Timed
+from xbackend.measure.memory import Watch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.results import journal
@@ -71,14 +72,16 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
+    watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
     try:
-        result = executable(*inputs)
+        result = watch.during("first_call", lambda: executable(*inputs))
         measured.wrong = _compare(executable, result, _loaded(job["expected"]), measured)
+        del result  # or it would be resident while a call is watched
         if not measured.wrong:
-            measured.timed = _time(backend, executable, inputs, job)
+            measured.timed = _time(backend, executable, inputs, job, watch)
     except (PlacementError, TimingError) as error:
         measured.wrong = str(error)
     measured.lower, measured.first_call = executable.ledger.lower, executable.ledger.first_call
@@ -125,9 +128,13 @@ def _compare(executable: Executable, result: Any, expected: Sequence[np.ndarray]
     return ""
 
 
-def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray], job: dict[str, Any]) -> Timed:
+def _time(
+    backend: Backend, executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch
+) -> Timed:
+    """Empties ``inputs``, which would be resident while a call is watched."""
     effort, keep = Effort(**job["effort"]), partial(_keep, job)
     values, host_to_device = _put(backend, executable, inputs)
+    inputs.clear()
     execute, synchronize = executable.execute, backend.synchronize
 
     def call() -> Sequence[Value]:
@@ -147,6 +154,8 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
     checks |= check_twice(call, iterations, [seconds * iterations for seconds in rounds])
     profile, unprofiled = profiles.take(executable, values, effort.seconds)
+    watch.during("call", call)
+    memory, memory_unknown = watch.result()
     return Timed(
         iterations=iterations,
         rounds=rounds,
@@ -159,6 +168,8 @@ def _time(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]
         checks=checks,
         profile=profile,
         unprofiled=unprofiled,
+        memory=memory,
+        memory_unknown=memory_unknown,
     )
 
 

@@ -16,8 +16,9 @@ class Timed:
     ``host_to_device`` and ``device_to_host`` are seconds of copying inputs and results. ``compiled`` are the compilers
     that were watched, and did nothing. ``foreign_cores`` and ``own_cores`` are how many cores others and this process
     kept busy meanwhile, ``affinity`` the cores that its threads may use, `None` where the system does not tell.
-    ``checks`` are those of the timing itself, ``profile`` is an `xbackend.results.schema.Profile` as plain data, or
-    ``unprofiled`` says why there is none. ``warnings`` say what makes the seconds doubtful.
+    ``checks`` are those of the timing itself. ``profile`` is an `xbackend.results.schema.Profile` and ``memory`` an
+    `xbackend.results.schema.Memory` as plain data; where there is none, ``unprofiled`` or ``memory_unknown`` say why.
+    ``warnings`` say what makes the seconds doubtful.
     """
 
     iterations: int
@@ -31,6 +32,8 @@ class Timed:
     checks: dict[str, float] = field(default_factory=dict)
     profile: dict[str, Any] | None = None
     unprofiled: str = ""
+    memory: dict[str, Any] | None = None
+    memory_unknown: str = ""
     warnings: list[str] = field(default_factory=list)
 
 

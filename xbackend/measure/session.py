@@ -19,6 +19,7 @@ from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Refused, Task
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
+from xbackend.results import naming
 from xbackend.results.runs import Store
 from xbackend.results.schema import Measurement, Results
 from xbackend.wording import counted
@@ -170,32 +171,33 @@ def _tasks(
     chosen = workloads.get(workload) if isinstance(workload, str) else workload
     small = {name: values[0] for name, values in chosen.quick.items()} if quick else {}
     combinations = chosen.combinations({}, quick) if parameters is None else [small | {**one} for one in parameters]
-    return tasks_of(chosen, combinations, seed=seed, devices=devices)
+    return tasks_of([(chosen, combinations)], seed=seed, devices=devices)
 
 
 def tasks_of(
-    workload: Workload,
-    combinations: Iterable[Mapping[str, Any]],
+    chosen: Iterable[tuple[Workload, Iterable[Mapping[str, Any]]]],
     *,
     seed: int = 0,
     devices: int = 1,
     guard: Guard = lambda _: nullcontext(),
+    on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
-    """The tasks of a workload: its value for each of the parameters and, where it has a gradient, that with it.
+    """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it.
 
-    Of several parameters those that cannot be measured are rows with the reason. ``devices`` are those that NumPy has.
+    Those of several that cannot be measured are rows with the reason. ``devices`` are those that NumPy has.
     Raises `XBackendError` where nothing can be measured; ``guard`` makes one of what the user's own code raises.
     """
     made, errors = list[Task | Refused](), list[XBackendError]()
-    for parameters in combinations:
+    for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
         for gradient in (False, True) if workload.gradient else (False,):
+            name = workload.name + (candidates.GRADIENT if gradient else "")
+            on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
             try:
                 with guard(f"workload {workload.name}"):
                     made.append(candidates.made(workload, parameters, gradient=gradient, seed=seed, devices=devices))
             except XBackendError as error:
                 errors.append(error)
-                name = workload.name + (candidates.GRADIENT if gradient else "")
-                made.append(Refused(name, {**workload.parameters, **parameters}, str(error)))
+                made.append(Refused(name, {**workload.known, **parameters}, str(error)))
     if errors and len(errors) == len(made):
         raise errors[0]
     return made

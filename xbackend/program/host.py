@@ -57,11 +57,13 @@ def memory() -> int | None:
     return min(machine, group)
 
 
-def check_fits(size: int, what: str) -> None:
-    """Refuse what cannot be held, before it is allocated. ``size`` is in bytes. Raises `ArgumentError`."""
+def check_fits(size: int, what: str, each: int = 0) -> None:
+    """Refuse what cannot be held, before it is allocated. ``size`` is in bytes, of which a number takes
+    ``each``, where that is known. Raises `ArgumentError`."""
     most = memory()
     if most is not None and size > most:
-        raise ArgumentError(f"{what} takes {gibibytes(size)} of memory, and there are {gibibytes(most)}: ask for less")
+        instead = f"ask for at most {most // each:,} numbers" if each else "ask for less"
+        raise ArgumentError(f"{what} takes {gibibytes(size)} of memory, and there are {gibibytes(most)}: {instead}")
 
 
 def gibibytes(size: int) -> str:

@@ -1,4 +1,4 @@
-"""The operators of the Array API standard, for traced arrays and shared variables alike."""
+"""The operators of the Array API standard, for traced arrays, shared variables and arrays that run at once alike."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
     def forward(self: Any, other: Any) -> Any:
-        return FUNCTIONS[name](self, other)
+        return self._functions[name](self, other)
 
     def reflected(self: Any, other: Any) -> Any:
-        return FUNCTIONS[name](other, self)
+        return self._functions[name](other, self)
 
     forward.__doc__ = reflected.__doc__ = f"The standard's ``{name}``."
     return forward, reflected
@@ -25,7 +25,7 @@ def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], 
 
 def _unary(name: str) -> Callable[[Any], Any]:
     def operator(self: Any) -> Any:
-        return FUNCTIONS[name](self)
+        return self._functions[name](self)
 
     operator.__doc__ = f"The standard's ``{name}``."
     return operator
@@ -82,7 +82,10 @@ def _instead(name: str) -> str:
 
 
 class Operators:
-    """The operators of the Array API standard, for traced arrays and shared variables alike."""
+    """The operators of the Array API standard, for traced arrays, shared variables and arrays that run at once."""
+
+    # What the operators call, by name.
+    _functions: Any = FUNCTIONS
 
     # `==` makes a node, so equality cannot hash; identity can.
     __hash__ = object.__hash__
@@ -120,11 +123,15 @@ class Operators:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same
         name."""
-        function = FUNCTIONS.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        function = self._functions.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or kwargs or function is None:
             called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
-            raise TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
+            raise self._refused(called)
         return function(*inputs)
+
+    def _refused(self, called: str) -> Exception:
+        """What is raised for a function of NumPy's that has no like among the functions."""
+        return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """NumPy's other functions compute with numbers; what they only ask for is known."""
@@ -147,7 +154,7 @@ class Operators:
 
     def __getitem__(self, key: Any) -> Any:
         """Integers, slices, ``...``, ``None`` and arrays of integers."""
-        return FUNCTIONS["__getitem__"](self, key)
+        return self._functions["__getitem__"](self, key)
 
     def __iter__(self) -> Iterator[Any]:
         if not self.shape:
@@ -169,4 +176,4 @@ class Operators:
     @property
     def mT(self) -> Any:
         """The array with its last two axes exchanged."""
-        return FUNCTIONS["matrix_transpose"](self)
+        return self._functions["matrix_transpose"](self)

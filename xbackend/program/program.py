@@ -119,7 +119,7 @@ class Program:
         A matmul of (m, k) by (k, n) is 2*m*k*n. Gradients and loops without a length are listed as uncounted.
         """
         counted: Counter[str] = Counter()
-        uncounted, called = set(), set()
+        uncounted, called = set[str](), set[tuple[Any, ...]]()
         for node in self.nodes:
             if "part" in node.params:
                 if node.call in called:

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from xbackend.errors import UsageError, XBackendError
-from xbackend.program.dtypes import as_dtype
+from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_fits
 
 _SHAPED = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
+_DRAWN = 8  # bytes of each random number, before it is one of the dtype
 
 
 def spelled(text: str, what: str, generator: np.random.Generator) -> np.ndarray:
@@ -27,16 +28,30 @@ def spelled(text: str, what: str, generator: np.random.Generator) -> np.ndarray:
     shaped = _SHAPED.match(text)
     if shaped is None:
         return _number(text, what)
-    dtype = as_dtype(shaped["dtype"], f"{what}: dtype")
-    shape = tuple(int(n[:20]) for n in shaped["shape"].replace(",", " ").split())
-    drawn = 8  # bytes of each random number, before it is one of the dtype
-    check_fits(math.prod(shape) * (drawn + dtype.itemsize), what)
+    dtype, shape = _shaped(shaped, what)
+    each = _DRAWN + dtype.itemsize
+    check_fits(math.prod(shape) * each, what, each)
     try:
         if dtype.is_floating:
             return generator.random(shape).astype(dtype.value)
         return generator.integers(0, 2 if dtype == "bool" else 10, shape).astype(dtype.value)
     except ValueError as error:  # more axes, or a longer one, than NumPy has
         raise UsageError(f"{what}: {error}") from None
+
+
+def size(text: str, what: str) -> int:
+    """Bytes that an array takes which is written so; 0 of what is none. Raises `DTypeError`."""
+    shaped = _SHAPED.match(text)
+    if shaped is not None:
+        dtype, shape = _shaped(shaped, what)
+        return math.prod(shape) * dtype.itemsize
+    path = Path(text)
+    return path.stat().st_size if text.endswith(".npy") and path.is_file() else 0
+
+
+def _shaped(found: re.Match[str], what: str) -> tuple[DType, tuple[int, ...]]:
+    lengths = found["shape"].replace(",", " ").split()
+    return as_dtype(found["dtype"], f"{what}: dtype"), tuple(int(n[:20]) for n in lengths)
 
 
 def _number(text: str, what: str) -> np.ndarray:

@@ -4,8 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from xbackend.analysis.across import Matrix, matrix
+from xbackend.analysis.answer import devices_compared
 from xbackend.analysis.comparison import Comparison, comparisons
-from xbackend.report import circumstances, doubts, ledger, placement, plots, ranking, ratio_plots, summary, tables, text
+from xbackend.report import (
+    circumstances,
+    doubts,
+    ledger,
+    matrix_picture,
+    memory,
+    payoffs,
+    placement,
+    plots,
+    ranking,
+    ratio_plots,
+    summary,
+    tables,
+    text,
+)
+from xbackend.report import matrix as cells
 from xbackend.report.blocks import Block, Contents, Folded, Heading, Image, OnPage, Pointer, paragraph, terms
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
@@ -32,17 +49,21 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     """The blocks of a report and its pictures by file name. Raises `UsageError` for an unknown baseline."""
     compared = comparisons(results, baseline)
     found = doubts.doubts(compared)
+    across = matrix(compared, baseline is not None)
     pictures = Pictures()
     blocks: list[Block] = [
         Heading(1, plain(results.name) or "Comparison"),
         *summary.notices(results),
         Heading(2, "Summary"),
-        *summary.sections(results, compared, _first_picture(compared, pictures)),
+        *summary.sections(results, compared, _first(compared, across, pictures)),
         Heading(2, "Contents"),
         Contents(),
     ]
-    for number, comparison in enumerate(compared, 1):
-        blocks += _comparison(number, comparison, pictures)
+    if across is not None:
+        blocks += _section("First result, calls, and when a compiler has paid for itself", payoffs.across(compared))
+        blocks += _section("Memory", memory.across(across))
+    each = [_comparison(number, comparison, pictures) for number, comparison in enumerate(compared, 1)]
+    blocks += [block for part in each for block in part] if across is None else _folded(compared, each)
     missing = tables.not_ok(compared)
     return [
         *blocks,
@@ -70,6 +91,8 @@ def _evidence(
         ),
         ("Phases from the start of a process to the result", _each(compared, "Phases", tables.phases, _PHASES)),
         ("Parity with the oracle", _each(compared, "Parity", tables.parities, _PARITY)),
+        ("First result and calls", payoffs.each(compared)),
+        ("Memory of every row", memory.each(compared)),
         ("Checks of the timing", _each(compared, "Checks", tables.checks, _CHECKS)),
         ("Warnings row by row", doubts.row_by_row(found)),
         ("Versions, threads and BLAS", circumstances.environment(results)),
@@ -96,8 +119,17 @@ def _each(
     return [paragraph(introduction), *each] if each else []
 
 
-def _first_picture(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """The answer to the question that was asked, drawn; nothing where no two rows can be compared."""
+def _first(compared: Sequence[Comparison], across: Matrix | None, pictures: Pictures) -> list[Block]:
+    """The answer to the question that was asked, drawn; nothing where no two rows can be compared. Of several workloads
+    their matrix, drawn and as a table."""
+    if across is not None:
+        title = f"{len(across.comparisons)} comparisons of workloads: times over the smallest, or the baseline's"
+        file = pictures.add("matrix", "workloads", matrix_picture.picture(across, title))
+        words = paragraph(matrix_picture.reading(across)), paragraph(cells.reading(across))
+        blocks: list[Block] = [Image(file, title), words[0], cells.as_table(across), words[1]]
+        if not devices_compared(compared):
+            return blocks
+        return [*_first(compared, None, pictures), *blocks]
     drawn = ratio_plots.ratios(compared)
     if drawn is None:
         return []
@@ -115,6 +147,12 @@ def _comparison(number: int, comparison: Comparison, pictures: Pictures) -> list
         file = pictures.add("medians", comparison.workload, plots.medians(comparison, title), number)
         blocks.append(Image(file, title))
     return blocks
+
+
+def _folded(compared: Sequence[Comparison], each: Sequence[Sequence[Block]]) -> list[Block]:
+    """The comparisons of several workloads, each behind its title: the matrix stands for them."""
+    parts = [Folded(c.title, tuple(blocks[1:])) for c, blocks in zip(compared, each, strict=True)]
+    return [Heading(2, "Each comparison"), *parts]
 
 
 def _placement(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xbackend.analysis.answer import answer, devices_compared, named
+from xbackend.analysis.across import matrix
+from xbackend.analysis.answer import APART, answer, devices_compared, named
 from xbackend.analysis.comparison import Comparison, Row, compared, comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Ratio
 from xbackend.report import columns, tables, text
+from xbackend.report import matrix as cells
 from xbackend.report.doubts import doubts
 from xbackend.report.ranking import SPEEDUP
 from xbackend.results.schema import Results
@@ -19,7 +21,8 @@ _REASON = 300  # characters of why something has no time; the report has all of 
 
 
 def lines(results: Results, baseline: str | None = None, width: int | None = None, wide: bool = False) -> list[str]:
-    """The answer, a blank line, the table, and below it what has no time and the warnings, each cause once.
+    """The answer, a blank line, of several workloads their matrix, the table (of more than a few comparisons the matrix
+    is all of it), and below it what has no time and the warnings, each cause once.
 
     Ratios are to one device of the same backend where several numbers of devices were compared, else to the smallest
     time; to ``baseline`` where one is given. ``wide`` has all columns of the report's tables. Lines are at most
@@ -28,7 +31,10 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     """
     found = comparisons(results, baseline)
     said = [*columns.wrapped(answer(found), width), ""]
-    if found:
+    across = matrix(found, baseline is not None)
+    if across is not None:
+        said += [*cells.lines(across, width or columns.WIDTH), "", *columns.wrapped(cells.reading(across), width), ""]
+    if found and (wide or across is None or len(found) <= APART):
         said += [*(_wide(found, width) if wide else _table(found, baseline is not None, width or columns.WIDTH)), ""]
     below = [*_not_measured(found), *_warnings(results, found)]
     return [*said, *(line for each in below for line in columns.wrapped(each, width, "  "))]

@@ -31,8 +31,9 @@ from xbackend.files import read_file, refused, write_whole
 # 5: a description and the settings have the same fields whatever the backend and the command.
 # 6: a process has `again`, a profile `call` and its parts, a parity `derived`, the settings `cores_per_device`, `wait`
 # and `waited`, a record of a placement `source`.
+# 7: a process has `memory`, a measurement `memory_unknown`.
 # Files of older versions are read; they lack these.
-VERSION = 6
+VERSION = 7
 
 FORMAT = "xbackend.results"
 FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
@@ -124,6 +125,19 @@ def typical(profiles: Sequence[Profile]) -> Profile | None:
     return min(profiles, key=lambda profile: abs(profile.at_once - middle))
 
 
+class Memory(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes: what was resident ``before`` the inputs were there, and by how much the peak was above that while the
+    first call was made, its compilation included, and during one ``call`` after the timed rounds.
+
+    ``devices`` are the most that were in use at once on each device, as the framework tells, which it may not.
+    """
+
+    before: Count
+    first_call: Count
+    call: Count
+    devices: dict[str, Count] = {}
+
+
 class Process(msgspec.Struct, frozen=True, kw_only=True):
     """One fresh process: where it stood in the order, when it started, its rounds.
 
@@ -134,7 +148,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
     of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
     the timed rounds, and did nothing. Both are `None` in files of older versions. ``again`` is the ``order`` of the
-    process, disturbed by others, in whose place it was measured; `None` of one that was not.
+    process, disturbed by others, in whose place it was measured; `None` of one that was not. ``memory`` is `None` where
+    the system does not tell, and in files of older versions.
     """
 
     order: Count
@@ -151,6 +166,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     checks: dict[str, float] | None = None
     compiled: list[str] | None = None
     again: Count | None = None
+    memory: Memory | None = None
 
     @property
     def median(self) -> float:
@@ -228,8 +244,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical
     device was bound to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say
     what makes the seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not
-    come. ``unprofiled`` says why no process has a profile. ``environment`` is the requirement that its environment was
-    made for, such as ``pytensor==2.38.3``, empty for the locked one; ``versions`` are those of its packages.
+    come. ``unprofiled`` says why no process has a profile, ``memory_unknown`` why none has its memory. ``environment``
+    is the requirement that its environment was made for, such as ``pytensor==2.38.3``, empty for the locked one;
+    ``versions`` are those of its packages.
     """
 
     workload: str
@@ -247,6 +264,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     description: Description = msgspec.field(default_factory=Description)
     warnings: list[str] = []
     unprofiled: str = ""
+    memory_unknown: str = ""
     environment: str = ""
     versions: dict[str, str] = {}
 

@@ -1,8 +1,13 @@
-"""What is compared: a workload is a function with seeded inputs, an oracle and a tolerance, in a file of its name."""
+"""What is compared: a workload is a function with seeded inputs, an oracle and a tolerance, in a file of its name.
+
+The folders here are the suites, the files in a folder its workloads: a file that is put there is one of them.
+"""
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xbackend.errors import WorkloadError
@@ -11,27 +16,49 @@ from xbackend.workloads.agreement import relative_error, tolerance_of, ulps
 if TYPE_CHECKING:
     from xbackend.workloads.workload import Workload
 
-__all__ = ["get", "names", "relative_error", "tolerance_of", "ulps"]
+__all__ = ["ALL", "get", "names", "of_suite", "relative_error", "suites", "tolerance_of", "ulps"]
 
-_MODULES = ("matpow",)
+ALL = "all"  # the suite of all suites
+
+
+@cache
+def suites() -> dict[str, tuple[str, ...]]:
+    """The names of the workloads of each suite, by its name."""
+    folders = sorted(path.parent for path in Path(__file__).parent.glob("*/__init__.py"))
+    found = {each.name: tuple(sorted(p.stem for p in each.glob("[!_]*.py"))) for each in folders}
+    return {name: workloads for name, workloads in found.items() if workloads}
 
 
 def names() -> tuple[str, ...]:
     """The names of all workloads."""
-    return _MODULES
+    return tuple(name for workloads in suites().values() for name in workloads)
 
 
 def get(name: str) -> Workload:
     """A workload by its name. Raises `WorkloadError`, which lists those that there are."""
-    if name not in _MODULES:
+    from xbackend.workloads.workload import Workload
+
+    if name not in names():
         raise WorkloadError(
-            f"there is no workload {name!r}; there is {', '.join(_MODULES)}, and FILE.py:FUNCTION of your own"
+            f"there is no workload {name!r}; there is {', '.join(names())}, and FILE.py:FUNCTION of your own"
         )
-    workload: Workload = import_module(f"xbackend.workloads.{name}").WORKLOAD
-    return workload
+    there = vars(_module(name)).values()
+    return next(one for one in there if isinstance(one, Workload) and one.name == name)
+
+
+def of_suite(name: str) -> list[Workload]:
+    """The workloads of a suite, or with `ALL` of every one. Raises `WorkloadError`, which lists those there are."""
+    if name not in (ALL, *suites()):
+        raise WorkloadError(f"there is no suite {name!r}; there is {', '.join([*suites(), ALL])}")
+    return [get(workload) for suite, each in suites().items() if name in (ALL, suite) for workload in each]
+
+
+def _module(name: str) -> Any:
+    suite = next(suite for suite, workloads in suites().items() if name in workloads)
+    return import_module(f"{__name__}.{suite}.{name}")
 
 
 def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"xbackend.workloads.{name}")
+    if not name.startswith("_") and name in names():
+        return _module(name)
     raise AttributeError(f"module 'xbackend.workloads' has no attribute {name!r}")

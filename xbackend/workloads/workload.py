@@ -15,13 +15,13 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from xbackend.api.gradient import grad
 from xbackend.errors import WorkloadError
-from xbackend.program.host import host_array
+from xbackend.program.host import check_fits, host_array
 from xbackend.program.structure import flatten
 
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -124,6 +124,11 @@ class Workload:
         }
 
     @property
+    def known(self) -> dict[str, Any]:
+        """The defaults by name, of the parameters that have one."""
+        return {name: value for name, value in self.parameters.items() if value is not _REQUIRED}
+
+    @property
     def made_by(self) -> Callable[..., Any] | None:
         """What was registered as `inputs`."""
         return self._inputs
@@ -218,6 +223,21 @@ class Workload:
         return float(value)
 
 
+@overload
+def workload(function: Callable[..., Any], /) -> Workload: ...
+
+
+@overload
+def workload(
+    *,
+    sweep: Mapping[str, Any] | None = None,
+    quick: Mapping[str, Any] | None = None,
+    gradient: str | Iterable[str] = (),
+    tolerance: float | Callable[..., float] | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[..., Any]], Workload]: ...
+
+
 def workload(
     function: Callable[..., Any] | None = None,
     /,
@@ -243,7 +263,7 @@ def workload(
 
 
 def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """The values of each parameter; one alone stands for a list of it."""
+    """The values of each parameter, each once; one alone stands for a list of it."""
     lists = {
         name: (values,) if isinstance(values, str) or not isinstance(values, Iterable) else tuple(values)
         for name, values in sweep.items()
@@ -251,7 +271,13 @@ def _listed(workload: str, sweep: Mapping[str, Any]) -> dict[str, tuple[Any, ...
     for name, values in lists.items():
         if not values:
             raise WorkloadError(f"workload {workload}: its sweep has no value of {name}")
-    return lists
+    plain = {name: [*map(_plain, values)] for name, values in lists.items()}
+    return {name: tuple({repr(value): value for value in values}.values()) for name, values in plain.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A number of NumPy's as Python's: what is neither would decide the dtype of what it is multiplied with."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _signature(function: Callable[..., Any]) -> Iterable[inspect.Parameter]:
@@ -292,3 +318,14 @@ def check_choice(workload: str, name: str, value: Any, choices: Sequence[str]) -
     """A parameter is one of a few words. Raises `WorkloadError`."""
     if value not in choices:
         raise WorkloadError(f"workload {workload}: {name}={value!r:.40} is none of {', '.join(choices)}")
+
+
+FLOATING = ("float32", "float64")
+
+
+def check_drawn(workload: str, size: Any, dtype: Any, numbers: Callable[[int], int]) -> None:
+    """``size`` is a whole number from 1 up, ``dtype`` one of `FLOATING`, and ``numbers(size)`` numbers, drawn as
+    float64, fit into the memory. Raises `WorkloadError`, `ArgumentError`."""
+    check_whole(workload, "size", size, 1, 10**9)
+    check_choice(workload, "dtype", dtype, FLOATING)
+    check_fits(8 * numbers(size), f"workload {workload} with size={size}")

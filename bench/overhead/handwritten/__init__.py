@@ -23,8 +23,16 @@ import numpy as np
 from xbackend.backends.registry import Entry
 from xbackend.errors import UnsupportedOperation
 
-
 WIDTH = 4  # of the rows that `loop` goes along
+# Workloads of the suite, with parameters at which a call takes a millisecond or more; they are written in `suite`.
+SUITE = {
+    "stencil": {"size": 512},
+    "nbody": {"size": 512},
+    "logistic_regression": {"size": 50_000},
+    "radon": {"size": 200_000},
+    "gaussian_process": {"size": 256},
+    "seir": {"size": 1000},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +46,24 @@ class ByHand:
     wait: Callable[[Any], object]
 
 
-def exists(entry: Entry) -> bool:
-    """Whether there is a hand-written version for the backend's framework, which has no options."""
-    return not entry.chosen and find_spec(f"{__name__}.{entry.environment}") is not None
+def exists(entry: Entry, what: str = "") -> bool:
+    """Whether somebody wrote ``what``, or anything, by hand for the backend's framework, which has no options."""
+    return not entry.chosen and find_spec(_module(entry, what)) is not None
 
 
 def find(entry: Entry, what: str, *arguments: Any) -> ByHand:
     """The hand-written version of ``what`` for a backend. Raises `UnsupportedOperation` where nobody wrote one."""
-    name = f"{__name__}.{entry.environment}"
-    if not exists(entry):
+    name = _module(entry, what)
+    if not exists(entry, what):
         raise UnsupportedOperation(f"backend {entry.name} has no hand-written version: there is no module {name}")
     module = import_module(name)
     mode = entry.name.removeprefix(entry.environment).lstrip("-")
     found: ByHand = getattr(module, what)(mode, *arguments)
     return found
+
+
+def _module(entry: Entry, what: str) -> str:
+    return f"{__name__}{'.suite' * (what in SUITE)}.{entry.environment}"
 
 
 def stacked(x: Any, b: Any, count: int, tanh: Callable[[Any], Any], mean: Callable[[Any], Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import aesara
@@ -13,10 +13,15 @@ import numpy as np
 from overhead.handwritten import WIDTH, ByHand, chain, stacked
 
 
-def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
+def compiled(mode: str, inputs: Sequence[Any], outputs: Any) -> ByHand:
+    """A graph as a function in a mode."""
     modes: dict[str, str | None] = {"": None, "numba": "NUMBA", "jax": "JAX"}
+    return ByHand(aesara.function(list(inputs), outputs, mode=modes[mode]), np.array, _wait)
+
+
+def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
     a, b = at.matrix("a", dtype=dtype), at.matrix("b", dtype=dtype)
-    return ByHand(aesara.function([a, b], build(a, b), mode=modes[mode]), np.array, _wait)
+    return compiled(mode, [a, b], build(a, b))
 
 
 def _wait(result: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,19 @@ from pytensor.compile.mode import Mode
 from overhead.handwritten import WIDTH, ByHand, chain, stacked
 
 
-def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
+def compiled(mode: str, inputs: Sequence[Any], outputs: Any) -> ByHand:
+    """A graph as a function in a mode."""
     modes: dict[str, Callable[[], Any]] = {
         "": lambda: None,
         "c": lambda: Mode(linker="cvm", optimizer="fast_run"),
         "jax": lambda: "JAX",
     }
+    return ByHand(pytensor.function(list(inputs), outputs, mode=modes[mode]()), np.array, _wait)
+
+
+def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
     a, b = pt.matrix("a", dtype=dtype), pt.matrix("b", dtype=dtype)
-    return ByHand(pytensor.function([a, b], build(a, b), mode=modes[mode]()), np.array, _wait)
+    return compiled(mode, [a, b], build(a, b))
 
 
 def _wait(result: Any) -> None:

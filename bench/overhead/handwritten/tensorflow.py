@@ -10,7 +10,8 @@ import tensorflow as tf
 from overhead.handwritten import ByHand, chain, stacked
 
 
-def _by_hand(mode: str, function: Callable[..., Any]) -> ByHand:
+def by_hand(mode: str, function: Callable[..., Any]) -> ByHand:
+    """A function as it is called in a mode."""
     modes: dict[str, Callable[[], Any]] = {
         "": lambda: tf.function(function),
         "xla": lambda: tf.function(function, jit_compile=True),
@@ -31,7 +32,7 @@ def product(mode: str, dtype: str) -> ByHand:
     def multiply(a: Any, b: Any) -> Any:
         return tf.matmul(a, b)
 
-    return _by_hand(mode, multiply)
+    return by_hand(mode, multiply)
 
 
 def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
@@ -40,7 +41,7 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
     def powers(a: Any, b: Any) -> Any:
         return chain(a, n, tf.matmul) + chain(b, n, tf.matmul)
 
-    return _by_hand(mode, powers)
+    return by_hand(mode, powers)
 
 
 def loop(mode: str, dtype: str) -> ByHand:
@@ -50,7 +51,7 @@ def loop(mode: str, dtype: str) -> ByHand:
         first = tf.zeros(b.shape[0], dtype)
         return tf.scan(lambda carry, row: tf.tanh(tf.linalg.matvec(b, carry, transpose_a=True) + row), x, first)
 
-    return _by_hand(mode, run)
+    return by_hand(mode, run)
 
 
 def layers(mode: str, dtype: str, count: int) -> ByHand:
@@ -59,4 +60,4 @@ def layers(mode: str, dtype: str, count: int) -> ByHand:
     def run(x: Any, b: Any) -> Any:
         return stacked(x, b, count, tf.tanh, lambda y: tf.reduce_mean(y, axis=0))
 
-    return _by_hand(mode, run)
+    return by_hand(mode, run)

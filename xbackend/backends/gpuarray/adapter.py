@@ -23,6 +23,7 @@ from xbackend.backends.contract import Built, Value
 from xbackend.backends.description import IN_TURN, Description
 from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
+from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
 from xbackend.backends.lineage.ops import Row, Several
 from xbackend.backends.lineage.theano import Theano, ones
@@ -45,9 +46,13 @@ class TheanoGpuArray(CMode, Theano):
     mode_added: ClassVar[tuple[str, ...]] = (
         *CMode.mode_added,
         "ops that Theano has for CUDA only, made of others for OpenCL",
+        f"loops unrolled, up to {UNROLLED} steps",
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
+    unrolled = (
+        True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
+    )
     several: ClassVar[Mapping[str, Several]] = opencl.SEVERAL
     # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}

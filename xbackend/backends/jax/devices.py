@@ -103,6 +103,11 @@ class JAXDevices(StagedBackend):
     def compilations(self) -> dict[str, int]:
         return dict(_compiled(self.jax))
 
+    def memory_peaks(self) -> dict[str, int]:
+        """Of accelerators: JAX keeps no count of the main memory."""
+        told = {ours: theirs.memory_stats() or {} for theirs, ours in self.ours.items() if ours.is_accelerator}
+        return {str(ours): stats["peak_bytes_in_use"] for ours, stats in told.items() if "peak_bytes_in_use" in stats}
+
     def is_out_of_memory(self, error: BaseException) -> bool:
         return super().is_out_of_memory(error) or "RESOURCE_EXHAUSTED" in str(error)[:500]
 

@@ -44,6 +44,7 @@ class LineageBackend(Generation):
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     several: ClassVar[Mapping[str, Several]] = {}  # the same for ops with several results
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
+    keeps_steps: ClassVar[bool] = False  # whether a loop that ends by itself has memory for all the steps it may take
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     folds = False  # unless the compiler below the framework does it
@@ -174,8 +175,12 @@ class LineageBackend(Generation):
         except Exception as error:
             raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
 
-    def if_else(self, condition: Variable, then: list[Variable], otherwise: list[Variable]) -> Any:
-        """The lists' variables by a condition; only those that are chosen are computed, where the mode can."""
+    def asserted(self, variable: Variable, condition: Variable, message: str) -> Variable:
+        """The variable, for which an error is raised while it is computed unless the condition is true."""
+        return self.module("raise_op").Assert(message)(variable, condition)
+
+    def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
+        """One of two variables by a condition; only that one is computed, where the mode can."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
 
     def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:

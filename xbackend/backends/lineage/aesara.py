@@ -23,6 +23,8 @@ from xbackend.backends.lineage.linear_algebra import (
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
+from xbackend.backends.placed import Variable
+from xbackend.errors import UnsupportedOperation
 
 
 def _of_one_floating_dtype(node: Any) -> bool:
@@ -37,6 +39,7 @@ class _Aesara(LineageBackend):
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
     left_out = (*LEFT_OUT, "local_IncSubtensor_serialize", "pre_local_IncSubtensor_serialize")
+    keeps_steps = True
 
 
 class AesaraC(CMode, _Aesara):
@@ -53,6 +56,9 @@ class AesaraC(CMode, _Aesara):
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
+    # Where only the last steps of a loop are kept, Numba's loop gives what is carried after a step for what was carried
+    # before it: the array is written to first (aesara/link/numba/dispatch/scan.py).
+    left_out = (*_Aesara.left_out, "scan_save_mem")
     # With fastmath LLVM would assume that there is no NaN and no infinity. Numba's cache would never find anything
     # again: it goes by the file, and Aesara's generated source lies in temporary ones.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
@@ -68,6 +74,12 @@ class AesaraNumba(NumbaMode, _Aesara):
         "products of matrices without copies of their factors",
         IN_NUMBA,
     )
+
+    def asserted(self, variable: Variable, condition: Variable, message: str) -> Variable:
+        raise UnsupportedOperation(
+            "a while_loop: Aesara has memory for a fixed number of its steps, and Numba nothing that tells when they "
+            "were too few (aesara/link/numba/dispatch has no Assert); take another mode, or xb.scan with a length"
+        )
 
     def make_mode(self) -> Any:
         mode = super().make_mode()

@@ -17,8 +17,10 @@ from xbackend.program.program import Node, Program
 # What a body gives for its inputs, in the graph under construction.
 Body = Callable[[Program, Sequence[Any]], Sequence[Any]]
 
-# Scan asks for a number of steps also of a loop that ends by itself.
+# Scan asks for a number of steps also of a loop that ends by itself. Some generations have memory for all of them: so
+# many bytes of it for each array.
 MOST_STEPS = 2**31 - 1
+KEPT = 2**28
 UNROLLED = 256  # steps at most: each is its own part of the graph
 
 
@@ -99,21 +101,30 @@ def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Seque
         # It makes one step at least, and stops after that if it should have made none.
         return after, until(T.invert(T.and_(goes_on, first)))
 
+    steps = MOST_STEPS
+    if backend.keeps_steps:
+        steps = KEPT // max(8, *(step.nodes[i].aval.nbytes for i in step.outputs))
     made = _loop(
         backend,
         one,
         outputs_info=list(inputs[:carries]),
         non_sequences=[begins, *inputs[carries:]],
-        n_steps=np.int64(MOST_STEPS),
+        n_steps=np.int64(steps),
     )
-    return [T.switch(begins, a[-1], before) for a, before in zip(made, inputs[:carries], strict=True)]
+    last = [T.switch(begins, a[-1], before) for a, before in zip(made, inputs[:carries], strict=True)]
+    if backend.keeps_steps:
+        (goes_on,) = body(condition, [*last, *inputs[carries:]])
+        said = f"xb.while_loop did not end within {steps} steps, for which this framework has memory at once"
+        last = [backend.asserted(a, T.invert(goes_on), said) for a in last]
+    return last
 
 
 def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
     predicate, *values = inputs
-    then, otherwise = (list(body(node.params[name], values)) for name in ("then", "otherwise"))
-    made = backend.if_else(predicate, then, otherwise)
-    return made if isinstance(made, list | tuple) else [made]
+    then, otherwise = (body(node.params[name], values) for name in ("then", "otherwise"))
+    # One op for each result: the gradient of an op with several fails where some are not used (IfElse.L_op takes what
+    # is disconnected for numbers). The rewrite cond_merge makes one of those with the same condition.
+    return [backend.if_else(predicate, a, b) for a, b in zip(then, otherwise, strict=True)]
 
 
 _ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {

@@ -65,6 +65,20 @@ class JAXMode(JAXDevices, LineageBackend):
             function, dtype = theirs(op, node=node, **options), node.outputs[0].dtype
             return lambda x: function(x).astype(dtype)
 
+        # A loop needs numbers for its lengths, which are constants of rank 0.
+        loop, constant = module("scan.op").Scan, module("graph.basic").Constant
+        their_loop = basic.jax_funcify.dispatch(loop)
+
+        @basic.jax_funcify.register(loop)  # type: ignore[untyped-decorator]
+        def scan(op: Any, node: Any = None, **options: Any) -> Any:
+            function = their_loop(op, node=node, **options)
+            known = {
+                k: int(v.data)
+                for k, v in enumerate(node.inputs)
+                if isinstance(v, constant) and v.type.ndim == 0 and v.type.dtype.startswith("int")
+            }
+            return lambda *given: function(*[known.get(k, value) for k, value in enumerate(given)])
+
         # Part of the gradient of a product; JAX has no such function to be found by name.
         @basic.jax_funcify.register(module("tensor.math").ProdWithoutZeros)  # type: ignore[untyped-decorator]
         def product(op: Any, node: Any = None, **_: Any) -> Any:

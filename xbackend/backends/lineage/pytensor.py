@@ -63,7 +63,7 @@ class _PyTensor(LineageBackend):
     left_out = ("useless_Arccosh_of_Cosh",)
     rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
 
-    def if_else(self, condition: Variable, then: list[Variable], otherwise: list[Variable]) -> Any:
+    def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
         # Its home since 3.0 (pytensor/ifelse.py).
         home = "conditional" if importlib.util.find_spec("pytensor.conditional") else "ifelse"
         return self.module(home).ifelse(condition, then, otherwise)

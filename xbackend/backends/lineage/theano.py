@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar
@@ -32,6 +33,7 @@ class Theano(LineageBackend):
     added: tuple[str, ...] = (
         *LineageBackend.added,
         "products of matrices without elements",
+        "Theano's loops in Python, as those in C do not compile for this Python",
         *(ONE_BY_ONE, SLOGDET, SYMMETRIC, FACTORS, IN_C),
     )
     flags = "THEANO_FLAGS"
@@ -39,10 +41,12 @@ class Theano(LineageBackend):
     left_out = LEFT_OUT
     # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
     folds_lengths = False
+    keeps_steps = True
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
+        "raise_op": "tensor.opt",
     }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {
         **C_ROWS,
@@ -56,6 +60,12 @@ class Theano(LineageBackend):
         # default_blas_ldflags). A process that waits for another one's compilation looks every second or two, not every
         # five to ten.
         return {"blas.ldflags": "", "compile.wait": "1", **super()._wanted()}
+
+    def import_framework(self) -> None:
+        super().import_framework()
+        # The C code of its loops, made by a Cython of 2019, does not compile for Python 3.11 (longintrepr.h), and it
+        # has one in Python for where there is none: theano/scan_module/scan_op.py, make_thunk.
+        sys.modules["theano.scan_module.scan_perform_ext"] = None  # type: ignore[assignment]
 
     def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
         changed: contextlib.AbstractContextManager[Any] = self.framework.change_flags(**flags)

@@ -30,7 +30,8 @@ def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
     ys = [body.nodes[i].aval for i in body.outputs[carries:]]
 
     def scan(*values: Any) -> list[Any]:
-        carry, xs, closed = values[:carries], values[carries:first_closed], values[first_closed:]
+        xs, closed = values[carries:first_closed], values[first_closed:]
+        carry: Sequence[Any] = values[:carries]
         made = [np.empty((length, *y.shape), y.dtype.value) for y in ys]
         for i in order:
             results = step(*carry, *[x[i, ...] for x in xs], *closed)
@@ -41,8 +42,9 @@ def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
 
     def differentiable(*values: Any) -> list[Any]:
         # autograd knows no array that is written to.
-        carry, xs, closed = values[:carries], values[carries:first_closed], values[first_closed:]
-        made: list[list[Any]] = []
+        xs, closed = values[carries:first_closed], values[first_closed:]
+        carry: Sequence[Any] = values[:carries]
+        made: list[Sequence[Any]] = []
         for i in order:
             results = step(*carry, *[x[i] for x in xs], *closed)
             carry = results[:carries]
@@ -61,7 +63,8 @@ def _while(xp: Any, node: Node, compiled: Compiler) -> Function:
     def loop(*values: Any) -> Sequence[Any]:
         if xp is not np:
             values = tuple(map(_plain, values))
-        state, closed = values[:carries], values[carries:]
+        closed = values[carries:]
+        state: Sequence[Any] = values[:carries]
         while condition(*state, *closed)[0]:
             state = step(*state, *closed)
         return state

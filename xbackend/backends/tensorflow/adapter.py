@@ -236,6 +236,11 @@ class TensorFlow(Backend):
     def compilations(self) -> dict[str, int]:
         return dict(_functions(self.runtime.context))
 
+    def memory_peaks(self) -> dict[str, int]:
+        """Of accelerators: TensorFlow keeps no count of the main memory."""
+        info = self.tf.config.experimental.get_memory_info
+        return {str(device): info(name)["peak"] for device, name in self.names.items() if device.is_accelerator}
+
     def is_out_of_memory(self, error: BaseException) -> bool:
         theirs = self.tf.errors.ResourceExhaustedError
         said = isinstance(error, theirs) or isinstance(error.__cause__, theirs)

@@ -49,8 +49,8 @@ class Replay:
             self._slot(tensor, outside)
         self.constants = set(range(arguments, len(self.slots)))
         needed = self._needed(graph)
-        for op in graph.get_operations():
-            if op in needed and op.type != "Placeholder":
+        for op in _in_order(op for op in graph.get_operations() if op in needed):
+            if op.type != "Placeholder":
                 self._prepare(op)
         self.outputs = [self.where[tensor.ref()] for tensor in graph.outputs]
         used = [(*inputs, *range(first, first + count)) for _, _, inputs, _, count, first, _ in self.steps]
@@ -225,6 +225,23 @@ class Replay:
             source.step(f"[{made}]" if made else "", call, [slots[j] for j in last])
 
 
+def _in_order(ops: Iterable[Any]) -> list[Any]:
+    """The ops as they were made, each after those whose results it takes: the gradient of a loop adds to an op that is
+    there already what it has to keep for it."""
+    order: dict[Any, None] = {}
+    todo = [*ops][::-1]
+    while todo:
+        op = todo.pop()
+        if op in order:
+            continue
+        missing = [tensor.op for tensor in op.inputs if tensor.op not in order]
+        if missing:
+            todo += [op, *reversed(missing)]
+        else:
+            order[op] = None
+    return [*order]
+
+
 def _attributes(op: Any) -> tuple[Any, ...]:
     """The attributes that a call of the op has to give, as name, value, name, value: each one costs time.
 
@@ -240,7 +257,11 @@ def _attributes(op: Any) -> tuple[Any, ...]:
         # The shapes of what a loop gives are for the graph only.
         if name not in read and attribute.type != "list(shape)" and not (default and attribute.type != "type"):
             value = op.get_attr(name)
-            result += [name, value.name if attribute.type == "func" else value]
+            if attribute.type == "func":
+                value = value.name
+            elif attribute.type == "shape":
+                value = None if value.unknown_rank else [dim.size for dim in value.dim]
+            result += [name, value]
     return tuple(result)
 
 

@@ -270,10 +270,10 @@ def _take_written(name: str) -> Row:
         first = [axis, *(a for a in range(rank) if a != axis)]
         moved = range(axis, axis + inner)
         of_value = [*moved, *(a for a in range(len(value.shape)) if a not in moved)]
-        places = tf.expand_dims(_inside(tf, indices, x.shape[axis]), -1)
-        written = getattr(tf.raw_ops, name)(
-            tensor=tf.transpose(x, first), indices=places, updates=tf.transpose(value, of_value)
-        )
+        places, updates = tf.expand_dims(_inside(tf, indices, x.shape[axis]), -1), tf.transpose(value, of_value)
+        if not inner:  # updates of rank 0 are refused ("must have rank at least one")
+            places, updates = tf.expand_dims(places, 0), tf.expand_dims(updates, 0)
+        written = getattr(tf.raw_ops, name)(tensor=tf.transpose(x, first), indices=places, updates=updates)
         return tf.transpose(written, [first.index(a) for a in range(rank)])
 
     return row

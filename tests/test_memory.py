@@ -1,0 +1,119 @@
+"""The memory of a call: what is watched, within five percent, and why there is nothing where a system does not tell."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from report_helpers import measured, of, whole_of
+
+from xbackend import environments
+from xbackend.api.trace import trace
+from xbackend.backends import registry
+from xbackend.measure import loop, memory
+from xbackend.measure.worker import open_worker
+from xbackend.results.schema import Memory, Phases, Process
+
+MIB = 1 << 20
+
+
+def test_the_peak_is_that_of_what_lives_at_once() -> None:
+    watch = memory.Watch(dict)
+
+    def work() -> int:
+        for _ in range(3):
+            held = np.ones(100 * MIB // 8)
+        return len(held)
+
+    assert watch.during("call", work) == 100 * MIB // 8
+    watch.during("nothing", lambda: None)
+    found, why = watch.result()
+    assert found is not None and why == ""
+    assert abs(found["call"] - 200 * MIB) <= 0.05 * 200 * MIB  # the next one is there before the last is let go
+    assert found["nothing"] < 5 * MIB
+
+
+def test_what_is_given_back_is_not_counted() -> None:
+    kept = [bytearray(2000) for _ in range(50_000)]
+    del kept
+    watch = memory.Watch(dict)
+    found, _ = (watch.during("call", lambda: np.ones(64 * MIB // 8)), watch.result())[1]
+    assert found is not None and found["call"] >= 0.95 * 64 * MIB
+
+
+def test_the_peaks_of_devices_are_those_that_rose() -> None:
+    told = iter([{"gpu:0": 5, "gpu:1": 7}, {"gpu:0": 9, "gpu:1": 7, "gpu:2": 1}])
+    watch = memory.Watch(lambda: next(told))
+    found, _ = watch.result()
+    assert found is not None and found["devices"] == {"gpu:0": 9, "gpu:2": 1}
+
+
+@pytest.mark.parametrize("missing", ["STATUS", "BEGIN_ANEW"])
+def test_a_system_that_does_not_tell_is_said(missing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, missing, tmp_path / "nowhere" / "file")
+    watch = memory.Watch(dict)
+    assert watch.during("call", lambda: 3) == 3
+    found, why = watch.result()
+    assert found is None and "nowhere" in why
+
+
+# --- in a worker ------------------------------------------------------------------------------------------------------
+
+LARGE = 512 * MIB
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize("backend", ["numpy", "jax", "tensorflow"])
+def test_a_call_on_a_large_array_is_known_to_five_percent(backend: str, tmp_path: Path) -> None:
+    """Its input, and its result, of 512 MiB each."""
+    if environments.get(registry.get(backend).environment).state != "ready":
+        pytest.skip("its environment is not there")
+    array = np.arange(LARGE // 8, dtype=np.float64)
+    program = trace(lambda x: x + 1.0, array)
+    paths = [str(tmp_path / name) for name in ("input.npy", "expected.npy")]
+    for path, content in zip(paths, (array, array + 1.0), strict=True):
+        np.save(path, content)
+    del array, content
+    job = {
+        "label": "large",
+        "program": program.to_json(),
+        "bindings": {},
+        "inputs": paths[:1],
+        "expected": paths[1:],
+        "tolerance": 0.0,
+        "effort": asdict(loop.Effort(rounds=2, at_least=1, round_seconds=0.001, seconds=1.0)),
+    }
+    worker = open_worker(backend)
+    with worker.backend:
+        found = worker.call("xbackend.measure.loop:measure", job)
+    assert found["wrong"] == ""
+    timed = found["timed"]
+    assert timed["memory"] is not None, timed["memory_unknown"]
+    assert abs(timed["memory"]["call"] - 2 * LARGE) <= 0.05 * 2 * LARGE
+    assert timed["memory"]["first_call"] >= timed["memory"]["call"]
+
+
+# --- in a report ------------------------------------------------------------------------------------------------------
+
+
+def process(order: int, call: int) -> Process:
+    held = Memory(before=10 * MIB, first_call=3 * call, call=call, devices={"gpu:0": 7 * MIB})
+    return Process(order=order, started=0.0, iterations=1, rounds=[1.0], phases=Phases(call=1.0), memory=held)
+
+
+def test_it_is_in_the_report_with_why_there_is_none() -> None:
+    rows = [
+        measured(backend, [1.0, 1.0, 1.0], workload=workload, memory_unknown="no such file" if backend == "b" else "")
+        for workload in ("x", "y")
+        for backend in ("a", "b")
+    ]
+    processes = [process(i, (4 + i) * MIB) for i in range(3)]
+    with_memory = [msgspec.structs.replace(m, processes=processes) if m.backend == "a" else m for m in rows]
+    text = whole_of(of(*with_memory))
+    assert "| x | 5 MiB | – |" in text  # noqa: RUF001
+    assert "b (2 rows): no such file." in text
+    assert "15 MiB" in text and "gpu:0 7 MiB" in text
+    assert "## Memory" not in whole_of(of(*rows[:1]))

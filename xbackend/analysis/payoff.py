@@ -1,0 +1,96 @@
+"""After how many calls a slower compiler has paid for itself, with an interval.
+
+Until n calls are done, a candidate has taken C + n t seconds: C are trace, lower and the first call, t is each call
+after that. One that compiles more slowly, and is shown to be faster once compiled (`statistics.ratio` says so), has
+overtaken another after n = (C_a - C_b) / (t_b - t_a) calls, of the means over processes. The interval holds those n at
+which the two totals are not shown to differ (Welch's test on the totals of the processes), as Fieller's interval of a
+quotient does: Fieller, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16 (1954) 175.
+What a process has of both, a slow compilation and slow calls, is so taken together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from xbackend.analysis.comparison import Comparison, Row, compared, compilation
+from xbackend.analysis.statistics import FEWEST, Verdict, difference
+
+_STEPS = 24  # halvings: to less than a digit that is shown
+_MOST = 1e15  # calls, after which nobody waits
+
+Costs = Sequence[tuple[float, float]]  # of each process: seconds to its first result, and of a call
+
+
+@dataclass(frozen=True)
+class PayOff:
+    """``row`` has overtaken ``quick``, whose first result is there first, after so many ``calls``.
+
+    ``low`` and ``high`` are the interval: nan below `FEWEST` processes a side, ``high`` infinite where no number of
+    calls shows it.
+    """
+
+    row: Row
+    quick: Row
+    calls: float
+    low: float
+    high: float
+
+
+def first_result(row: Row) -> float | None:
+    """The mean over processes of trace, lower and first call together; `None` where none is known."""
+    return fmean(row.compilations) if row.compilations else None
+
+
+def quickest(comparison: Comparison) -> Row | None:
+    """The row whose first result is there first, of those with a time."""
+    known = [(seconds, row) for row in comparison.ranked if (seconds := first_result(row)) is not None]
+    return min(known, key=lambda one: one[0])[1] if known else None
+
+
+def pay_off(row: Row, quick: Row, comparison: Comparison) -> PayOff | None:
+    """After how many calls a row of a comparison has overtaken another one; `None` where it is not shown to be faster
+    once compiled."""
+    against = compared(row, quick, comparison.floor)
+    ours, theirs = costs(row), costs(quick)
+    if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
+        return None
+    gain = fmean(t for _, t in theirs) - fmean(t for _, t in ours)
+    if gain <= 0:
+        return None
+    calls = max(0.0, (fmean(c for c, _ in ours) - fmean(c for c, _ in theirs)) / gain)
+    return PayOff(row, quick, calls, *interval(ours, theirs, calls))
+
+
+def costs(row: Row) -> Costs:
+    """Of each process that counts and compiled something."""
+    return [(seconds, p.median) for p in row.processes for seconds in compilation([p])]
+
+
+def interval(ours: Costs, theirs: Costs, calls: float) -> tuple[float, float]:
+    """The numbers of calls around this one at which the totals are not shown to differ."""
+    if min(len(ours), len(theirs)) < FEWEST:
+        return math.nan, math.nan
+
+    def apart(n: float) -> int:
+        """1 where ours have taken longer after n calls, -1 where they have not, 0 where neither is shown."""
+        value, margin = difference([c + n * t for c, t in ours], [c + n * t for c, t in theirs])
+        return 0 if abs(value) <= margin else 1 if value > 0 else -1
+
+    low = 0.0 if apart(0.0) <= 0 else _edge(lambda n: apart(n) > 0, 0.0, calls)
+    beyond = max(2.0 * calls, 1.0)
+    while apart(beyond) >= 0:
+        beyond *= 4.0
+        if beyond > _MOST:
+            return low, math.inf
+    return low, _edge(lambda n: apart(n) >= 0, calls, beyond)
+
+
+def _edge(holds: Callable[[float], bool], inside: float, outside: float) -> float:
+    """Where between the two something ceases to hold."""
+    for _ in range(_STEPS):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return (inside + outside) / 2

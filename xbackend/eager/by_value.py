@@ -1,0 +1,135 @@
+"""Functions whose results have shapes that depend on values: the values are copied to the host, and found there.
+
+No program can hold them, as its shapes are known while it is traced; PyTorch and CuPy wait for the device here, too.
+The results are put on the device of the argument. `FUNCTIONS` is the list of them; docs/namespace.md names each.
+
+https://data-apis.org/array-api/2025.12/design_topics/data_dependent_output_shapes.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xbackend.eager.array import EagerArray
+from xbackend.eager.reading import foreign
+from xbackend.eager.runner import Runner
+from xbackend.errors import ArgumentError, ShapeError
+
+
+class UniqueAll(NamedTuple):
+    """``values`` (n,) sorted, where each is first (n,), where each element of the argument is among them (the
+    argument's shape), and how often each is there (n,). NaN is unequal to itself: each NaN is one of its own."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """The ``values`` (n,), sorted, and how often each is there (n,)."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """The ``values`` (n,), sorted, and where each element of the argument is among them (the argument's shape)."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def _unique(array: np.ndarray) -> UniqueAll:
+    flat = array.reshape(-1)
+    order = np.argsort(flat, kind="stable")
+    ordered = flat[order]
+    begins = np.ones(len(flat), bool)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(begins)
+    inverse = np.empty(len(flat), np.int64)
+    inverse[order] = np.cumsum(begins) - 1
+    counts = np.diff(np.append(starts, len(flat)))
+    return UniqueAll(ordered[starts], order[starts], inverse.reshape(array.shape), counts)
+
+
+def _unique_all(array: np.ndarray) -> UniqueAll:
+    return _unique(array)
+
+
+def _unique_counts(array: np.ndarray) -> UniqueCounts:
+    found = _unique(array)
+    return UniqueCounts(found.values, found.counts)
+
+
+def _unique_inverse(array: np.ndarray) -> UniqueInverse:
+    found = _unique(array)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+def _unique_values(array: np.ndarray) -> np.ndarray:
+    found: np.ndarray = _unique(array).values
+    return found
+
+
+def _nonzero(array: np.ndarray) -> tuple[np.ndarray, ...]:
+    if array.ndim == 0:
+        raise ShapeError("nonzero of an array of rank 0 is undefined; write bool(x)")
+    return np.nonzero(array)
+
+
+# name -> what it is computed with on the host, and what it is
+FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], Any], str]] = {
+    "nonzero": (_nonzero, "Where the elements are not zero: a tuple with an array of positions (int64) for each axis."),
+    "unique_all": (_unique_all, f"The different elements. {UniqueAll.__doc__}"),
+    "unique_counts": (_unique_counts, f"The different elements. {UniqueCounts.__doc__}"),
+    "unique_inverse": (_unique_inverse, f"The different elements. {UniqueInverse.__doc__}"),
+    "unique_values": (_unique_values, "The different elements (n,), sorted; each NaN is one of its own."),
+}
+
+
+def _host(runner: Runner, name: str, x: Any) -> np.ndarray:
+    """The elements. Raises `ArgumentError` for what is no array of the namespace."""
+    if not isinstance(x, EagerArray):
+        raise ArgumentError(f"{name} takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
+    if x._owner is not runner:
+        raise foreign(name, runner, x)
+    return np.asarray(x)
+
+
+def on_host(runner: Runner, name: str) -> Callable[[EagerArray], Any]:
+    """The function of that name for the arrays of a namespace."""
+    compute, doc = FUNCTIONS[name]
+
+    def function(x: EagerArray, /) -> Any:
+        found = compute(_host(runner, name, x))
+
+        def put(array: np.ndarray) -> EagerArray:
+            dtype = np.int64 if array is not getattr(found, "values", found) else x.dtype.value
+            return runner.put(array.astype(dtype), x.device)
+
+        if isinstance(found, np.ndarray):
+            return put(found)
+        make = getattr(type(found), "_make", tuple)
+        return make([put(array) for array in found])
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"{doc}\n\nComputed on the host, as its shape depends on values."
+    return function
+
+
+def repeat(runner: Runner, function: Callable[..., EagerArray]) -> Callable[..., EagerArray]:
+    """The API's function of that name, which takes numbers of repeats that are known, for arrays of them, too."""
+
+    @wraps(function)
+    def repeated(x: Any, repeats: Any, /, *, axis: int | None = None) -> EagerArray:
+        if isinstance(repeats, EagerArray | np.ndarray):
+            counts = repeats if isinstance(repeats, np.ndarray) else _host(runner, "repeat", repeats)
+            repeats = counts.tolist()
+        return function(x, repeats, axis=axis)
+
+    return repeated

@@ -1,0 +1,264 @@
+"""Reading and writing of arrays at places.
+
+https://data-apis.org/array-api/2025.12/API_specification/indexing.html
+
+What is static in a program (`xbackend.api.indexing`) would be an op of its own for each place here. So integers that
+stand side by side are an array that the op takes: one op reads, or writes, any element. And a mask, whose number of
+places decides a shape, is copied to the host; the elements themselves are read and written on the device.
+"""
+
+from __future__ import annotations
+
+import operator
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from xbackend.api import indexing, manipulation
+from xbackend.api.array import Array
+from xbackend.api.casting import integer
+from xbackend.eager.array import EagerArray
+from xbackend.eager.reading import foreign
+from xbackend.eager.runner import Runner
+from xbackend.errors import ArgumentError, DTypeError, NoSuchElement, ShapeError
+from xbackend.program.dtypes import DType
+
+
+def part(x: Any, index: Any, /, *, first: int, count: int) -> Array:
+    """The parts of an array at positions along ``count`` axes from the ``first`` on, taken as one axis."""
+    return indexing.take(manipulation.reshape(x, _joined(x.shape, first, count)), index, axis=first)
+
+
+def set_part(x: Any, index: Any, value: Any, /, *, first: int, count: int) -> Array:
+    """The array with the value where `part` reads."""
+    flat = manipulation.reshape(x, _joined(x.shape, first, count))
+    key = (*[slice(None)] * first, index)
+    return manipulation.reshape(indexing.at(flat)[key].set(value), x.shape)
+
+
+def set_at(x: Any, key: Any, value: Any, /) -> Array:
+    """The array with the value at the key."""
+    return indexing.at(x)[key].set(value)
+
+
+def add_at(x: Any, key: Any, value: Any, /) -> Array:
+    """The array with the value added at the key."""
+    return indexing.at(x)[key].add(value)
+
+
+def _joined(shape: tuple[int, ...], first: int, count: int) -> tuple[int, ...]:
+    return (*shape[:first], prod(shape[first : first + count]), *shape[first + count :])
+
+
+class _Integers(NamedTuple):
+    """Integers side by side in a key, and nothing else but whole axes: the axes, and the position in them as one."""
+
+    first: int
+    axes: int
+    position: int
+
+
+class Indexing:
+    """The indexing of the arrays of one namespace."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._getitem = runner.at_once("getitem", indexing.getitem)
+        self._part = runner.at_once("getitem", part)
+        self._set_part = runner.at_once("setitem", set_part)
+        self.set_at = runner.at_once("setitem", set_at)
+        self.add_at = runner.at_once("at.add", add_at)
+
+    def read(self, x: EagerArray, key: Any) -> EagerArray:
+        """``x[key]``. Raises `NoSuchElement`, `ShapeError`, `TraceError`."""
+        keys = _plain(key)
+        mask = _mask(keys)
+        if mask is not None:
+            return self._masked(x, mask)
+        found = _integers(keys, x.shape)
+        result: EagerArray
+        if found is not None and x.size:
+            index = self._position(x, found.position)
+            result = self._part(x, index, first=found.first, count=found.axes)
+        else:
+            result = self._getitem(x, self.with_arrays(x, keys))
+        return result
+
+    def written(self, x: EagerArray, key: Any, value: Any) -> EagerArray:
+        """What ``x`` is after ``x[key] = value``. Raises as `read` does, and `DTypeError` for other dtypes."""
+        keys = _plain(key)
+        mask = _mask(keys)
+        if mask is not None:
+            return self._set_masked(x, mask, value)
+        if isinstance(value, list | tuple):
+            value = np.asarray(value)
+        found = _integers(keys, x.shape)
+        result: EagerArray
+        if found is not None and x.size:
+            index = self._position(x, found.position)
+            result = self._set_part(x, index, value, first=found.first, count=found.axes)
+        else:
+            result = self.set_at(x, self.with_arrays(x, keys), value)
+        return result
+
+    def with_arrays(self, x: EagerArray, keys: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The key with integers as arrays where arrays stand beside them, as in NumPy: ``x[i, 2, j]``."""
+        places = [i for i, k in enumerate(keys) if _is_array(k) or integer(k) is not None]
+        if not any(_is_array(keys[i]) for i in places) or places != list(range(places[0], places[-1] + 1)):
+            return keys
+        changed = list(keys)
+        for i in places:
+            number = None if _is_array(keys[i]) else integer(keys[i])
+            if number is not None:
+                axis = _axis(keys, i, x.ndim)
+                changed[i] = self._position(x, _inside(number, axis, x.shape))
+        return tuple(changed)
+
+    def _position(self, x: EagerArray, position: int) -> EagerArray:
+        return self._runner.scalar(position, DType.int64, x._kind.device)
+
+    def _masked(self, x: EagerArray, mask: Any) -> EagerArray:
+        self._check_mask(x, mask)
+        host = np.asarray(mask)
+        positions = np.flatnonzero(host)
+        shape = (len(positions), *x.shape[host.ndim :])
+        if 0 in shape:
+            return self._runner.put(np.zeros(shape, x.dtype.value), x.device)
+        index = self._runner.put(positions.astype(np.int64), x.device)
+        result: EagerArray = self._part(x, index, first=0, count=host.ndim)
+        return result
+
+    def _set_masked(self, x: EagerArray, mask: Any, value: Any) -> EagerArray:
+        self._check_mask(x, mask)
+        if np.ndim(value) != 0:
+            raise ShapeError(
+                f"x[mask] = value takes a number or an array of rank 0, not one of shape {np.shape(value)}; write "
+                "xp.where(mask, value, x) for values in the shape of x"
+            )
+        there = mask if isinstance(mask, EagerArray) else np.asarray(mask)
+        if there.size == 0:
+            return x
+        functions = self._runner.functions
+        if there.ndim < x.ndim:
+            there = functions["reshape"](there, there.shape + (1,) * (x.ndim - there.ndim))
+        result: EagerArray = functions["where"](there, value, x)
+        if result._kind != x._kind:
+            raise DTypeError(f"{result.dtype} does not go into {x.dtype}; convert it with xp.astype")
+        return result
+
+    def _check_mask(self, x: EagerArray, mask: Any) -> None:
+        """An axis of length 0 selects nothing, as in NumPy. Raises `NoSuchElement`, `ArgumentError`."""
+        if isinstance(mask, EagerArray) and mask._owner is not self._runner:
+            raise foreign("getitem", self._runner, mask)
+        shape = np.shape(mask)
+        if len(shape) > x.ndim or any(n not in (m, 0) for n, m in zip(shape, x.shape, strict=False)):
+            raise NoSuchElement(f"a mask of shape {shape} does not fit an array of shape {x.shape}")
+
+
+class At:
+    """``xp.at(x)[key].set(value)`` and ``.add(value)``: a new array, and ``x`` as it was."""
+
+    def __init__(self, indexing: Indexing, array: EagerArray) -> None:
+        self._indexing, self._array = indexing, array
+
+    def __getitem__(self, key: Any) -> Place:
+        keys = _plain(key)
+        if _mask(keys) is not None:
+            raise ArgumentError("xp.at(x)[mask]: write xp.where(mask, value, x)")
+        return Place(self._indexing, self._array, self._indexing.with_arrays(self._array, keys))
+
+
+class Place:
+    """A place of an array that is to be written."""
+
+    def __init__(self, indexing: Indexing, array: EagerArray, keys: tuple[Any, ...]) -> None:
+        self._indexing, self._array, self._keys = indexing, array, keys
+
+    def set(self, value: Any) -> EagerArray:
+        """The array with the value, which broadcasts, at the place."""
+        result: EagerArray = self._indexing.set_at(self._array, self._keys, value)
+        return result
+
+    def add(self, value: Any) -> EagerArray:
+        """The array with the value added at the place, several times where it is named several times."""
+        result: EagerArray = self._indexing.add_at(self._array, self._keys, value)
+        return result
+
+
+def _plain(key: Any) -> tuple[Any, ...]:
+    """The parts of a key: the bounds of slices as integers, lists as arrays."""
+    return tuple([_part(k) for k in (key if isinstance(key, tuple) else (key,))])
+
+
+def _part(item: Any) -> Any:
+    if isinstance(item, slice):
+        return _slice(item)
+    return np.asarray(item, None if item else np.int64) if isinstance(item, list) else item
+
+
+def _slice(given: slice) -> slice:
+    bounds = (given.start, given.stop, given.step)
+    if all(type(bound) in (int, type(None)) for bound in bounds):
+        return given
+    try:
+        return slice(*[None if bound is None else operator.index(bound) for bound in bounds])
+    except TypeError as error:
+        raise ShapeError(f"slice {given}: {error}") from None
+
+
+def _is_array(item: Any) -> bool:
+    return isinstance(item, EagerArray | np.ndarray)
+
+
+def _is_mask(item: Any) -> bool:
+    if isinstance(item, EagerArray):
+        return item.dtype is DType.bool
+    return isinstance(item, bool | np.bool_) or (isinstance(item, np.ndarray) and item.dtype == np.bool_)
+
+
+def _mask(keys: tuple[Any, ...]) -> Any:
+    """The mask of a key, `None` where there is none. Raises `ShapeError` where it is not alone."""
+    if len(keys) == 1:
+        return keys[0] if _is_mask(keys[0]) else None
+    if any(map(_is_mask, keys)):
+        raise ShapeError("a mask is an index alone: write x[mask], and index the result")
+    return None
+
+
+def _axis(keys: tuple[Any, ...], place: int, rank: int) -> int:
+    """The axis of which the key's part at the place is the index."""
+    before = [k for k in keys[:place] if k is not None and k is not Ellipsis]
+    if any(k is Ellipsis for k in keys[:place]):
+        return rank - len([k for k in keys[place:] if k is not None])
+    return len(before)
+
+
+def _inside(number: int, axis: int, shape: tuple[int, ...]) -> int:
+    """The index from the front. Raises `NoSuchElement`."""
+    if not 0 <= axis < len(shape):
+        raise NoSuchElement(f"index {number} is one too many for an array of shape {shape}")
+    if not -shape[axis] <= number < shape[axis]:
+        raise NoSuchElement(f"index {number} is out of range for axis {axis} of shape {shape}")
+    return number % shape[axis]
+
+
+def _is_whole(item: Any) -> bool:
+    return item is Ellipsis or (isinstance(item, slice) and item == slice(None))
+
+
+def _integers(keys: tuple[Any, ...], shape: tuple[int, ...]) -> _Integers | None:
+    """What the key means if it is integers side by side and whole axes, else `None`. Raises `NoSuchElement`."""
+    numbers = {i: n for i, k in enumerate(keys) if not _is_array(k) and (n := integer(k)) is not None}
+    places = list(numbers)
+    if not places or places != list(range(places[0], places[-1] + 1)):
+        return None
+    ellipses = sum(k is Ellipsis for k in keys)
+    if ellipses > 1 or not all(i in numbers or _is_whole(k) for i, k in enumerate(keys)):
+        return None
+    if len(keys) - ellipses > len(shape):
+        raise NoSuchElement(f"{len(keys) - ellipses} indices for an array of shape {shape}")
+    first, position = _axis(keys, places[0], len(shape)), 0
+    for axis, place in enumerate(places, first):
+        position = position * shape[axis] + _inside(numbers[place], axis, shape)
+    return _Integers(first, len(places), position)

@@ -1,0 +1,73 @@
+"""How much memory a call takes: the peak of the resident set, and of the devices where the framework tells.
+
+Imports the standard library only: it runs inside the worker. Linux keeps the peak and lets a process begin it anew:
+https://docs.kernel.org/filesystems/proc.html (VmHWM, clear_refs).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
+STATUS, BEGIN_ANEW = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_KIB = 1024
+
+
+class Watch:
+    """What is resident before something is begun, and the peaks over that of what is done then.
+
+    ``devices`` gives the most bytes that were in use at once on each device since the process began.
+    """
+
+    def __init__(self, devices: Callable[[], Mapping[str, int]]) -> None:
+        self._devices, self._peaks = devices, dict(devices())
+        self._before = resident()
+        self._found: dict[str, int] = {}
+        self._why = "" if self._before is not None else f"the system does not tell what is resident ({STATUS})"
+
+    def during(self, what: str, work: Callable[[], Result]) -> Result:
+        """Do it, and note the peak meanwhile under this name."""
+        try:
+            BEGIN_ANEW.write_text("5")
+        except OSError as error:
+            why = error.strerror or error
+            self._why = self._why or f"the system does not count the peak anew ({BEGIN_ANEW}: {why})"
+        result = work()
+        peak = _status("VmHWM")
+        if peak is None or self._before is None:
+            self._why = self._why or f"the system does not tell the peak ({STATUS})"
+        else:
+            self._found[what] = max(0, peak - self._before)
+        return result
+
+    def result(self) -> tuple[dict[str, Any] | None, str]:
+        """What was noted, with ``before`` and ``devices``, as plain data; or `None` and why there is nothing.
+
+        Of the devices those whose peak is higher than it was before: another one is of something done earlier.
+        """
+        if self._why:
+            return None, self._why
+        grown = {name: count for name, count in self._devices().items() if count > self._peaks.get(name, 0)}
+        return {"before": self._before, "devices": grown, **self._found}, ""
+
+
+def resident() -> int | None:
+    """Bytes that are resident now, with what is free given back to the system before; `None` where it does not tell."""
+    gc.collect()
+    with suppress(OSError, AttributeError):  # another C library, which gives memory back when it likes
+        ctypes.CDLL(None).malloc_trim(0)
+    return _status("VmRSS")
+
+
+def _status(field: str) -> int | None:
+    try:
+        lines = STATUS.read_text().splitlines()
+    except OSError:  # not Linux
+        return None
+    found = [line.split() for line in lines if line.startswith(f"{field}:")]
+    return int(found[0][1]) * _KIB if found else None

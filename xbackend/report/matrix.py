@@ -1,0 +1,132 @@
+"""The matrix that stands first where several workloads were measured, as text: the same cells in a terminal and a
+table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from xbackend.analysis.across import Cell, Matrix
+from xbackend.analysis.statistics import Verdict
+from xbackend.report import text
+from xbackend.report.blocks import Block, Bold, Inline, table
+from xbackend.wording import plain
+
+_MARKS = {Verdict.AMBIGUOUS: "~", Verdict.NO_DIFFERENCE: "=", Verdict.UNKNOWN: "?"}
+_WINNER = "*"
+_MEANING = (
+    ("*", "shown to be the fastest"),
+    ("~", "ambiguous"),
+    ("=", "no difference shown"),
+    ("?", "too few processes"),
+)
+_GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a name above one, at most
+
+
+def reading(matrix: Matrix) -> str:
+    """What a number and a mark mean."""
+    to = "that of the baseline" if matrix.to_baseline else "the smallest one of its line"
+    marks = "; ".join(f"{mark} {words}" for mark, words in _MEANING)
+    return f"Times over {to}. {marks}; without a mark the two are shown to differ."
+
+
+def cell(one: Cell) -> tuple[str, str]:
+    """A ratio, or why there is none, and its mark."""
+    if one.row is None:
+        return text.NOTHING, ""
+    if one.slowdown is None:
+        status = one.row.measurement.status
+        return text.NOTHING if status == "ok" else status, ""
+    if one.is_reference or one.ratio is None:
+        return "1" if one.is_reference else text.NOTHING, _WINNER * one.winner
+    return text.number(one.ratio.value), _WINNER if one.winner else _MARKS.get(one.ratio.verdict, "")
+
+
+def below(matrix: Matrix) -> list[tuple[str, list[str]]]:
+    """The lines that sum the others up, each with its title."""
+    count = len(matrix.comparisons)
+    found = [("fastest on", [str(wins) for wins in matrix.wins])]
+    if matrix.common:
+        of = f" of {matrix.common}" if matrix.common < count else ""
+        found.insert(0, (f"geometric mean{of}", [text.number(mean) for mean in matrix.means]))
+    return found
+
+
+def as_table(matrix: Matrix) -> Block:
+    """A table with all columns."""
+    rows: list[list[Inline]] = []
+    for comparison, line in zip(matrix.comparisons, matrix.lines, strict=True):
+        cells = [" ".join(filter(None, cell(one))) for one in line]
+        stressed = [Bold(words) if one.winner else words for one, words in zip(line, cells, strict=True)]
+        rows.append([comparison.label, *stressed])
+    rows += [[title, *cells] for title, cells in below(matrix)]
+    return table(("workload", *matrix.columns), rows, right=matrix.columns)
+
+
+def lines(matrix: Matrix, width: int) -> list[str]:
+    """Lines of ``width`` at most: as many columns beside each other as fit, the others below, each time all
+    workloads."""
+    titled = _titled(matrix, max(width // 2 - 2, _HEAD))
+    sums = [("", title, [(words, "") for words in cells]) for title, cells in below(matrix)]
+    pairs = zip(titled, matrix.lines, strict=True)
+    rows = [(group, label, [cell(one) for one in line]) for (group, label), line in pairs]
+    heads = [_head(column) for column in matrix.columns]
+    widths = [
+        max(*map(len, head), *(len("".join(cells[j])) for _, _, cells in (*rows, *sums)))
+        for j, head in enumerate(heads)
+    ]
+    first = max(len(label) + 2 * bool(group) for group, label, _ in (*rows, *sums))
+    found: list[str] = []
+    for band in _bands(widths, width - first):
+        found += [""] if found else []
+        tall = max(len(heads[j]) for j in band)
+        for level in range(tall):
+            parts = [([""] * (tall - len(heads[j])) + heads[j])[level].rjust(widths[j]) for j in band]
+            found.append(_line("" if level < tall - 1 else "workload", first, parts))
+        found.append("-" * (first + sum(_GAP + widths[j] for j in band)))
+        shown = ""
+        for group, label, cells in rows:
+            found += [group] if group != shown else []
+            shown = group
+            found.append(_line("  " * bool(group) + label, first, _aligned(cells, band, widths)))
+        found += [_line(title, first, _aligned(cells, band, widths)) for _, title, cells in sums]
+    return found
+
+
+def _titled(matrix: Matrix, most: int) -> list[tuple[str, str]]:
+    """The workload that several lines are below, and what tells such a line; of one line no title."""
+    names = [plain(comparison.workload) for comparison in matrix.comparisons]
+    labels = [comparison.label for comparison in matrix.comparisons]
+    if len(set(names)) == len(names):
+        return [("", text.shorten(label, most)) for label in labels]
+    pairs = [(n, label.removeprefix(n).strip() or "as it is") for n, label in zip(names, labels, strict=True)]
+    return [(text.shorten(n, 2 * most), text.shorten(label, most)) for n, label in pairs]
+
+
+def _head(column: str) -> list[str]:
+    """The name of a column in short lines."""
+    parts = [""]
+    for part in re.split(r"(?=[-\[( ])", column):
+        if parts[-1] and len(parts[-1]) + len(part) > _HEAD:
+            parts.append("")
+        parts[-1] += part
+    return [text.shorten(part.strip(), _LONGEST) for part in parts]
+
+
+def _bands(widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns that stand beside each other: one at least, and as many as there is room for."""
+    bands: list[list[int]] = []
+    for j, width in enumerate(widths):
+        if not bands or sum(_GAP + widths[i] for i in bands[-1]) + _GAP + width > room:
+            bands.append([])
+        bands[-1].append(j)
+    return bands
+
+
+def _aligned(cells: Sequence[tuple[str, str]], band: Sequence[int], widths: Sequence[int]) -> list[str]:
+    """Numbers below each other, whatever their marks."""
+    return [(cells[j][0] + (cells[j][1] or " " * (len(cells[j][0]) < widths[j]))).rjust(widths[j]) for j in band]
+
+
+def _line(title: str, first: int, cells: Sequence[str]) -> str:
+    return (title.ljust(first) + "".join(" " * _GAP + words for words in cells)).rstrip()

@@ -1,0 +1,86 @@
+"""The matrix of several workloads as a picture: the nearer a time is to the smallest of its line, the darker its cell.
+
+The fills are of one hue and get lighter in steps that are told apart in grey; the words on them stand out from each, on
+a light page and on a dark one.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xbackend.analysis.across import Cell, Matrix
+from xbackend.drawing.graph import GREY, INK
+from xbackend.report import text
+from xbackend.report.canvas import canvas
+
+# Up to so many times the smallest time; the first is for what is not shown to be slower than that.
+FILLS = ((1.0, "#5a9bf0"), (1.5, "#8fbcf7"), (3.0, "#b9d5fa"), (10.0, "#dbe9fc"), (math.inf, "#f1f5fb"))
+_WITHOUT = {"missing": "\N{EN DASH}", "failed": "\N{MULTIPLICATION SIGN}", "wrong": "!"}
+_LABEL, _NAME = 32, 30
+
+
+def reading(matrix: Matrix) -> str:
+    """What the picture shows."""
+    bounds = [f"up to {limit:g} times" for limit, _ in FILLS[1:-1]]
+    to = "the baseline's" if matrix.to_baseline else "the smallest one of its line"
+    without = ", ".join(f"{sign} {status}" for status, sign in _WITHOUT.items())
+    return (
+        f"A number is a time over {to}. The darkest cells are not shown to be slower than the fastest, a frame "
+        f"is what is shown to be faster than all others; then {', '.join(bounds)} and more of the "
+        f"smallest time; {without}."
+    )
+
+
+def picture(matrix: Matrix, title: str) -> bytes:
+    """A line for each comparison, a column for each candidate, and below them the geometric means."""
+    labels = [text.shorten(comparison.label.replace(" size=", " "), _LABEL) for comparison in matrix.comparisons]
+    names = [text.shorten(column, _NAME) for column in matrix.columns]
+    with canvas(0.35 + 0.062 * max(map(len, names)) + 0.19 * (len(labels) + 1.3)) as (figure, finish):
+        axes = figure.add_subplot()
+        for i, line in enumerate(matrix.lines):
+            for j, one in enumerate(line):
+                _cell(axes, i, j, one)
+        places = [i + 0.5 for i in range(len(labels))]
+        if matrix.common:
+            places.append(len(labels) + 0.8)
+            labels.append("geometric mean" + (f" of {matrix.common}" if matrix.common < len(matrix.lines) else ""))
+            for j, mean in enumerate(matrix.means):
+                axes.text(j + 0.5, places[-1], short(mean), ha="center", va="center", fontsize=7.5)
+        axes.set_xlim(0, len(names))
+        axes.set_ylim(len(matrix.lines) + 1.3, 0)
+        axes.xaxis.tick_top()
+        axes.set_xticks([j + 0.5 for j in range(len(names))], names, rotation=90, fontsize=8)
+        axes.set_yticks(places, labels, fontsize=8)
+        axes.tick_params(length=0)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+        return finish(title)
+
+
+def _cell(axes: Any, i: int, j: int, one: Cell) -> None:
+    from matplotlib.patches import Rectangle
+
+    if one.slowdown is None or not math.isfinite(one.slowdown):
+        status = one.row.measurement.status if one.row is not None else ""
+        axes.text(j + 0.5, i + 0.5, _WITHOUT.get(status, ""), ha="center", va="center", fontsize=8, color=GREY)
+        return
+    fill = FILLS[0][1] if one.level else next(fill for limit, fill in FILLS[1:] if one.slowdown <= limit)
+    frame: dict[str, Any] = {"edgecolor": GREY, "linewidth": 0.3}
+    if one.winner:
+        frame = {"edgecolor": INK, "linewidth": 1.1}
+    axes.add_patch(Rectangle((j + 0.04, i + 0.06), 0.92, 0.88, facecolor=fill, **frame))
+    value = 1.0 if one.is_reference else one.ratio.value if one.ratio is not None else None
+    axes.text(j + 0.5, i + 0.5, short(value), ha="center", va="center", fontsize=7.5, color=INK)
+
+
+def short(value: float | None) -> str:
+    """A number in about three characters."""
+    if value is None or not math.isfinite(value):
+        return text.NOTHING
+    if value < 9.95:
+        return f"{value:.1f}" if value >= 0.095 else f"{value:.2f}".removeprefix("0")
+    for size, letter in ((1.0, ""), (1e3, "k"), (1e6, "M")):
+        if value < 999.5 * size:
+            return f"{value / size:.0f}{letter}"
+    return "\N{INFINITY}"

@@ -1,0 +1,76 @@
+"""First result, steady call, and after how many calls a slower compiler has paid for itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from xbackend.analysis.answer import named
+from xbackend.analysis.comparison import Comparison, Row
+from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest
+from xbackend.report import text
+from xbackend.report.blocks import Block, Heading, Inline, paragraph, table
+from xbackend.wording import number
+
+READING = (
+    "The first result takes trace, lower and the first call, a call what it takes after that: means over the "
+    "processes. What compiles more slowly than the one whose first result is there first, and is shown to be faster "
+    "once compiled, has overtaken it after so many calls behind the first; in parentheses the numbers of calls at "
+    f"which it is not shown which of the two has taken longer ({text.INTERVAL})."
+)
+_AFTER = f"has paid for itself after ({text.INTERVAL})"
+
+
+def across(comparisons: Sequence[Comparison]) -> list[Block]:
+    """A line for each comparison: its quickest start against its smallest time; empty where no first result is
+    known."""
+    rows = [row for comparison in comparisons if (row := _line(comparison))]
+    headers = ("comparison", "first to have a result", "in", "smallest time", "a call", "first result in", _AFTER)
+    return [paragraph(READING), table(headers, rows, right=("in", "a call", "first result in"))] if rows else []
+
+
+def _line(comparison: Comparison) -> list[Inline]:
+    quick = quickest(comparison)
+    if quick is None:
+        return []
+    fastest = comparison.ranked[0]
+    cells = [named(quick, comparison), text.time(first_result(quick)), named(fastest, comparison)]
+    return [comparison.label, *cells, text.time(fastest.time), text.time(first_result(fastest)),
+            _after(fastest, quick, comparison)]  # fmt: skip
+
+
+def each(comparisons: Sequence[Comparison]) -> list[Block]:
+    """A table for each comparison, a line for each row with a time."""
+    blocks: list[Block] = []
+    for comparison in comparisons:
+        quick = quickest(comparison)
+        if quick is None:
+            continue
+        rows = [
+            [named(row, comparison), text.time(first_result(row)), text.time(row.time), _after(row, quick, comparison)]
+            for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf)
+        ]
+        headers = ("backend", "first result", "a call", _AFTER)
+        blocks.append(Heading(3, f"First result and calls: {comparison.label}"))
+        blocks.append(table(headers, rows, right=headers[1:3]))
+    return [paragraph(READING), *blocks] if blocks else []
+
+
+def _after(row: Row, quick: Row, comparison: Comparison) -> str:
+    if row is quick:
+        return "its result is there first"
+    found = pay_off(row, quick, comparison)
+    return calls(found) if found is not None else f"not shown to be faster than {named(quick, comparison)}"
+
+
+def calls(found: PayOff) -> str:
+    """``120 calls (95 to 160)``."""
+    if math.isnan(found.low):
+        return f"{_count(found.calls)} (no interval)"
+    end = "any number" if math.isinf(found.high) else number(math.ceil(found.high))
+    return f"{_count(found.calls)} ({number(math.ceil(found.low))} to {end})"
+
+
+def _count(value: float) -> str:
+    whole = math.ceil(value)
+    return f"{number(whole)} call{'' if whole == 1 else 's'}"

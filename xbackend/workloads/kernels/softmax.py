@@ -1,0 +1,35 @@
+"""Softmax of the rows of a matrix: exponentials between two reductions.
+
+Source: Goodfellow, Bengio and Courville, Deep Learning (2016), equation 4.1, with the largest element of a row taken
+off first, as section 4.1 says. Size 4 is dispatch, 32 768 rows (64 MiB in float32) are memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import xbackend as xb
+from xbackend.workloads.workload import check_drawn
+
+COLUMNS = 512
+
+
+@xb.workload(sweep={"size": [4, 2048, 32_768]}, quick={"size": [2048]})
+def softmax(x: Any) -> Any:
+    """exp(x_ij) / sum_k exp(x_ik) of an array of shape (size, 512), the same shape."""
+    e = xb.exp(x - xb.max(x, axis=1, keepdims=True))
+    return e / xb.sum(e, axis=1, keepdims=True)
+
+
+@softmax.inputs
+def inputs(rng: np.random.Generator, *, size: int, dtype: str = "float32") -> np.ndarray:
+    """Standard normal numbers, three times as large."""
+    return (3.0 * rng.standard_normal((size, COLUMNS))).astype(dtype)
+
+
+@softmax.check
+def check(size: int, dtype: str) -> None:
+    """Raises `WorkloadError`, `ArgumentError`."""
+    check_drawn("softmax", size, dtype, lambda n: n * COLUMNS)
