@@ -85,7 +85,9 @@ def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
         cases = [_Case("", [s for case in cases for s in case.found], [a for case in cases for a in case.absent])]
     found, absent = [s for case in cases for s in case.found], [a for case in cases for a in case.absent]
     by_name = len(found) + len(absent) <= _NAMED
-    parts = [_said(case, by_name, len(cases) == 1) for case in cases if case.found] or ["no backend gave a time on both"]
+    parts = [_said(case, by_name, len(cases) == 1) for case in cases if case.found] or [
+        "no backend gave a time on both"
+    ]
     if absent:
         parts[-1] += ", " if len(parts) == 1 else "; "
         parts[-1] += (

@@ -50,7 +50,9 @@ class TheanoGpuArray(CMode, Theano):
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
-    unrolled = True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
+    unrolled = (
+        True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
+    )
     several: ClassVar[Mapping[str, Several]] = opencl.SEVERAL
     # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}

@@ -14,8 +14,8 @@ Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
 _KERNELS = "https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels"
 _NO_DETERMINANT = (
-    f"XLA has no determinants ({_KERNELS}); take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R of "
-    "xb.linalg.qr"
+    f"XLA has no determinants ({_KERNELS}); take the backend tensorflow, or the diagonal of xb.linalg.cholesky or of R "
+    "of xb.linalg.qr"
 )
 
 
