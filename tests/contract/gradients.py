@@ -82,6 +82,7 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "take_along_axis": (lambda x: xb.take_along_axis(x, np.array([[0, 0], [1, 3], [2, 1]]), axis=1) ** 2, X),
     "slice_set": (lambda x: xb.at(x)[:, 1:3].set(x[:, :2] ** 2) * x, X),
     "slice_add": (lambda x: xb.at(x)[1:, ::2].add(x[:2, 1::2] ** 2) * x, X),
+    "slice_add_most": (lambda x: xb.at(x)[1:, 1:].add(x[1:, 1:] ** 2) * x, X),
     "take_set": (lambda x: xb.at(x)[[2, 0]].set(x[:2] ** 2) * x, X),
     "take_add": (lambda x: xb.at(x)[np.array([1, 1, 0])].add(x**2) * x, X),
     "integer_index": (lambda x: x[1, 2] * x[:, 0], X),

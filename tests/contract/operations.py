@@ -306,6 +306,7 @@ def indexing() -> list[Batch]:
             functions |= {
                 "slice_add": (lambda x, v: xb.at(x)[1:3, :, ::3].add(v), (x, part)),
                 "slice_add_backwards": (lambda x, v: xb.at(x)[2:0:-1, :, 1::-1].add(v), (x, part)),
+                "slice_add_most": (lambda x: xb.at(x)[:, 1:, :-1].add(x[:, 1:, :-1]), (x,)),
                 "take_add": (lambda x, i, v: xb.at(x)[i].add(v), (x, np.array([1, 1]), plane)),
                 "take_add_inside": (lambda x, i, v: xb.at(x)[:, i].add(v), (x, np.array([2, 2]), x[:, 1:])),
                 "take_add_two": (lambda x, i, j: xb.at(x)[i, j].add(1), (x, np.array([0, 0, 3]), np.array([1, 1, -1]))),
@@ -313,11 +314,16 @@ def indexing() -> list[Batch]:
         if dtype not in THOROUGH:
             functions = {label: row for label, row in functions.items() if label in INDEXING_OF_ALL}
         checks = [Check(f"{label}-{dtype}", f, arrays, "element") for label, (f, arrays) in functions.items()]
+        if dtype in FLOATING:
+            zeros = (np.array([-0.0, -0.0, 0.0, 1.0], dtype.value),)
+            checks.append(Check(f"slice_add_zeros-{dtype}", lambda x: xb.at(x)[1:].add(x[1:]), zeros, "bits"))
         batches.append(Batch(f"indexing-{dtype}", tuple(shared_columns(checks))))
     return batches
 
 
-INDEXING_OF_ALL = frozenset({"take", "take_along_last", "slice_set", "slice_add", "take_set", "take_add"})
+INDEXING_OF_ALL = frozenset(
+    {"take", "take_along_last", "slice_set", "slice_add", "slice_add_most", "take_set", "take_add"}
+)
 
 
 def conversions() -> list[Batch]:

@@ -222,12 +222,25 @@ def _slice_written(added: bool) -> Row:
             return tf.identity(x)
         if xla and any(abs(step) != 1 for step in node.params["steps"]):
             return _scattered(tf, node, inputs, "TensorScatterAdd" if added else "TensorScatterUpdate")
+        if added and set(node.params["steps"]) == {1} and 2 * math.prod(value.shape) >= math.prod(node.shape):
+            return x + _padded(tf, node, value)
         where = _bounds(tf, node)
         if added:
             value = tf.raw_ops.StridedSlice(input=x, **where) + value
         return tf.raw_ops.TensorStridedSliceUpdate(input=x, value=value, **where)
 
     return row
+
+
+def _padded(tf: Any, node: Node, value: Any) -> Any:
+    """The value at its place, around it what changes nothing when it is added: of all zeros only the negative one.
+
+    Of most of an array it takes half as long as writing into a copy, in which TensorFlow goes from element to element.
+    """
+    starts, lengths = node.params["starts"], value.shape
+    around = [[start, n - start - length] for start, n, length in zip(starts, node.shape, lengths, strict=True)]
+    nothing = tf.constant(-0.0 if node.dtype.is_floating else 0, node.dtype.value)
+    return tf.raw_ops.PadV2(input=value, paddings=tf.constant(around, tf.int64), constant_values=nothing)
 
 
 def _scattered(tf: Any, node: Node, inputs: Sequence[Any], name: str) -> Any:

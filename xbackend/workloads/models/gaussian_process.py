@@ -24,10 +24,11 @@ def gaussian_process(log_parameters: Any, x: Any, y: Any) -> Any:
     length, scale, noise = (xb.exp(log_parameters[i]) for i in range(3))
     n = y.shape[0]
     apart = (x[:, None] - x[None, :]) / length
-    covariance = scale * scale * xb.exp(-0.5 * apart * apart) + noise * noise * xb.eye(n, dtype=x.dtype)
+    covariance = xb.square(scale) * xb.exp(-0.5 * xb.square(apart)) + xb.square(noise) * xb.eye(n, dtype=x.dtype)
     factor = xb.linalg.cholesky(covariance)
     white = xb.linalg.solve_triangular(factor, y[:, None], lower=True)
-    return -0.5 * xb.sum(white * white) - xb.sum(xb.log(xb.linalg.diagonal(factor))) - 0.5 * n * math.log(2.0 * math.pi)
+    logarithms = xb.sum(xb.log(xb.linalg.diagonal(factor)))
+    return -0.5 * xb.sum(xb.square(white)) - logarithms - 0.5 * n * math.log(2.0 * math.pi)
 
 
 @gaussian_process.inputs

@@ -24,7 +24,7 @@ def logistic_regression(coefficients: Any, x: Any, y: Any) -> Any:
     """A number, of coefficients of shape (20,), rows (size, 20) and answers (size,), which are 0 or 1."""
     eta = x @ coefficients
     likelihood = xb.sum(y * eta - xb.maximum(eta, 0.0) - xb.log1p(xb.exp(-xb.abs(eta))))
-    return likelihood - xb.sum(coefficients * coefficients) / (2.0 * SCALE**2)
+    return likelihood - xb.sum(xb.square(coefficients)) / (2.0 * SCALE**2)
 
 
 @logistic_regression.inputs

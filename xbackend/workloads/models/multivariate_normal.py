@@ -27,7 +27,7 @@ def multivariate_normal(mean: Any, log_scale: Any, correlation: Any, x: Any) -> 
     factor = xb.linalg.cholesky(correlation * scale[:, None] * scale[None, :])
     white = xb.linalg.solve_triangular(factor, (x - mean)[:, :, None], lower=True)
     logarithms = xb.sum(xb.log(xb.linalg.diagonal(factor)))
-    return -0.5 * xb.sum(white * white) - logarithms - 0.5 * WIDTH * math.log(2.0 * math.pi) * x.shape[0]
+    return -0.5 * xb.sum(xb.square(white)) - logarithms - 0.5 * WIDTH * math.log(2.0 * math.pi) * x.shape[0]
 
 
 @multivariate_normal.inputs

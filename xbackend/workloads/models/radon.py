@@ -34,9 +34,9 @@ def radon(  # noqa: PLR0917 (an argument is an array)
     a = centre[0] + scale[0] * intercept
     b = centre[1] + scale[1] * slope
     residual = (y - xb.take(a, county) - xb.take(b, county) * floor) / scale[2]
-    likelihood = -0.5 * xb.sum(residual * residual) - float(y.shape[0]) * log_scale[2]
-    raw = xb.sum(intercept * intercept) + xb.sum(slope * slope) + xb.sum(centre * centre) / 100.0
-    return likelihood - 0.5 * (raw + xb.sum(scale * scale)) + xb.sum(log_scale)
+    likelihood = -0.5 * xb.sum(xb.square(residual)) - float(y.shape[0]) * log_scale[2]
+    raw = xb.sum(xb.square(intercept)) + xb.sum(xb.square(slope)) + xb.sum(xb.square(centre)) / 100.0
+    return likelihood - 0.5 * (raw + xb.sum(xb.square(scale))) + xb.sum(log_scale)
 
 
 @radon.inputs
