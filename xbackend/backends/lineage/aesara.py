@@ -38,7 +38,11 @@ class _Aesara(LineageBackend):
     flags = "AESARA_FLAGS"
     # The last one asserts that types are equal of which one knows less of its shape, and so fails for a sum of two
     # gradients of rows (tensor/rewriting/subtensor.py); it runs under both names.
-    left_out = (*LEFT_OUT, "local_IncSubtensor_serialize", "pre_local_IncSubtensor_serialize")
+    left_out: ClassVar[tuple[str, ...]] = (
+        *LEFT_OUT,
+        "local_IncSubtensor_serialize",
+        "pre_local_IncSubtensor_serialize",
+    )
     keeps_steps = True
 
 
