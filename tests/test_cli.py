@@ -240,7 +240,7 @@ def test_env_lists_every_environment(folder: Path) -> None:
     ("arguments", "said"),
     [
         (("compare", "--backends", "torch"), "there is no backend 'torch'; there is numpy, tensorflow"),
-        (("compare", "sorting"), "there is no workload 'sorting'; there is matpow"),
+        (("compare", "sorting"), "there is no workload 'sorting'; there is attention"),
         (("compare", "--set", "power=3"), "workload matpow has no parameter power; it takes size, n, dtype, method"),
         (("compare", "--baseline", "cupy"), "the baseline 'cupy' is not among what is measured; there is numpy"),
         (("report",), "there is no report at all in reports"),

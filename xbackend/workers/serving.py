@@ -99,11 +99,11 @@ class Host:
         if self._backend is not None:
             self._backend.close()
 
-    def described(self, error: BaseException) -> dict[str, Any]:
-        """An error as plain data."""
+    def described(self, error: BaseException, operation: str) -> dict[str, Any]:
+        """The error of an operation as plain data. What executes a program may refuse its numbers."""
         backend = self._backend
         trace = "".join(traceback.format_exception(error))
-        if backend is not None:
+        if backend is not None and operation == "execute":
             error = backend.refused(error)
         return {
             "error": type(error).__name__,
@@ -136,7 +136,7 @@ def serve(requests: int, answers: int) -> NoReturn:
             protocol.send(connection, answer, host.number)
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
             _only(server)
-            protocol.send(connection, {**number, **host.described(error)}, host.number)
+            protocol.send(connection, {**number, **host.described(error, request["operation"])}, host.number)
         if request["operation"] == "close":
             _leave(0)
         del request
