@@ -181,9 +181,17 @@ def test_memory_of_somebody_else_would_be_seen(backend: Backend, plant: str) -> 
     assert not same
 
 
+MATRICES = ("cholesky", "inv", "det", "slogdet", "eigh", "eigvalsh", "qr", "svd", "svdvals")
 SPECIAL: dict[str, Callable[[Any], Any]] = {
     **{op: lambda x, op=op: getattr(xb, op)(x, axis=()) for op in REDUCTIONS},
-    **{op: lambda x, op=op: getattr(xb, op)(x, axis=0) for op in ("argmax", "argmin", "cumulative_sum")},
+    **{
+        op: lambda x, op=op: getattr(xb, op)(x, axis=0)
+        for op in ("argmax", "argmin", "cumulative_sum", "cumulative_prod")
+    },
+    **{op: lambda x, op=op: getattr(xb.linalg, op)(x * x + 1.0) for op in MATRICES},
+    **{op: lambda x, op=op: getattr(xb.linalg, op)(x, x) for op in ("solve", "solve_triangular")},
+    "searchsorted": lambda x: xb.searchsorted(x[0], x),
+    "conv2d": lambda x: xb.conv2d(x[None, ..., None], x[..., None, None]),
     "where": lambda x: xb.where(xb.full((), True, dtype=xb.bool), x, x),
     "concat": lambda x: xb.concat([x]),
     "astype": lambda x: xb.astype(x, "float64"),

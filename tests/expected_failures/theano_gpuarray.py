@@ -21,6 +21,15 @@ EXPECTED = (
     *(ExpectedFailure("test_gradient", f"grad-{label}", _REASON, _LINK) for label in _GRADIENTS),
     ExpectedFailure("test_without_a_result_it_is_not_finite_or_one_error", "*", _REASON, _LINK),
     ExpectedFailure("test_the_determinant_of_a_singular_matrix_is_zero", "", _REASON, _LINK),
+    *(
+        ExpectedFailure(
+            "test_result_of_op",
+            f"logsumexp{label}-*",
+            "Theano's own rewrite of log(sum(exp(x))) leaves the logarithm on the host",
+            "https://github.com/Theano/Theano/blob/rel-1.0.5/theano/tensor/opt.py",
+        )
+        for label in ("", "_special")
+    ),
     ExpectedFailure(
         "test_control_flow",
         "while_loop*",
