@@ -48,6 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "figure(part): a figure of overhead.targets, and what it is made from")
     config.addinivalue_line("markers", "written_by_hand(what): only for backends of which somebody wrote it by hand")
     config.addinivalue_line("markers", "computes_with(package, ...): only for backends that need one of these packages")
+    config.addinivalue_line("markers", "only_full: only there with --full, as it takes minutes")
     config.addinivalue_line("markers", "every_backend: only there when all backends are chosen")
     config.stash[FIGURES] = []
 
@@ -86,10 +87,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not every_backend(config):
-        out = [item for item in items if item.get_closest_marker("every_backend")]
-        config.hook.pytest_deselected(items=out)
-        items[:] = [item for item in items if item not in out]
+    left_out = [] if every_backend(config) else ["every_backend"]
+    left_out += [] if pytest_plugin.choices(config).full else ["only_full"]
+    out = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture(scope="session")

@@ -22,12 +22,14 @@ def test_powers_at_1024(backend: str, replay_part: Any, benchmark: Any) -> None:
     assert replay_part("powers", backend) > 0
 
 
+@pytest.mark.only_full
 @pytest.mark.figure("loop")
 def test_loop_of_10000_steps(backend: str, replay_part: Any, benchmark: Any) -> None:
     benchmark.group = "framework tax: a loop of 10 000 small steps"
     assert replay_part("loop", backend) > 0
 
 
+@pytest.mark.only_full
 @pytest.mark.figure("building")
 def test_many_operations_to_their_first_result(backend: str, replay_part: Any, benchmark: Any) -> None:
     """Of 1 000 operations, with ``--thorough`` of 5 000."""

@@ -15,6 +15,7 @@ from overhead import targets
 WORKLOADS = [pytest.param(name, marks=pytest.mark.figure(part)) for name, part in targets.OF_SUITE.items()]
 
 
+@pytest.mark.only_full
 @pytest.mark.written_by_hand("stencil")
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_by_hand(backend: str, workload: str, replay_part: Any, benchmark: Any) -> None:
