@@ -46,7 +46,7 @@ class TheanoGpuArray(CMode, Theano):
     mode_added: ClassVar[tuple[str, ...]] = (
         *CMode.mode_added,
         "ops that Theano has for CUDA only, made of others for OpenCL",
-        f"loops unrolled, up to {UNROLLED} steps",
+        f"loops unrolled, up to {UNROLLED} steps, and choices of results that are both computed",
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
     rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
@@ -120,6 +120,10 @@ class TheanoGpuArray(CMode, Theano):
     def variable(self, node: Node, name: str) -> Variable:
         kind = self.module("gpuarray.type").GpuArrayType
         return kind(node.dtype.value, ones(node), context_name=node.device)(name=name)
+
+    def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
+        # Theano leaves an ifelse on the host where one of its sides began there.
+        return self.T.switch(condition, then, otherwise)
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         pattern = tuple(length == 1 for length in variable.shape)
