@@ -429,7 +429,7 @@ def test_no_two_that_work_is_incomplete(planned: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["nothing"], "there is no workload 'nothing'; there is matpow, and FILE.py:FUNCTION"),
+        (["nothing"], "there is no workload 'nothing'; there is attention, axis_sums"),
         (
             ["matpow", "--backend", "numpy"],
             "--backend numpy: it does not run on pytensor; there is pytensor, pytensor-c",
