@@ -10,9 +10,7 @@ import numpy as np
 import pytest
 from report_helpers import measured, of, whole_of
 
-from xbackend import environments
 from xbackend.api.trace import trace
-from xbackend.backends import registry
 from xbackend.measure import loop, memory
 from xbackend.measure.worker import open_worker
 from xbackend.results.schema import Memory, Phases, Process
@@ -65,12 +63,10 @@ def test_a_system_that_does_not_tell_is_said(missing: str, tmp_path: Path, monke
 LARGE = 512 * MIB
 
 
-@pytest.mark.tier("standard")
-@pytest.mark.parametrize("backend", ["numpy", "jax", "tensorflow"])
-def test_a_call_on_a_large_array_is_known_to_five_percent(backend: str, tmp_path: Path) -> None:
-    """Its input, and its result, of 512 MiB each."""
-    if environments.get(registry.get(backend).environment).state != "ready":
-        pytest.skip("its environment is not there")
+@pytest.mark.tier("exhaustive")
+@pytest.mark.parametrize(("backend", "percent"), [("numpy", 5), ("jax", 7), ("tensorflow", 5)])
+def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: int, tmp_path: Path) -> None:
+    """Its input, and its result, of 512 MiB each. JAX's own runtime takes 64 MiB beside them with its first call."""
     array = np.arange(LARGE // 8, dtype=np.float64)
     program = trace(lambda x: x + 1.0, array)
     paths = [str(tmp_path / name) for name in ("input.npy", "expected.npy")]
@@ -92,7 +88,7 @@ def test_a_call_on_a_large_array_is_known_to_five_percent(backend: str, tmp_path
     assert found["wrong"] == ""
     timed = found["timed"]
     assert timed["memory"] is not None, timed["memory_unknown"]
-    assert abs(timed["memory"]["call"] - 2 * LARGE) <= 0.05 * 2 * LARGE
+    assert abs(timed["memory"]["call"] - 2 * LARGE) <= percent / 100 * 2 * LARGE
     assert timed["memory"]["first_call"] >= timed["memory"]["call"]
 
 
