@@ -205,6 +205,7 @@ def test_each_cause_is_one_warning_with_its_rows(everything: Results) -> None:
         ("float32 is slow", "float64 is slow", ["float32 is slow", "float64 is slow"]),
         ("the cores 0, 1", "the cores 0, 1", ["the cores 0, 1"]),
         ("ended", "closed", ["ended", "closed"]),
+        ("a # of its own", "a 3 of its own", ["a # of its own", "a 3 of its own"]),
     ],
 )
 def test_two_warnings_are_of_one_cause_where_only_numbers_differ(first: str, second: str, expected: list[str]) -> None:

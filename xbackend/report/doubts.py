@@ -28,10 +28,10 @@ class Doubt:
 
 def doubts(comparisons: Sequence[Comparison]) -> list[Doubt]:
     """Every cause once, those that concern most rows first."""
-    causes: dict[str, list[tuple[str, tuple[str, str]]]] = {}
+    causes: dict[tuple[str, ...], list[tuple[str, tuple[str, str]]]] = {}  # by the text between the numbers
     for comparison in comparisons:
         for name, words in _said(comparison):
-            causes.setdefault(_NUMBERS.sub("#", words), []).append((words, (comparison.label, name)))
+            causes.setdefault(tuple(_NUMBERS.split(words)), []).append((words, (comparison.label, name)))
     found = [
         Doubt(_ranged([words for words, _ in said]), tuple(dict.fromkeys(row for _, row in said)))
         for said in causes.values()
