@@ -115,3 +115,17 @@ class PyTensorC(CMode, _PyTensor):
 
 class PyTensorJAX(JAXMode, _PyTensor):
     """PyTensor compiled by JAX, on JAX's devices."""
+
+    def _prepare_dispatch(self) -> None:
+        super()._prepare_dispatch()
+        basic, sorting = self.module("link.jax.dispatch.basic"), self.module("tensor.sort")
+        constant = self.module("graph.basic").Constant
+        for kind in (sorting.SortOp, sorting.ArgSortOp):
+            theirs = basic.jax_funcify.dispatch(kind)
+
+            # The axis as a number: versions before 3 take the constant for a value.
+            @basic.jax_funcify.register(kind)  # type: ignore[untyped-decorator]
+            def along(op: Any, node: Any = None, theirs: Any = theirs, **options: Any) -> Any:
+                function, axis = theirs(op, node=node, **options), node.inputs[1]
+                known = int(axis.data) if isinstance(axis, constant) else None
+                return lambda x, given: function(x, given if known is None else known)
