@@ -126,6 +126,8 @@ class PyTensorJAX(JAXMode, _PyTensor):
             # The axis as a number: versions before 3 take the constant for a value.
             @basic.jax_funcify.register(kind)  # type: ignore[untyped-decorator]
             def along(op: Any, node: Any = None, theirs: Any = theirs, **options: Any) -> Any:
-                function, axis = theirs(op, node=node, **options), node.inputs[1]
-                known = int(axis.data) if isinstance(axis, constant) else None
-                return lambda x, given: function(x, given if known is None else known)
+                function, axis = theirs(op, node=node, **options), node.inputs[1:]
+                if not axis or not isinstance(axis[0], constant):
+                    return function
+                known = int(axis[0].data)
+                return lambda x, _: function(x, known)
