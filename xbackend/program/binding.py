@@ -68,6 +68,8 @@ class _Binding:
     origin: list[int | None] = field(default_factory=list)
     asked: list[str | None] = field(default_factory=list)
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
+    # Bodies by what they were traced as and where they run: all results of a loop share theirs.
+    bodies: dict[tuple[int, Device], Program] = field(default_factory=dict)
     # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
     targets: frozenset[int] = frozenset()
 
@@ -116,8 +118,11 @@ class _Binding:
 
     def append(self, node: Node, inputs: Sequence[int], device: Device, origin: int | None, asked: str | None) -> int:
         params = node.params
-        if bodies := node.bodies:
-            params = {**params, **{name: _on(body, device) for name, body in bodies.items()}}
+        for name, body in node.bodies.items():
+            key = id(body), device
+            if key not in self.bodies:
+                self.bodies[key] = _on(body, device)
+            params = {**params, name: self.bodies[key]}
         self.nodes.append(Node(node.op, tuple(inputs), params, node.shape, node.dtype, str(device), node.source))
         self.devices.append(device)
         self.origin.append(origin)
