@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 
-from overhead import document, handwritten, targets
+from overhead import document, targets
 from overhead.figure import Figure
 from xbackend import pytest_plugin
 from xbackend.backends import registry
@@ -46,7 +46,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "figure(part): a figure of overhead.targets, and what it is made from")
-    config.addinivalue_line("markers", "written_by_hand(what): only for backends of which somebody wrote it by hand")
     config.addinivalue_line("markers", "computes_with(package, ...): only for backends that need one of these packages")
     config.addinivalue_line("markers", "only_full: only there with --full, as it takes minutes")
     config.addinivalue_line("markers", "every_backend: only there when all backends are chosen")
@@ -70,10 +69,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each of these arguments is one of the options' values."""
     choices = pytest_plugin.choices(metafunc.config)
     backends = choices.backends
-    if any(mark.name == "figure" and mark.args[0] in targets.BY_HAND for mark in metafunc.definition.iter_markers()):
-        backends = [name for name in backends if handwritten.exists(registry.get(name))]
-    for mark in metafunc.definition.iter_markers("written_by_hand"):
-        backends = [name for name in backends if handwritten.exists(registry.get(name), *mark.args)]
     for mark in metafunc.definition.iter_markers("computes_with"):
         backends = [name for name in backends if set(mark.args) & set(registry.get(name).packages)]
     for argument, values in (
@@ -89,9 +84,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     left_out = [] if every_backend(config) else ["every_backend"]
     left_out += [] if pytest_plugin.choices(config).full else ["only_full"]
-    out = [item for item in items if any(map(item.get_closest_marker, left_out))]
+    out = [item for item in items if any(map(item.get_closest_marker, left_out)) or not _can_be_written(item)]
     config.hook.pytest_deselected(items=out)
     items[:] = [item for item in items if item not in out]
+
+
+def _can_be_written(item: pytest.Item) -> bool:
+    """Whether there is what a figure of one backend compares with."""
+    mark, parameters = item.get_closest_marker("figure"), getattr(item, "callspec", None)
+    if mark is None or mark.args[0] not in targets.BY_HAND or parameters is None:
+        return True
+    return targets.written(mark.args[0], parameters.params["backend"])
 
 
 @pytest.fixture(scope="session")
@@ -204,6 +207,10 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         line = f"{figure.group}: {figure.name}: {figure.subject}: {value}{between} {figure.unit}{limit}"
         busy = figure.detail.get("foreign_cores", 0.0)
         doubt = f" (others kept {busy:.1f} cores busy)" if busy > FOREIGN else ""
+        if "its_interval" in figure.detail:
+            low, high = figure.detail["its_interval"]
+            itself = f"; by hand over itself {figure.detail['by_hand_over_itself']:.3g} [{low:.3g}, {high:.3g}]"
+            doubt = f"{itself}{'' if figure.detail['known'] == 'yes' else ', ' + figure.detail['known']}{doubt}"
         terminalreporter.write_line(f"{line}: {words[figure.reached]}{doubt}", yellow=figure.reached is False)
     file = config.getoption("--figures")
     if file is not None and figures:

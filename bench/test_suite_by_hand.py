@@ -16,7 +16,6 @@ WORKLOADS = [pytest.param(name, marks=pytest.mark.figure(part)) for name, part i
 
 
 @pytest.mark.only_full
-@pytest.mark.written_by_hand("stencil")
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_by_hand(backend: str, workload: str, replay_part: Any, benchmark: Any) -> None:
     benchmark.group = f"suite: {workload} over the version written by hand"

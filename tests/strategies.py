@@ -23,6 +23,7 @@ INTEGER = tuple(d for d in DTYPES if d.is_integer)
 REDUCTIONS = ("sum", "prod", "max", "min", "mean", "any", "all")
 STRUCTURAL = frozenset(
     {*REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul", "reshape", "permute_dims", "broadcast_to", "concat"}
+    | {"stack"}
     | {
         "take",
         "take_along_axis",
@@ -62,7 +63,19 @@ TAME_OTHER = frozenset(
     | {"max", "min", "any", "all", "argmax", "argmin", "cumulative_sum", "matmul"}
 )
 MOVING = (
-    *("reshape", "permute_dims", "broadcast_to", "concat", "slice", "where", "astype", "full", "arange", "eye"),
+    *(
+        "reshape",
+        "permute_dims",
+        "broadcast_to",
+        "concat",
+        "stack",
+        "slice",
+        "where",
+        "astype",
+        "full",
+        "arange",
+        "eye",
+    ),
     *("take", "take_along_axis", "slice_set", "slice_add", "take_set", "take_add"),
 )
 
@@ -264,6 +277,9 @@ class _Builder:
     def make_concat(self, x: Any) -> Any:
         other = self.pick(lambda y: y.shape == x.shape and y.dtype == x.dtype)
         return xb.concat([x, other, x], axis=self.axis(x)) if x.ndim else xb.stack([x, other])
+
+    def make_stack(self, x: Any) -> Any:
+        return xb.stack([x, x], axis=self.draw(st.integers(-x.ndim - 1, x.ndim)))
 
     def make_slice(self, x: Any) -> Any:
         return x[self.draw(keys(x.shape, nonempty=self.tame))]

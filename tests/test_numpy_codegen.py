@@ -194,6 +194,7 @@ SPECIAL: dict[str, Callable[[Any], Any]] = {
     "conv2d": lambda x: xb.conv2d(x[None, ..., None], x[..., None, None]),
     "where": lambda x: xb.where(xb.full((), True, dtype=xb.bool), x, x),
     "concat": lambda x: xb.concat([x]),
+    "stack": lambda x: xb.stack([x]),
     "astype": lambda x: xb.astype(x, "float64"),
     "take": lambda x: xb.take(x, [0], axis=0),
     "take_along_axis": lambda x: xb.take_along_axis(x, [[0]]),

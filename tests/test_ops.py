@@ -255,6 +255,13 @@ def test_concat_and_stack_are_numpys(numpy_backend: Backend, found: list[tuple[i
                 np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("name", ["concat", "stack"])
+def test_an_array_is_joined_by_its_rows(numpy_backend: Backend, name: str) -> None:
+    rows = np.arange(6.0).reshape(3, 2)
+    got = numpy_backend.compile(lambda: getattr(xb, name)(rows))()
+    np.testing.assert_array_equal(got, {"concat": rows.ravel(), "stack": rows}[name])
+
+
 @settings(max_examples=300)
 @given(SMALL, SMALL, st.sampled_from([DType.int64, DType.float64]))
 def test_matmul_is_numpys(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -268,10 +269,10 @@ CHANGES_NOTHING: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _of_a_copy(change: Callable[[Any], Any]) -> Loss:
+def _of_a_copy(change: Callable[[Any], Any], use: Callable[[Any, Any], Any] = operator.mul) -> Loss:
     def function(x: Any) -> Any:
         y = change(x)
-        return xb.grad(weighted(y * x), y)
+        return xb.grad(weighted(use(y, x)), y)
 
     return function
 
@@ -289,6 +290,10 @@ def structure() -> Batch:
         "used_in_the_program": lambda x: x - 0.1 * xb.grad(weighted(xb.square(x)), x),
         "of_a_symmetric_matrix": _of_a_symmetric_matrix,
         "of_an_empty_part": lambda x: xb.grad(xb.sum(x[:0]) + xb.sum(x), x),
+        # A framework may compute with what the row, the column or the transpose was made of.
+        "of_a_row": _of_a_copy(lambda x: x[None, 0], lambda y, x: y @ x),
+        "of_a_column": _of_a_copy(lambda x: x[:, 0, None], lambda y, x: x @ y),
+        "of_a_transpose": _of_a_copy(lambda x: x.T, lambda y, x: y.T * x),
         **{f"of_a_copy_by_{label}": _of_a_copy(change) for label, change in CHANGES_NOTHING.items()},
     }
     checks = [Check(f"grad-{label}", f, (SQUARE,), "array", CHAIN) for label, f in functions.items()]

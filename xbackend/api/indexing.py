@@ -31,6 +31,7 @@ class _Place:
     stops: tuple[int | None, ...]
     steps: tuple[int, ...]
     arrays: dict[int, Array]
+    drop: tuple[int, ...]  # the axes of integers, which the result has not
     result: tuple[int | None, ...]  # a length of each axis of the result; `None` where the arrays' own axes come
     shape: tuple[int, ...]
 
@@ -103,7 +104,7 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
 
 def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
     starts, stops, steps = list[int](), list["int | None"](), list[int]()
-    arrays, result, last = dict[int, Array](), list["int | None"](), -1
+    arrays, drop, result, last = dict[int, Array](), list[int](), list["int | None"](), -1
     for item in _expanded(key if isinstance(key, tuple) else (key,), len(shape)):
         if item is None:
             result.append(1)
@@ -117,6 +118,7 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
         elif (number := integer(item)) is not None:
             start = _integer(number, shape[axis], axis, shape)
             bounds = (start, start + 1, 1)
+            drop.append(axis)
         else:
             arrays[axis] = _indices(tracer, item, shape[axis], axis, shape)
             if None not in result:
@@ -129,7 +131,7 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
             last = axis
         for bound, value in zip((starts, stops, steps), bounds, strict=True):
             bound.append(value)  # type: ignore[attr-defined]
-    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(result), shape)
+    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(drop), tuple(result), shape)
 
 
 def getitem(x: Any, key: Any) -> Array:
@@ -140,7 +142,8 @@ def getitem(x: Any, key: Any) -> Array:
     if place.whole and not place.arrays and place.result == array.shape:
         return copied(array)
     if not place.whole:
-        array = array._tracer.emit("slice", (array,), place.bounds)
+        # Beside arrays of integers the axes stay until these are taken.
+        array = array._tracer.emit("slice", (array,), {**place.bounds, "drop": () if place.arrays else place.drop})
     if place.arrays:
         array, indices = _flat(array, place)
         array = array._tracer.emit("take", (array, indices), {"axis": min(place.arrays)})
@@ -243,7 +246,7 @@ class Written:
         if not place.arrays:
             written = _reshape(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
             return tracer.emit(f"slice_{how}", (array, written), place.bounds)
-        part = array if place.whole else tracer.emit("slice", (array,), place.bounds)
+        part = array if place.whole else tracer.emit("slice", (array,), {**place.bounds, "drop": ()})
         flat, indices = _flat(part, place)
         axis = min(place.arrays)
         shape = (*flat.shape[:axis], *indices.shape, *flat.shape[axis + 1 :])

@@ -75,9 +75,10 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
 def concat(arrays: Sequence[Any], /, *, axis: int | None = 0) -> Array:
     """The arrays one after the other along the axis (`None`: each flattened first); dtypes promote."""
     tracer = current("xb.concat")
-    if not arrays:
+    parts = [tracer.array(a) for a in arrays]
+    if not parts:
         raise ShapeError("concat of no arrays")
-    parts = operands("concat", tracer, *[tracer.array(a) for a in arrays])
+    parts = operands("concat", tracer, *parts)
     if axis is None:
         parts, axis = [reshape(p, (p.size,)) for p in parts], 0
     return tracer.emit("concat", parts, {"axis": normalize_axis(axis, parts[0].ndim)})
@@ -87,9 +88,10 @@ def stack(arrays: Sequence[Any], /, *, axis: int = 0) -> Array:
     """The arrays, all of one shape, along a new axis; dtypes promote."""
     tracer = current("xb.stack")
     parts = [tracer.array(a) for a in arrays]
-    if len({p.shape for p in parts}) > 1:
-        raise ShapeError(f"stack of arrays of different shapes {', '.join(str(p.shape) for p in parts)}")
-    return concat([expand_dims(p, axis=axis) for p in parts], axis=axis)
+    if not parts:
+        raise ShapeError("stack of no arrays")
+    parts = operands("stack", tracer, *parts)
+    return tracer.emit("stack", parts, {"axis": normalize_axis(axis, parts[0].ndim + 1)})
 
 
 def to_device(x: Any, device: str | Device, /) -> Array:

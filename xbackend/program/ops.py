@@ -210,6 +210,14 @@ def _concat(avals: Sequence[Aval], params: Params) -> Aval:
     return Aval((*first.shape[:axis], length, *first.shape[axis + 1 :]), first.dtype)
 
 
+def _stack(avals: Sequence[Aval], params: Params) -> Aval:
+    axis, first = params["axis"], avals[0]
+    _require("stack", avals, "any")
+    if any(other.shape != first.shape for other in avals):
+        raise ShapeError(f"stack of arrays of different shapes {', '.join(str(a.shape) for a in avals)}")
+    return Aval((*first.shape[:axis], len(avals), *first.shape[axis:]), first.dtype)
+
+
 def slice_lengths(params: Params) -> tuple[int, ...]:
     """Length of every axis after a `slice` op."""
     return tuple(
@@ -219,6 +227,7 @@ def slice_lengths(params: Params) -> tuple[int, ...]:
 
 
 def _slice(avals: Sequence[Aval], params: Params) -> Aval:
+    """That of a slice, or of what an array is written to; a slice drops axes where it takes one index."""
     shape = avals[0].shape
     if not len(params["starts"]) == len(params["stops"]) == len(params["steps"]) == len(shape):
         raise ShapeError(f"slice of shape {shape} needs {len(shape)} starts, stops and steps")
@@ -226,7 +235,10 @@ def _slice(avals: Sequence[Aval], params: Params) -> Aval:
     for n, start, step, length in zip(shape, params["starts"], params["steps"], lengths, strict=True):
         if length and not (0 <= start < n and 0 <= start + (length - 1) * step < n):
             raise ShapeError(f"slice reaches outside of shape {shape}")
-    return Aval(lengths, avals[0].dtype)
+    drop = params.get("drop", ())
+    if any(not 0 <= axis < len(shape) or lengths[axis] != 1 for axis in drop):
+        raise ShapeError(f"slice of shape {shape} to {lengths} drops the axes {drop}; each has to have length 1")
+    return Aval(tuple(n for axis, n in enumerate(lengths) if axis not in drop), avals[0].dtype)
 
 
 def _taken(avals: Sequence[Aval], params: Params) -> Aval:
@@ -416,7 +428,8 @@ def _moving(add: Callable[..., None]) -> None:
     add("permute_dims", 1, _plain(_permute), _free, "axes")
     add("broadcast_to", 1, _plain(_broadcast_to), _free, "shape")
     add("concat", -1, _plain(_concat), _free, "axis")
-    add("slice", 1, _plain(_slice), _free, "starts", "stops", "steps")
+    add("stack", -1, _plain(_stack), _free, "axis")
+    add("slice", 1, _plain(_slice), _free, "starts", "stops", "steps", "drop")
     add("take", 2, _plain(_taken), _free, "axis")
     add("take_along_axis", 2, _plain(_along), _free, "axis")
     add("slice_set", 2, _plain(_written(_slice)), _free, "starts", "stops", "steps")

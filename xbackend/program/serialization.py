@@ -35,11 +35,11 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "dtype": (str,),
     "reverse": (bool,),
 }
-_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps", "strides", "padding"})
+_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps", "drop", "strides", "padding"})
 # What reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _ONE_AXIS = frozenset(
-    {"argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "concat"}
+    {"argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "concat", "stack"}
     | {"take", "take_along_axis", "take_set", "take_add"}
 )
 
@@ -174,7 +174,7 @@ def _check_axes(op: str, params: dict[str, Any], nodes: list[Node], inputs: list
     """Axes that the functions of xbackend normalise and the shape rules take as they are."""
     if "axis" in params:
         axes = params["axis"] if isinstance(params["axis"], tuple) else (params["axis"],)
-        rank = len(nodes[inputs[0]].shape)
+        rank = len(nodes[inputs[0]].shape) + (op == "stack")
         if list(axes) != sorted(set(axes)) or not all(0 <= a < rank for a in axes):
             raise ProgramFormatError(f"op {op} has the axis {params['axis']} in an array of rank {rank}")
     if any(n < 0 for n in params.get("shape", ())):

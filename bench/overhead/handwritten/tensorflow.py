@@ -44,7 +44,7 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
     return by_hand(mode, powers)
 
 
-def loop(mode: str, dtype: str) -> ByHand:
+def loop(mode: str, dtype: str, steps: int) -> ByHand:
     """A recurrence along the rows of a matrix."""
 
     def run(x: Any, b: Any) -> Any:

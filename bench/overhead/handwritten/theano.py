@@ -52,7 +52,7 @@ def sum_of_powers(mode: str, dtype: str, n: int) -> ByHand:
     return _by_hand(mode, dtype, lambda a, b: chain(a, n, T.dot) + chain(b, n, T.dot))
 
 
-def loop(mode: str, dtype: str) -> ByHand:
+def loop(mode: str, dtype: str, steps: int) -> ByHand:
     """A recurrence along the rows of a matrix."""
 
     def build(x: Any, b: Any) -> Any:

@@ -25,7 +25,7 @@ from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
-from xbackend.backends.lineage.ops import Row, Several
+from xbackend.backends.lineage.ops import Row, Several, joined
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.placed import Variable, cut
 from xbackend.backends.threads import Pool
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
 
 
+def _stack(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return joined(T, inputs, node.params["axis"])
+
+
 class TheanoGpuArray(CMode, Theano):
     """Theano on its contexts: its virtual machine in C over ops for them. Values are pygpu's arrays."""
 
@@ -49,7 +53,7 @@ class TheanoGpuArray(CMode, Theano):
         f"loops unrolled, up to {UNROLLED} steps, and choices of results that are both computed",
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
-    rows: ClassVar[Mapping[str, Row]] = opencl.rows(Theano.rows)
+    rows: ClassVar[Mapping[str, Row]] = opencl.rows({**Theano.rows, "stack": _stack})
     unrolled = (
         True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     )

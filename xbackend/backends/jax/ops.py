@@ -68,9 +68,11 @@ TABLE: Mapping[str, Row] = {
     "reshape": lambda jnp, node, inputs: jnp.reshape(inputs[0], node.shape),
     "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),
     "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
+    "stack": lambda jnp, node, inputs: jnp.stack(inputs, node.params["axis"]),
     "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
-    "slice": lambda jnp, node, inputs: inputs[0][slices(node.params)],
-    "take": lambda jnp, node, inputs: jnp.take(*inputs, axis=node.params["axis"]),
+    "slice": lambda jnp, node, inputs: jnp.reshape(inputs[0][slices(node.params)], node.shape),
+    # As users write it; the function `take` would look at each index for one that is out of range.
+    "take": lambda jnp, node, inputs: jnp.asarray(inputs[0])[selected(node.params["axis"], inputs[1])],
     "take_along_axis": lambda jnp, node, inputs: jnp.take_along_axis(*inputs, axis=node.params["axis"]),
     "slice_set": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].set(inputs[1]),
     "slice_add": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].add(inputs[1]),

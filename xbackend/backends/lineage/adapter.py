@@ -20,7 +20,7 @@ from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage import control_flow, rewrites
 from xbackend.backends.lineage.generation import Generation
-from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, is_filled
+from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
@@ -158,8 +158,9 @@ class LineageBackend(Generation):
             else:
                 variable = self._lower_node(graph, i, node)
             variable = self._exact(variable, node)
-            if i in targets and variable in known:
-                # An op that changes nothing returned its input; the gradient is that of this node only.
+            if i in targets and (variable in known or is_shuffled(variable)):
+                # An op that changes nothing returned its input, or a product takes the vector that a row was made of
+                # in its place; the gradient is that of this node only.
                 variable = self._exact(self.T.tensor_copy(variable), node)
             known.add(variable)
             graph.variables.append(variable)

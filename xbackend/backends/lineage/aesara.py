@@ -57,6 +57,19 @@ class AesaraC(CMode, _Aesara):
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
+def _chosen(node: Any) -> Callable[..., Any]:
+    """One side of an `IfElse`, copied. Its own gives what it was given, and the op after it, which takes that for a new
+    array, writes into it (aesara/link/numba/dispatch/basic.py: numba_funcify_IfElse)."""
+    sides = [[f"{side}{i}" for i in range(len(node.outputs))] for side in ("then", "otherwise")]
+    then, otherwise = (", ".join(f"np.asarray({name}).copy()" for name in names) for names in sides)
+    names = ", ".join(name for side in sides for name in side)
+    source = f"def choice(condition, {names}):\n if condition:\n  return {then}\n return {otherwise}\n"
+    found: dict[str, Any] = {}
+    exec(source, {"np": np}, found)
+    chosen: Callable[..., Any] = found["choice"]
+    return chosen
+
+
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
@@ -76,6 +89,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         *NumbaMode.mode_added,
         "without fastmath",
         "products of matrices without copies of their factors",
+        "choices that copy what they choose",
         IN_NUMBA,
     )
 
@@ -96,6 +110,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         scalars = self.module("scalar.math")
         self.replace(scalars.Psi, lambda node: True, lambda node: digamma_of)
         self.replace(scalars.TriGamma, lambda node: True, lambda node: trigamma_of)
+        self.replace(self.module("ifelse").IfElse, lambda node: True, _chosen)
         return mode
 
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:

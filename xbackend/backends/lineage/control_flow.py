@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.lineage.ops import joined
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node, Program
 
@@ -48,21 +49,28 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     if backend.unrolled:
         return _unrolled(T, node, inputs, body)
 
+    # What is carried on and also kept of every step is one result of the framework's scan, as users write it.
+    places = program.outputs[:carries]
+    own = [i for i in range(carries, len(program.outputs)) if program.outputs[i] not in places]
+
     def step(*given: Any) -> list[Any]:
         # Scan hands on the sequences, then what is carried, then what is closed over.
         slices, carry, rest = given[: len(xs)], given[len(xs) : len(xs) + carries], given[len(xs) + carries :]
-        return list(body(program, [*carry, *slices, *rest]))
+        results = list(body(program, [*carry, *slices, *rest]))
+        return [*results[:carries], *(results[i] for i in own)]
 
     made = _loop(
         backend,
         step,
         sequences=list(xs),
-        outputs_info=[*init, *[None] * (len(program.outputs) - carries)],
+        outputs_info=[*init, *[None] * len(own)],
         non_sequences=list(closed),
         n_steps=node.params["length"],
         go_backwards=reverse,
     )
-    return [*(a[-1] for a in made[:carries]), *(y[::-1] if reverse else y for y in made[carries:])]
+    every = dict(zip([*places, *(program.outputs[i] for i in own)], made, strict=True))
+    kept = [every[output] for output in program.outputs[carries:]]
+    return [*(a[-1] for a in made[:carries]), *(y[::-1] if reverse else y for y in kept)]
 
 
 def _unrolled(T: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
@@ -80,7 +88,7 @@ def _unrolled(T: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence
         results = body(program, [*carry, *(x[i] for x in xs), *closed])
         carry, made[i] = list(results[:carries]), results[carries:]
     count = len(program.outputs) - carries
-    return [*carry, *(T.stack([made[i][k] for i in range(length)]) for k in range(count))]
+    return [*carry, *(joined(T, [made[i][k] for i in range(length)]) for k in range(count))]
 
 
 def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
 from xbackend.backends.lineage.shapes import lengths
-from xbackend.backends.numpy.ops import ARC_NAMES, slices
+from xbackend.backends.numpy.ops import ARC_NAMES, index, slices
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
 
@@ -42,6 +42,11 @@ _OTHERS = {
     "logical_xor": "xor",
     "where": "switch",
 }
+
+
+def joined(T: Any, arrays: Sequence[Any], axis: int = 0) -> Any:
+    """``stack`` without its op for numbers (MakeVector), which is one of the host."""
+    return T.concatenate([x.dimshuffle(*range(axis), "x", *range(axis, x.ndim)) for x in arrays], axis=axis)
 
 
 def _named(name: str, *older: str) -> Row:
@@ -121,10 +126,37 @@ def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.argmax(turned, axis=node.params["axis"])
 
 
+def _reshape(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Axes of length 1 are added and dropped by ``dimshuffle``, as users do with ``x[None]``: rewrites see through it,
+    and no step of a loop asks for the shape."""
+    x = inputs[0]
+    order = _order(tuple(x.type.broadcastable), lengths(x), node.shape)
+    return T.reshape(x, node.shape, ndim=len(node.shape)) if order is None else _shuffled(x, order)
+
+
+def _shuffled(x: Any, order: Sequence[Any]) -> Any:
+    """``dimshuffle``, of what another one was made of: where no rewrite puts the two together (bodies of Aesara's loops
+    in mode NUMBA), each would be computed."""
+    if is_shuffled(x):
+        order = [a if a == "x" else x.owner.op.new_order[a] for a in order]
+        x = x.owner.inputs[0]
+    return x if list(order) == list(range(x.ndim)) else x.dimshuffle(*order)
+
+
+def _order(ones: tuple[bool, ...], before: tuple[int, ...], after: tuple[int, ...]) -> list[int | str] | None:
+    """The axes after a reshape by their place before, ``x`` for a new one; `None` where it does more, or where the
+    type of what is reshaped (``ones``) does not tell that a dropped axis has length 1."""
+    kept = [axis for axis, one in enumerate(ones) if not one]
+    if [before[axis] for axis in kept] != [n for n in after if n != 1]:
+        return None
+    axes = iter(kept)
+    return ["x" if n == 1 else next(axes) for n in after]
+
+
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     a, b = inputs
     if len(node.shape) == 2:
-        return T.dot(a, b)
+        return dot(T, a, b)
     if node.dtype.is_integer:
         # BatchedDot takes floating point only (aesara/tensor/blas.py, pytensor/tensor/blas.py: BatchedDot.c_code), and
         # Aesara's Numba mode has no sums of int32; cut off afterwards, those of int64 are the same.
@@ -133,6 +165,19 @@ def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     rows, columns, inner = node.shape[-2], node.shape[-1], lengths(a)[-1]
     product = T.batched_dot(T.reshape(a, (batch, rows, inner)), T.reshape(b, (batch, inner, columns)))
     return T.reshape(product, node.shape, ndim=len(node.shape))
+
+
+def dot(T: Any, a: Any, b: Any) -> Any:
+    """The product of two matrices; of a vector that was made a row or a column, as users write it: of the vector."""
+    row, column = is_shuffled(a, "x", 0), is_shuffled(b, 0, "x")
+    product = T.dot(a.owner.inputs[0] if row else a, b.owner.inputs[0] if column else b)
+    return product.dimshuffle("x" if row else 0, "x" if column else product.ndim - 1) if row or column else product
+
+
+def is_shuffled(variable: Any, *order: Any) -> bool:
+    """Whether a variable is another one's ``dimshuffle``: in that order, or in any."""
+    new_order = getattr(getattr(variable.owner, "op", None), "new_order", None)
+    return new_order is not None and (not order or tuple(new_order) == order)
 
 
 def sum_of_products(T: Any, a: Any, b: Any, dtype: str) -> Any:
@@ -299,11 +344,12 @@ TABLE: Mapping[str, Row] = {
     "argmin": _argmin,
     "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
     "matmul": _matmul,
-    "reshape": lambda T, node, inputs: T.reshape(inputs[0], node.shape, ndim=len(node.shape)),
-    "permute_dims": lambda T, node, inputs: inputs[0].dimshuffle(tuple(node.params["axes"])),
+    "reshape": _reshape,
+    "permute_dims": lambda T, node, inputs: _shuffled(inputs[0], node.params["axes"]),
     "broadcast_to": _broadcast_to,
     "concat": lambda T, node, inputs: T.concatenate(list(inputs), axis=node.params["axis"]),
-    "slice": lambda T, node, inputs: inputs[0][slices(node.params)],
+    "stack": lambda T, node, inputs: T.stack(list(inputs), axis=node.params["axis"]),
+    "slice": lambda T, node, inputs: inputs[0][index(node.params)],
     "take": _take,
     "take_along_axis": _along,
     "slice_set": lambda T, node, inputs: T.set_subtensor(inputs[0][slices(node.params)], inputs[1]),

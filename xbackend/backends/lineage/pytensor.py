@@ -20,7 +20,7 @@ from xbackend.program.program import Node
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """``batched_dot`` is deprecated here in favour of what it became, a product over the leading axes."""
-    if node.dtype.is_integer:
+    if node.dtype.is_integer or len(node.shape) == 2:
         return TABLE["matmul"](T, node, inputs)
     return T.matmul(*inputs)
 

@@ -241,7 +241,7 @@ class Linker:
 
 
 # Ops without a ufunc whose result is an array of the node's dtype, unless it has no axes.
-_EXACT = VIEWS | {"astype", "concat", "transfer", "where"}
+_EXACT = VIEWS | {"astype", "concat", "stack", "transfer", "where"}
 
 
 def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:

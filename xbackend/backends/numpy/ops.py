@@ -23,6 +23,11 @@ def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
     return tuple(map(slice, params["starts"], params["stops"], params["steps"]))
 
 
+def index(params: Mapping[str, Any]) -> tuple[slice | int, ...]:
+    """By what an op `slice` reads: numbers on the axes that it drops."""
+    return tuple(s.start if axis in params["drop"] else s for axis, s in enumerate(slices(params)))
+
+
 def selected(axis: int, indices: Any) -> tuple[Any, ...]:
     """The index by which an array gives, and takes, what `take` reads."""
     return (*(slice(None),) * axis, indices)
@@ -129,7 +134,8 @@ def function(xp: Any, node: Node) -> Function:
             lambda x: xp.broadcast_to(xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"])
         ),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
-        "slice": lambda: lambda x: x[slices(p)],
+        "stack": lambda: lambda *x: xp.stack(x, axis=p["axis"]),
+        "slice": lambda: lambda x: x[(*index(p), ...)],
         "take": lambda: lambda x, indices: x[selected(p["axis"], indices)],
         "take_along_axis": lambda: lambda x, indices: x[along(p["axis"], indices)],
         "slice_set": lambda: lambda x, value: _writing(xp)[0](x, slices(p), value),

@@ -172,6 +172,11 @@ class Lowering:
             if not op.device:  # what puts rows that were taken several times together belongs to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
             self.backward[op.name] = self._asked(graph, op)
+        for op in graph.get_operations()[before:]:
+            # TensorFlow's optimiser merges nothing that is bound to another op, and so computed a sum of rows that were
+            # taken for each of its uses. The devices stay.
+            if "_class" in op.node_def.attr:
+                op._clear_attr("_class")
         for i, gradient in zip(group, gradients, strict=True):
             with self.place(i):
                 tensors[i] = tf.identity(gradient, name="gradient")

@@ -199,7 +199,8 @@ def _concat(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 def _slice(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if not node.params["starts"]:
         return tf.identity(inputs[0])
-    return tf.raw_ops.StridedSlice(input=inputs[0], **_bounds(tf, node))
+    drop = sum(1 << axis for axis in node.params["drop"])
+    return tf.raw_ops.StridedSlice(input=inputs[0], **_bounds(tf, node), shrink_axis_mask=drop)
 
 
 def _bounds(tf: Any, node: Node) -> dict[str, Any]:
@@ -339,6 +340,7 @@ TABLE: Mapping[str, Row] = {
         input=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
     ),
     "concat": _concat,
+    "stack": lambda tf, node, inputs, xla: tf.raw_ops.Pack(values=list(inputs), axis=node.params["axis"]),
     "slice": _slice,
     "take": _take,
     "take_along_axis": _along,
