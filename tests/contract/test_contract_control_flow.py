@@ -11,6 +11,7 @@ from control_flow import BATCHES, GRADIENTS
 from gradients import weighted
 
 import xbackend as xb
+from xbackend.backends.contract import Backend
 
 pytestmark = pytest.mark.takes_turns
 
@@ -42,3 +43,23 @@ def test_the_oracles_gradient_is_that_of_central_differences(label: str) -> None
         found[place] = (values[0] - values[1]) / 2e-6
     np.testing.assert_allclose(gradient, found, rtol=1e-6, atol=1e-7)
     assert np.abs(gradient).max() > 0
+
+
+@pytest.mark.tier("exhaustive")
+def test_a_gradient_through_many_steps_of_many_ops(backend: Backend) -> None:
+    """Where a mode has no loop, the steps are one graph, which is as deep as they are many."""
+
+    def step(carry: Any, _: Any) -> tuple[Any, None]:
+        for _ in range(4):
+            carry = xb.sin(carry) * 1.1
+        return carry, None
+
+    def function(v: Any) -> Any:
+        carry, _ = xb.scan(step, v, length=50)
+        return xb.grad(xb.sum(carry), v)
+
+    v = np.array([0.3, -0.7, 1.1])
+    carry, expected = v, np.ones(3)
+    for _ in range(200):
+        expected, carry = expected * 1.1 * np.cos(carry), np.sin(carry) * 1.1
+    np.testing.assert_allclose(backend.compile(function, v)(v), expected, rtol=1e-10)

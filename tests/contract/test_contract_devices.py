@@ -263,6 +263,24 @@ def test_what_depends_on_constants_only_is_folded_where_it_was_not_seen(three: B
         assert records[op].executed or records[op].evidence.startswith("it depends on constants only: ")
 
 
+@pytest.mark.parametrize("devices", [ONE, SPREAD])
+def test_where_lowering_or_a_rewrite_leaves_an_op_out_it_is_read_too(three: Backend, devices: str) -> None:
+    """A product of a matrix and a vector is a product of two matrices between changes of axes, which may be looked
+    through; what is computed twice may be computed once."""
+
+    def function(x: Any, v: Any) -> Any:
+        with xb.device("dev1"):
+            twice = xb.tanh(x @ v * 0.5) + xb.exp(x @ v * 0.5)
+            return twice, (v @ x)[None, :] * x, xb.reshape(xb.reshape(v, (1, 3)), (3, 1)) * x
+
+    x, v = np.linspace(-1.0, 1.0, 9).reshape(3, 3), np.arange(3.0)
+    run = three.compile(function, x, v, devices=devices)
+    run(x, v)
+    assert not run.placement.differences()
+    # Where it was left out because of what it is, and not for having been merged, there is what it was left out for.
+    assert {r.executed for r in run.placement.ops if r.op == "matmul"} <= {devices.split(",")[1][5:], None}
+
+
 def test_a_fourth_device_is_not_there(three: Backend) -> None:
     with pytest.raises(DeviceUnavailable, match=r"cpu:3.*there is cpu:0, cpu:1, cpu:2.*virtual_devices=4"):
         three.compile(lambda x: xb.to_device(x, "cpu:3"), 1.0)

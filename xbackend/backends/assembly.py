@@ -15,6 +15,7 @@ from xbackend.backends.device_threads import DeviceThreads
 from xbackend.backends.placed import Instruction, Plan, Schedule, Stage, State, Variable, cut, straight_line
 from xbackend.backends.placement import (
     CONSTANT,
+    LOOKED_THROUGH,
     Backward,
     Executed,
     Execution,
@@ -192,6 +193,7 @@ class Assembly:
     def _ops(self) -> Mapping[int, Executed]:
         """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
         constant, records = analyses.constant(self.graph.program), {}
+        first = {variable: i for i, variable in reversed(list(enumerate(self.graph.variables)))}
         for i, (node, variable) in enumerate(zip(self.graph.program.nodes, self.graph.variables, strict=True)):
             if node.op in ("input", "shared") or node.op in GENERATORS:
                 continue
@@ -204,6 +206,12 @@ class Assembly:
                     records[i] = Executed(self.devices[variable], name, "device of what the transfer returned")
                 continue
             stage = self.plan.stage_of.get(variable)
+            computed = self.backend.behind(variable)
+            if stage is None and i not in constant and computed is not variable:
+                if computed.owner is None or first.get(computed, i) < i:
+                    records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
+                    continue
+                stage, name = self.plan.stage_of.get(computed), str(computed.owner.op)
             device, evidence = self._ran(stage) if stage is not None else (None, "")
             if device is not None:
                 records[i] = Executed(device, name, evidence)

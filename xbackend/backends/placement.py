@@ -19,6 +19,7 @@ from xbackend.wording import counted, few
 
 # How the evidence of what depends neither on an argument nor on a shared variable begins.
 CONSTANT = "it depends on constants only: "
+LOOKED_THROUGH = "the ops that take it take what it was made of"
 _FINE = ("as asked", "fused", "folded")
 _SHOWN = 5  # of what ran elsewhere
 

@@ -48,6 +48,10 @@ class StagedBackend(Backend):
         Raises `UnsupportedOperation`.
         """
 
+    def behind(self, variable: Variable) -> Variable:
+        """What a variable is with other axes, where lowering puts changes of axes together; else the variable."""
+        return variable
+
     @property
     def plain(self) -> bool:
         """Whether a program of one stage can be its innermost callable, with nothing around it."""

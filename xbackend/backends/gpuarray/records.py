@@ -18,8 +18,9 @@ import numpy as np
 
 from xbackend.backends.assembly import Lowered
 from xbackend.backends.gpuarray.contexts import HOST
+from xbackend.backends.lineage.ops import behind
 from xbackend.backends.placed import Variable
-from xbackend.backends.placement import Backward, Executed, Execution, Transferred, with_folded
+from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred, with_folded
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 
@@ -79,6 +80,9 @@ def follower(optimizer: type, feature: type) -> Any:
         ) -> None:
             if new_r.owner in self._new:
                 _hand_on(r, new_r, self._new)
+            elif new_r.owner is not None and reason == "MergeOptimizer":
+                # The same was computed twice: what is left is both.
+                _contain(new_r, {number for _, number in _entries(r)})
             self._new.clear()
 
     class Follow(optimizer):  # type: ignore[misc]
@@ -118,8 +122,14 @@ def _hand_on(old: Variable, new: Variable, imported: set[Any]) -> None:
             continue
         inside |= {number for _, number in _entries(v)}
         todo += v.owner.inputs
+    _contain(new, inside)
+
+
+def _contain(variable: Variable, inside: set[int]) -> None:
+    """Note that the op of a variable is these too, by the numbers of their marks."""
     if inside:
-        new.tag.trace = [*new.tag.trace, [(_CONTAINS, number, "", "") for number in sorted(inside)]]
+        trace = getattr(variable.tag, "trace", [])
+        variable.tag.trace = [*trace, [(_CONTAINS, number, "", "") for number in sorted(inside)]]
 
 
 def _device(variable: Variable) -> Device:
@@ -184,6 +194,8 @@ class Reader:
                 records[i] = self._fused(i, containing[i])
             elif node.op not in GENERATORS and all(m.node != i for m in self._of([self._graph.variables[i]])):
                 records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
+            elif behind(self._graph.variables[i]) in self._graph.variables[:i]:
+                records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
         return {i: record for i, record in records.items() if record is not None}
 
     def _is_move(self, i: int) -> bool:

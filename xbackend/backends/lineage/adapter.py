@@ -20,7 +20,7 @@ from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage import control_flow, rewrites
 from xbackend.backends.lineage.generation import Generation
-from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, is_filled, is_shuffled
+from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
@@ -94,7 +94,7 @@ class LineageBackend(Generation):
 
     def build(self, program: Program) -> Built:
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
-        with self._deep(len(program.nodes)), self.changed_flags(floatX="float64", **self.configuration):
+        with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
             return self._compile(self._lower(program))
 
     def _compile(self, graph: Lowered) -> Built:
@@ -115,6 +115,15 @@ class LineageBackend(Generation):
         """A variable of the framework that gets its values from outside."""
         return self.T.TensorType(node.dtype.value, shape=node.shape)(name=name)
 
+    def _written(self, program: Program) -> int:
+        """How many nodes are lowered: those of each step of a loop where the steps are written one after the other."""
+        together = analyses.calls(program)
+        return sum(
+            1 + sum(map(self._written, node.bodies.values())) * (node.params.get("length", 1) if self.unrolled else 1)
+            for i, node in enumerate(program.nodes)
+            if i == together.get(i, [i])[0]
+        )
+
     @contextlib.contextmanager
     def _deep(self, nodes: int) -> Iterator[None]:
         """The lineage's gradient and its rewrites recurse along the graph."""
@@ -124,6 +133,9 @@ class LineageBackend(Generation):
             yield
         finally:
             sys.setrecursionlimit(before)
+
+    def behind(self, variable: Variable) -> Variable:
+        return behind(variable)
 
     def _lower(self, program: Program) -> Lowered:
         graph = Lowered(program)

@@ -180,6 +180,13 @@ def is_shuffled(variable: Any, *order: Any) -> bool:
     return new_order is not None and (not order or tuple(new_order) == order)
 
 
+def behind(variable: Any) -> Any:
+    """What a variable is the ``dimshuffle`` of, which may be of several; the variable where it is none."""
+    while is_shuffled(variable):
+        variable = variable.owner.inputs[0]
+    return variable
+
+
 def sum_of_products(T: Any, a: Any, b: Any, dtype: str) -> Any:
     """The product of matrices, or of stacks of them, as the sum of all products of elements."""
     rank = a.ndim
