@@ -20,6 +20,8 @@ from xbackend.program.shared import SharedVariable
 DTYPES = tuple(DType)
 FLOATING = tuple(d for d in DTYPES if d.is_floating)
 INTEGER = tuple(d for d in DTYPES if d.is_integer)
+UNSIGNED = tuple(d for d in DTYPES if d.is_unsigned)
+SIGNED = tuple(d for d in DTYPES if not d.is_unsigned)  # bool among them
 REDUCTIONS = ("sum", "prod", "max", "min", "mean", "any", "all")
 STRUCTURAL = frozenset(
     {*REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul", "reshape", "permute_dims", "broadcast_to", "concat"}
@@ -124,7 +126,7 @@ def values(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> np
     if dtype is DType.bool:
         return rng.random(shape) < 0.5
     if dtype.is_integer:
-        return rng.integers(-9, 10, shape).astype(dtype.value)
+        return rng.integers(-9 * (not dtype.is_unsigned), 10, shape).astype(dtype.value)
     return rng.uniform(-1.0, 1.0, shape).astype(dtype.value)
 
 
@@ -342,7 +344,7 @@ class _Builder:
         return xb.full_like(x, self.draw(st.sampled_from([0, 1] if self.tame or not x.dtype.is_floating else [np.inf])))
 
     def make_arange(self, x: Any) -> Any:
-        step = self.draw(st.sampled_from([1, 2, -1]))
+        step = self.draw(st.sampled_from([1, 2] if x.dtype.is_unsigned else [1, 2, -1]))
         return xb.arange(0, 3 * step, step, dtype=x.dtype if x.dtype.is_numeric else None)
 
     def make_eye(self, x: Any) -> Any:

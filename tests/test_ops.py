@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 from hypothesis import assume, given, settings
-from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES, keys, sample_of, shapes
+from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, SIGNED, TAKES, keys, sample_of, shapes
 
 import xbackend as xb
 from xbackend.api import tracer
@@ -18,25 +18,28 @@ from xbackend.backends import registry
 from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError, XBackendError
 from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
-from xbackend.program.ops import OPS, broadcast_shapes
+from xbackend.program.ops import OPS, WIDENED, broadcast_shapes
 
-B, I4, I8, F4, F8 = DTYPES
+B, U1, U4, I4, I8, F4, F8 = DTYPES
 
-# https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html, the five dtypes of it, row by row.
+# https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html, our dtypes of it, row by row.
 PROMOTION = {
-    B: (B, None, None, None, None),
-    I4: (None, I4, I8, None, None),
-    I8: (None, I8, I8, None, None),
-    F4: (None, None, None, F4, F8),
-    F8: (None, None, None, F8, F8),
+    B: (B, None, None, None, None, None, None),
+    U1: (None, U1, U4, I4, I8, None, None),
+    U4: (None, U4, U4, I8, I8, None, None),
+    I4: (None, I4, I8, I4, I8, None, None),
+    I8: (None, I8, I8, I8, I8, None, None),
+    F4: (None, None, None, None, None, F4, F8),
+    F8: (None, None, None, None, None, F8, F8),
 }
 # The same section, 'Mixing arrays with Python scalars': the scalar's kinds that keep each dtype.
-SCALARS = {B: (True,), I4: (3,), I8: (3,), F4: (3, 0.5), F8: (3, 0.5)}
+SCALARS = {B: (True,), U1: (3,), U4: (3,), I4: (3,), I8: (3,), F4: (3, 0.5), F8: (3, 0.5)}
 # The dtypes of each function of the standard, as its pages say; the names of the kinds are the standard's.
 KINDS = {
-    "numeric": "abs negative sign square add subtract multiply floor_divide remainder pow maximum minimum less "
-    "less_equal greater greater_equal sum prod max min argmax argmin cumulative_sum cumulative_prod matmul sort "
-    "argsort searchsorted",
+    "numeric": "add multiply maximum minimum less less_equal greater greater_equal",
+    # Numeric too; of unsigned integers they are made wider while tracing.
+    "signed": "abs negative sign square subtract floor_divide remainder pow sum prod max min argmax argmin "
+    "cumulative_sum cumulative_prod matmul sort argsort searchsorted",
     "floating": "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh "
     "asinh acosh atanh isnan isinf isfinite divide atan2 mean erf erfc gammaln digamma expit cholesky inv det slogdet "
     "solve solve_triangular eigh eigvalsh qr svd svdvals conv2d",
@@ -44,7 +47,10 @@ KINDS = {
     "bool": "logical_not logical_and logical_or logical_xor any all",
     "any": "equal not_equal diagonal",
 }  # fmt: skip
-MEMBERS = {"integer": INTEGER, "numeric": (*INTEGER, *FLOATING), "floating": FLOATING, "bool": (B,), "any": DTYPES}
+MEMBERS = {
+    "integer": INTEGER, "numeric": (*INTEGER, *FLOATING), "signed": SIGNED[1:], "floating": FLOATING, "bool": (B,),
+    "any": DTYPES,
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +115,8 @@ def test_other_dtypes_are_refused_with_the_kind_that_is_taken(op: str) -> None:
         truth = op in ("any", "all")  # of numbers: whether they are zero
         one_bit = op.startswith("bitwise") and dtype is B
         call = (lambda *a: function(*a, axis=0)) if op.startswith("cumulative") else function
-        if dtype in TAKES[op] or known_of_integers or truth or one_bit:
+        widened = op in WIDENED and dtype.is_unsigned
+        if dtype in TAKES[op] or known_of_integers or truth or one_bit or widened:
             xb.trace(call, *spec)
         else:
             with pytest.raises(DTypeError, match=f"{op} takes .* arrays, not {dtype}; convert with xb.astype"):
@@ -126,9 +133,11 @@ def test_dtypes_are_understood_in_every_spelling(spelling: Any, dtype: DType) ->
     assert np.dtype(dtype.value) == dtype and dtype.itemsize == np.dtype(dtype.value).itemsize
 
 
-@pytest.mark.parametrize("spelling", ["float16", "f8", "str", "", None, object, str, np.uint8, complex, 3, ["float32"]])
+@pytest.mark.parametrize(
+    "spelling", ["float16", "f8", "str", "", None, object, str, np.uint16, complex, 3, ["float32"]]
+)
 def test_other_dtypes_are_named_with_those_that_there_are(spelling: Any) -> None:
-    with pytest.raises(DTypeError, match="is not supported; the dtypes are bool, int32, int64, float32, float64"):
+    with pytest.raises(DTypeError, match=f"is not supported; the dtypes are {', '.join(DTYPES)}$"):
         as_dtype(spelling)
 
 

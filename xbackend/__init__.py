@@ -33,7 +33,7 @@ _HOME = {
     **dict.fromkeys(("workload", "Workload"), "xbackend.workloads.workload"),
     "backend_names": "xbackend.backends.registry",
 }
-_DTYPES = ("float32", "float64", "int32", "int64")
+_DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
 _MODULES = {
     "linalg": "xbackend.api.linalg",
     "fft": "xbackend.api.fft",
@@ -84,4 +84,5 @@ if TYPE_CHECKING:
     from xbackend.workloads.workload import Workload, workload
 
     float32, float64, int32, int64 = DType.float32, DType.float64, DType.int32, DType.int64
+    uint8, uint32 = DType.uint8, DType.uint32
     bool = DType.bool

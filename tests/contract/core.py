@@ -29,6 +29,11 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
         "float32": {"argsort_special"},
     },
     "composed": {"int32": {"bitwise_right_shift"}, "int64": {"bitwise_left_shift", "operators"}},
+    "unsigned": {
+        "uint8": {"subtract", "maximum", "less", "negative", "sum", "matmul", "concat", "take_set", "astype_float64"},
+        "uint32": {"add", "multiply", "greater", "floor_divide", "bitwise_left_shift", "max", "argmax", "scan"}
+        | {"astype_wraps", "identity"},
+    },
     "moving": {"bool": {"concat"}, "int32": {"where"}, "int64": {"slice_step_-2"}, "float32": {"identity"}},
     "indexing": {"bool": {"slice_set"}, "int32": {"take_add"}, "int64": {"take"}, "float32": {"take_set"}},
     "products": {

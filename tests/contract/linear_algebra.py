@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from batches import Batch, Check
-from strategies import DTYPES, FLOATING, INTEGER
+from strategies import FLOATING, SIGNED
 from tolerances import CHAIN
 
 import xbackend as xb
@@ -227,8 +227,8 @@ def batches() -> list[Batch]:
         found.append(_batch("matrices", dtype, matrices(dtype), "array", CHAIN))
         found.append(_batch("vectors", dtype, vectors(dtype), "array", CHAIN))
         found.append(_batch("special", dtype, special(dtype), "array", {k: v * 10 for k, v in CHAIN.items()}))
-    found += [_batch("ordered", dtype, ordered(dtype), "bits") for dtype in (*INTEGER, *FLOATING)]
+    found += [_batch("ordered", dtype, ordered(dtype), "bits") for dtype in SIGNED[1:]]
     found += [
-        _batch("composed", d, composed(d), "bits") for d in DTYPES if d in (DType.int32, DType.int64, DType.float64)
+        _batch("composed", d, composed(d), "bits") for d in SIGNED if d in (DType.int32, DType.int64, DType.float64)
     ]
     return found

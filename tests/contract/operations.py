@@ -10,8 +10,9 @@ import numpy as np
 from batches import Batch, Check, in_turns
 from core import is_core
 from linear_algebra import batches as of_linear_algebra
-from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, TAKES
+from strategies import ELEMENTWISE, FLOATING, SIGNED, TAKES
 from tolerances import Rule
+from unsigned import batches as of_unsigned
 
 import xbackend as xb
 from xbackend.program.dtypes import DType, promote
@@ -99,7 +100,7 @@ def elementwise() -> list[Batch]:
             found.append(Check(f"multiply_by_two_numbers-{dtype}", lambda x: x * (2**27 + 1) * (2**27 + 3), (x,)))
         return found
 
-    return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in DTYPES]
+    return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in SIGNED]
 
 
 def shared_columns(checks: list[Check]) -> list[Check]:
@@ -172,7 +173,7 @@ def positions_of(op: str, dtype: DType) -> list[Check]:
 
 def reductions() -> list[Batch]:
     batches = []
-    for dtype in DTYPES:
+    for dtype in SIGNED:
         x, empty, large = sample(dtype, (2, 3, 4)), sample(dtype, (0, 3)), np.full((5,), 2**30, dtype.value)
         checks: list[Check] = []
         for op in ("sum", "prod", "mean", "max", "min", "any", "all"):
@@ -225,7 +226,7 @@ PRODUCTS_OF_ALL = frozenset(
 
 def moving() -> list[Batch]:
     batches = []
-    for dtype in DTYPES:
+    for dtype in SIGNED:
         x, row, empty = sample(dtype, (2, 3, 4)), sample(dtype, (4,), 2), sample(dtype, (0, 2), 1)
         scalar = sample(dtype, (), 3)
         if dtype.is_floating:
@@ -276,7 +277,7 @@ def moving() -> list[Batch]:
 def indexing() -> list[Batch]:
     """Reading and writing by arrays of integers, known ones and others, and writing by slices."""
     batches = []
-    for dtype in DTYPES:
+    for dtype in SIGNED:
         x, row = sample(dtype, (4, 3, 5)), sample(dtype, (5,), 2)
         part, plane = sample(dtype, (2, 3, 2), 3), sample(dtype, (2, 3, 5), 4)
         some, grid = np.array([3, 0, -1, 3]), np.array([[0, 2, 1], [-1, 0, 0]], np.int32)
@@ -337,8 +338,8 @@ def conversions() -> list[Batch]:
     special = (nan, inf, -inf, 0.0, -0.0, 1e-300, 1e300)
     checks = [
         Check(f"astype-{a}-{b}", lambda x, b=b: xb.astype(x, b), (array(numbers[a], a),), "bits")
-        for a in DTYPES
-        for b in DTYPES
+        for a in SIGNED
+        for b in SIGNED
         if a is not b
     ]
     for a in FLOATING:
@@ -353,7 +354,7 @@ def conversions() -> list[Batch]:
 
 def products() -> list[Batch]:
     batches = []
-    for dtype in (*INTEGER, *FLOATING):
+    for dtype in SIGNED[1:]:
         a, b, square = sample(dtype, (2, 3)), sample(dtype, (3, 4), 1), sample(dtype, (3, 3), 2)
         stack_a, stack_b = sample(dtype, (2, 1, 2, 3), 3), sample(dtype, (3, 3, 4), 4)
         row, empty_rows, empty_inner = sample(dtype, (3,), 5), sample(dtype, (0, 3), 6), sample(dtype, (2, 0), 7)
@@ -428,10 +429,10 @@ def creation() -> list[Batch]:
 
 def promotion() -> list[Batch]:
     """The table of the standard, end to end, and Python numbers beside arrays."""
-    arrays = {d: sample(d, (3,), 9) for d in DTYPES}
+    arrays = {d: sample(d, (3,), 9) for d in SIGNED}
     checks = []
-    for a in DTYPES:
-        for b in DTYPES:
+    for a in SIGNED:
+        for b in SIGNED:
             if promote(a, b) is None:
                 continue
             op = xb.logical_xor if a is DType.bool else xb.add
@@ -440,7 +441,7 @@ def promotion() -> list[Batch]:
             checks.append(Check(f"equal-{a}-{b}", xb.equal, given))
             checks.append(Check(f"where-{a}-{b}", lambda x, y: xb.where(xb.equal(x, y), x, y), given, "bits"))
             checks.append(Check(f"concat-{a}-{b}", lambda x, y: xb.concat([x, y]), given, "bits"))
-    for d in (*INTEGER, *FLOATING):
+    for d in SIGNED[1:]:
         operators: dict[str, Callable[[Any], Any]] = {
             "add_1": lambda x: x + 1,
             "from_3": lambda x: 3 - x,
@@ -514,7 +515,7 @@ BATCHES = in_turns(
         with_core(batch)
         for batch in (
             *elementwise(), *reductions(), *moving(), *indexing(), *conversions(), *products(), *creation(),
-            *promotion(), *algebra(), *of_linear_algebra(),
+            *promotion(), *algebra(), *of_linear_algebra(), *of_unsigned(),
         )
     ]
 )  # fmt: skip

@@ -6,7 +6,7 @@ from typing import Any
 
 from xbackend.api.array import Array
 from xbackend.api.casting import cast, operands
-from xbackend.api.elementwise import add, floor_divide, greater, less, maximum, minimum, multiply, negative, pow, where
+from xbackend.api.elementwise import floor_divide, greater, less, maximum, minimum, multiply, pow, subtract, where
 from xbackend.api.tracer import current
 from xbackend.errors import DTypeError
 from xbackend.program.dtypes import DType
@@ -34,7 +34,7 @@ def bitwise_xor(x1: Any, x2: Any, /) -> Array:
 
 
 def bitwise_invert(x: Any, /) -> Array:
-    """The bits that it has not, element by element: -x - 1 of integers, or not of bool."""
+    """The bits that it has not, element by element: -x - 1 of integers with a sign, or not of bool."""
     tracer = current("xb.bitwise_invert")
     array = tracer.array(x)
     return tracer.emit("logical_not" if array.dtype is DType.bool else "bitwise_invert", (array,), {})
@@ -54,15 +54,18 @@ def bitwise_left_shift(x1: Any, x2: Any, /) -> Array:
     # In two steps: 2 to the power of the number of the last bit is no number of the dtype.
     half = minimum(maximum(places, 0), bits - 1)
     first = floor_divide(half, 2)
-    rest = add(half, negative(first))
+    rest = subtract(half, first)
     moved = multiply(multiply(x, pow(2, first)), pow(2, rest))
     return where(greater(places, bits - 1), 0, moved)
 
 
 def bitwise_right_shift(x1: Any, x2: Any, /) -> Array:
-    """The bits of x1 moved down by x2 places (0 or more), the sign kept: x1 // 2**x2; shapes broadcast."""
+    """The bits of x1 moved down by x2 places (0 or more), the sign kept where there is one: x1 // 2**x2; shapes
+    broadcast."""
     x, places = _integers("bitwise_right_shift", x1, x2)
-    last = 8 * x.dtype.itemsize - 2
+    last = 8 * x.dtype.itemsize - (1 if x.dtype.is_unsigned else 2)
     divided = floor_divide(x, pow(2, minimum(maximum(places, 0), last)))
+    if x.dtype.is_unsigned:
+        return where(greater(places, last), 0, divided)
     # The sign in the dtype of x: two numbers alone would be int64.
     return where(greater(places, last), cast(where(less(x, 0), -1, 0), x.dtype), divided)

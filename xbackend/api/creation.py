@@ -60,8 +60,7 @@ def _number(value: Scalar, dtype: DType) -> Scalar:
         number = float(value) if dtype.is_floating else int(value)
     except (OverflowError, ValueError):
         number = None
-    bits = 8 * dtype.itemsize - 1
-    if number is None or (dtype.is_integer and (number != value or not -(2**bits) <= number < 2**bits)):
+    if number is None or (dtype.is_integer and (number != value or not dtype.least <= number <= dtype.most)):
         raise DTypeError(f"{value!r:.60} is no {dtype}; convert the array with xb.astype")
     return number
 

@@ -16,12 +16,12 @@ from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
 
 _KINDS = {
     "bool": (DType.bool,),
-    "signed integer": (DType.int32, DType.int64),
-    "unsigned integer": (),
-    "integral": (DType.int32, DType.int64),
-    "real floating": (DType.float32, DType.float64),
+    "signed integer": tuple(d for d in DType if d.is_integer and not d.is_unsigned),
+    "unsigned integer": tuple(d for d in DType if d.is_unsigned),
+    "integral": tuple(d for d in DType if d.is_integer),
+    "real floating": tuple(d for d in DType if d.is_floating),
     "complex floating": (),
-    "numeric": (DType.int32, DType.int64, DType.float32, DType.float64),
+    "numeric": tuple(d for d in DType if d.is_numeric),
 }
 
 

@@ -12,17 +12,21 @@ from xbackend.errors import DTypeError
 from xbackend.program.dtypes import DType, as_dtype
 
 
+def _is_integer(dtype: DType) -> bool:
+    return dtype.is_integer
+
+
 def _named(function: Callable[..., Array], name: str, doc: str) -> Callable[..., Array]:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     return function
 
 
-def _unary(name: str, doc: str, integers_unchanged: bool = False) -> Callable[[Any], Array]:
+def _unary(name: str, doc: str, unchanged: Callable[[DType], bool] = lambda dtype: False) -> Callable[[Any], Array]:
     def function(x: Any, /) -> Array:
         tracer = current(f"xb.{name}")
         array = tracer.array(x)
-        if integers_unchanged and array.dtype.is_integer:
+        if unchanged(array.dtype):
             return copied(array)
         return tracer.emit(name, (array,), {})
 
@@ -49,14 +53,14 @@ def _binary(name: str, doc: str) -> Callable[[Any, Any], Array]:
     return _named(function, name, f"{doc}, element by element; shapes broadcast.")
 
 
-abs = _unary("abs", "The absolute value")
+abs = _unary("abs", "The absolute value", lambda dtype: dtype.is_unsigned)
 negative = _unary("negative", "The number with its sign turned")
 sign = _unary("sign", "-1, 0 or 1 (NaN for NaN)")
 square = _unary("square", "The square")
-floor = _unary("floor", "The largest integer not above", integers_unchanged=True)
-ceil = _unary("ceil", "The smallest integer not below", integers_unchanged=True)
-trunc = _unary("trunc", "The integer nearest to zero between", integers_unchanged=True)
-round = _unary("round", "The nearest integer, halves to the even one", integers_unchanged=True)
+floor = _unary("floor", "The largest integer not above", _is_integer)
+ceil = _unary("ceil", "The smallest integer not below", _is_integer)
+trunc = _unary("trunc", "The integer nearest to zero between", _is_integer)
+round = _unary("round", "The nearest integer, halves to the even one", _is_integer)
 exp = _unary("exp", "e to the power of the number")
 expm1 = _unary("expm1", "exp(x) - 1, accurate near 0")
 log = _unary("log", "The natural logarithm")

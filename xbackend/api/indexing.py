@@ -99,7 +99,7 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
     if known is not None and known.size:
         for index in (int(known.min()), int(known.max())):
             _integer(index, length, axis, shape)
-    return indices
+    return cast(indices, indices.dtype.wider)
 
 
 def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:

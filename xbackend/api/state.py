@@ -12,7 +12,7 @@ from xbackend.program.shared import SharedVariable
 
 
 def shared(value: Any, name: str | None = None, device: str | Device | None = None, **others: Any) -> SharedVariable:
-    """A shared variable with the initial value ``value`` (any shape; bool, int32, int64, float32 or float64).
+    """A shared variable with the initial value ``value`` (any shape and dtype).
 
     ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
     for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.

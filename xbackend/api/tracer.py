@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import is_dataclass
 from typing import Any
 
+from xbackend.api import widening
 from xbackend.api.array import Array
 from xbackend.api.lines import caller
 from xbackend.api.scopes import no_scopes, place
@@ -33,7 +34,12 @@ class Tracer:
         self.open = True
 
     def emit(self, op: str, inputs: Sequence[Array], params: Mapping[str, Any], device: str | None = None) -> Array:
-        """Add a node, its shape and dtype inferred by the op's own rule."""
+        """Add a node, its shape and dtype inferred by the op's own rule; and casts around an op of `WIDENED`."""
+        if (own := widening.narrow(op, inputs)) is not None:
+            wide = [self.emit("astype", (array,), {"dtype": own.wider}, device) for array in inputs]
+            result = self.emit(op, wide, params, device)
+            same = widening.is_of_inputs(op, inputs, params)
+            return self.emit("astype", (result,), {"dtype": own}, device) if same else result
         nodes, positions = self.nodes, []
         for array in inputs:
             positions.append(self.own(array).node)

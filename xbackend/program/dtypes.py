@@ -1,4 +1,4 @@
-"""The five dtypes and how they promote, as the Python Array API standard 2025.12 says.
+"""The dtypes and how they promote, as the Python Array API standard 2025.12 says.
 
 https://data-apis.org/array-api/2025.12/API_specification/type_promotion.html
 """
@@ -16,6 +16,8 @@ class DType(StrEnum):
     """A dtype of a program. Equal to its name, accepted by ``numpy.dtype``."""
 
     bool = "bool"
+    uint8 = "uint8"
+    uint32 = "uint32"
     int32 = "int32"
     int64 = "int64"
     float32 = "float32"
@@ -32,14 +34,37 @@ class DType(StrEnum):
 
     @property
     def is_integer(self) -> builtins.bool:
-        return self is DType.int32 or self is DType.int64
+        return self in _INTEGERS
+
+    @property
+    def is_unsigned(self) -> builtins.bool:
+        return self in _WIDER
+
+    @property
+    def least(self) -> int:
+        """The smallest number of a dtype of integers."""
+        return 0 if self.is_unsigned else -(2 ** (8 * self.itemsize - 1))
+
+    @property
+    def most(self) -> int:
+        """The largest number of a dtype of integers."""
+        return int(2 ** (8 * self.itemsize - (not self.is_unsigned)) - 1)
+
+    @property
+    def wider(self) -> DType:
+        """The signed dtype that has all numbers of an unsigned one; every other dtype is its own."""
+        return _WIDER.get(self, self)
 
     @property
     def is_numeric(self) -> builtins.bool:
         return self is not DType.bool
 
 
-_ITEMSIZE = {DType.bool: 1, DType.int32: 4, DType.int64: 8, DType.float32: 4, DType.float64: 8}
+_ITEMSIZE = {DType.bool: 1, DType.uint8: 1} | {
+    dtype: int(dtype[-2:]) // 8 for dtype in DType if dtype not in (DType.bool, DType.uint8)
+}
+_WIDER = {DType.uint8: DType.int32, DType.uint32: DType.int64}
+_INTEGERS = frozenset({*_WIDER, *_WIDER.values()})
 _PYTHON = {bool: DType.bool, int: DType.int64, float: DType.float64}
 NAMES = ", ".join(DType)
 
@@ -66,7 +91,9 @@ def promote(first: DType, second: DType) -> DType | None:
     if first is second:
         return first
     if first.is_integer and second.is_integer:
-        return DType.int64
+        if first.is_unsigned and second.is_unsigned:
+            return DType.uint32
+        return DType.int32 if {first.wider, second.wider} == {DType.int32} else DType.int64
     if first.is_floating and second.is_floating:
         return DType.float64
     return None

@@ -27,6 +27,9 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
     range, a masked array and a `numpy.matrix`.
     """
     check_plain(value, what)
+    if type(value) is int and dtype is not None and dtype.is_integer and not dtype.least <= value <= dtype.most:
+        # NumPy before version 2 would cut it off.
+        raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}")
     try:
         with np.errstate(over="ignore"):
             return native(np.asarray(value, dtype.value if dtype is not None else None))

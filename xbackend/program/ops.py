@@ -6,6 +6,7 @@ In particular, by the time an op is in a program
 
 * all arrays of an elementwise op have the same dtype (`astype` ops were inserted), their shapes broadcast;
 * reductions have a sorted tuple of non-negative axes, drop them, and keep the dtype (sums of int32 are cast before);
+* the ops of `WIDENED` have no unsigned integers: tracing makes them wider, and the result what it is to be;
 * `argmax` and `argmin` have one non-negative axis, drop it, and give int64;
 * `matmul` has two arrays of the same rank (at least 2) with equal leading axes;
 * `slice` has explicit starts, stops and steps for every axis (a stop is None where a negative step runs off the front);
@@ -91,6 +92,7 @@ def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 _ALLOWED: dict[str, Callable[[DType], bool]] = {
     "numeric": lambda d: d.is_numeric,
+    "signed": lambda d: d.is_numeric and not d.is_unsigned,
     "floating-point": lambda d: d.is_floating,
     "integer": lambda d: d.is_integer,
     "bool": lambda d: d is DType.bool,
@@ -101,6 +103,7 @@ _ALLOWED: dict[str, Callable[[DType], bool]] = {
 def _require(name: str, avals: Sequence[Aval], kinds: str) -> None:
     for aval in avals:
         if not _ALLOWED[kinds](aval.dtype):
+            kinds = "numeric" if kinds == "signed" else kinds  # users may have the others: `WIDENED`
             raise DTypeError(f"{name} takes {kinds} arrays, not {aval.dtype}; convert with xb.astype")
     if len({a.dtype for a in avals}) > 1:
         raise DTypeError(f"{name} has inputs of different dtypes {', '.join(a.dtype for a in avals)}")
@@ -139,7 +142,7 @@ def _reduction(name: str, kinds: str, nonempty: bool = False) -> Infer:
 
 def _arg_reduction(name: str) -> Infer:
     def infer(avals: Sequence[Aval], params: Params) -> Aval:
-        _require(name, avals, "numeric")
+        _require(name, avals, "signed")
         shape, axis = avals[0].shape, params["axis"]
         if shape[axis] == 0:
             raise ShapeError(f"{name} of no elements: shape {shape} has length 0 along axis {axis}")
@@ -157,7 +160,7 @@ def _where(avals: Sequence[Aval], params: Params) -> Aval:
 
 def _matmul(avals: Sequence[Aval], params: Params) -> Aval:
     a, b = avals
-    _require("matmul", avals, "numeric")
+    _require("matmul", avals, "signed")
     if len(a.shape) < 2 or len(a.shape) != len(b.shape) or a.shape[:-2] != b.shape[:-2]:
         raise ShapeError(f"matmul of shapes {a.shape} and {b.shape}: ranks and leading axes must be equal")
     if a.shape[-1] != b.shape[-2]:
@@ -241,10 +244,14 @@ def _slice(avals: Sequence[Aval], params: Params) -> Aval:
     return Aval(tuple(n for axis, n in enumerate(lengths) if axis not in drop), avals[0].dtype)
 
 
+def _check_indices(name: str, indices: Aval) -> None:
+    if not indices.dtype.is_integer or indices.dtype.is_unsigned:
+        raise DTypeError(f"{name} has indices of {indices.dtype}; they are int32 or int64")
+
+
 def _taken(avals: Sequence[Aval], params: Params) -> Aval:
     x, indices = avals[:2]
-    if not indices.dtype.is_integer:
-        raise DTypeError(f"take has indices of {indices.dtype}; they are integers")
+    _check_indices("take", indices)
     if not 0 <= params["axis"] < len(x.shape):
         raise ShapeError(f"take along axis {params['axis']} of shape {x.shape}")
     axis = params["axis"]
@@ -256,8 +263,7 @@ def _taken(avals: Sequence[Aval], params: Params) -> Aval:
 def _along(avals: Sequence[Aval], params: Params) -> Aval:
     x, indices = avals
     axis = params["axis"]
-    if not indices.dtype.is_integer:
-        raise DTypeError(f"take_along_axis has indices of {indices.dtype}; they are integers")
+    _check_indices("take_along_axis", indices)
     if not 0 <= axis < len(x.shape):
         raise ShapeError(f"take_along_axis along axis {axis} of shape {x.shape}")
     beside = [(*a.shape[:axis], *a.shape[axis + 1 :]) for a in avals]
@@ -289,7 +295,7 @@ def _astype(avals: Sequence[Aval], params: Params) -> Aval:
 
 
 def _cumulative(avals: Sequence[Aval], params: Params) -> Aval:
-    _require("cumulative_sum", avals, "numeric")
+    _require("cumulative_sum", avals, "signed")
     if not 0 <= params["axis"] < len(avals[0].shape):
         raise ShapeError(f"cumulative_sum along axis {params['axis']} of shape {avals[0].shape}")
     return avals[0]
@@ -414,10 +420,10 @@ def _linear_algebra(add: Callable[..., None]) -> None:
     add("qr", 1, _of(floats, _plain(rules.qr)), None, "full", "part")
     add("svd", 1, _of(floats, _plain(rules.svd)), None, "full", "part")
     add("diagonal", 1, _of("any", _plain(rules.diagonal)), _free, "offset")
-    add("sort", 1, _of("numeric", rules.along_axis), rules.comparisons, "axis")
-    add("argsort", 1, _of("numeric", lambda n: rules.along_axis(n, DType.int64)), rules.comparisons, "axis")
-    add("searchsorted", 2, _of("numeric", _plain(rules.searchsorted)), rules.halvings, "right")
-    add("cumulative_prod", 1, _of("numeric", rules.along_axis), _in_size, "axis")
+    add("sort", 1, _of("signed", rules.along_axis), rules.comparisons, "axis")
+    add("argsort", 1, _of("signed", lambda n: rules.along_axis(n, DType.int64)), rules.comparisons, "axis")
+    add("searchsorted", 2, _of("signed", _plain(rules.searchsorted)), rules.halvings, "right")
+    add("cumulative_prod", 1, _of("signed", rules.along_axis), _in_size, "axis")
     add("conv2d", 2, _of(floats, _plain(rules.conv2d)), rules.products, "strides", "padding")
 
 
@@ -445,7 +451,7 @@ def _table() -> dict[str, Op]:
     def add(names: str, arity: int, make: Callable[[str], Infer], count: Count | None, *params: str) -> None:
         rows.extend(Op(name, arity, make(name), count, params) for name in names.split())
 
-    add("abs negative sign square", 1, lambda n: _elementwise(n, "numeric"), _out_size)
+    add("abs negative sign square", 1, lambda n: _elementwise(n, "signed"), _out_size)
     # Rounding leaves integers as they are, and so needs no op for them.
     add(
         "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh "
@@ -457,12 +463,8 @@ def _table() -> dict[str, Op]:
     add("erf erfc gammaln digamma expit", 1, lambda n: _elementwise(n, "floating-point"), _out_size)
     add("isnan isinf isfinite", 1, lambda n: _elementwise(n, "floating-point", DType.bool), _out_size)
     add("logical_not", 1, lambda n: _elementwise(n, "bool"), _out_size)
-    add(
-        "add subtract multiply floor_divide remainder pow maximum minimum",
-        2,
-        lambda n: _elementwise(n, "numeric"),
-        _out_size,
-    )
+    add("add multiply maximum minimum", 2, lambda n: _elementwise(n, "numeric"), _out_size)
+    add("subtract floor_divide remainder pow", 2, lambda n: _elementwise(n, "signed"), _out_size)
     add("divide atan2", 2, lambda n: _elementwise(n, "floating-point"), _out_size)
     add("equal not_equal", 2, lambda n: _elementwise(n, "any", DType.bool), _out_size)
     add("less less_equal greater greater_equal", 2, lambda n: _elementwise(n, "numeric", DType.bool), _out_size)
@@ -470,8 +472,8 @@ def _table() -> dict[str, Op]:
     add("bitwise_invert", 1, lambda n: _elementwise(n, "integer"), _out_size)
     add("bitwise_and bitwise_or bitwise_xor", 2, lambda n: _elementwise(n, "integer"), _out_size)
     add("where", 3, _plain(_where), _out_size)
-    add("sum prod", 1, lambda n: _reduction(n, "numeric"), _in_size, "axis")
-    add("max min", 1, lambda n: _reduction(n, "numeric", nonempty=True), _in_size, "axis")
+    add("sum prod", 1, lambda n: _reduction(n, "signed"), _in_size, "axis")
+    add("max min", 1, lambda n: _reduction(n, "signed", nonempty=True), _in_size, "axis")
     add("mean", 1, lambda n: _reduction(n, "floating-point"), _in_size, "axis")
     add("any all", 1, lambda n: _reduction(n, "bool"), _in_size, "axis")
     add("argmax argmin", 1, _arg_reduction, _in_size, "axis")
@@ -496,6 +498,26 @@ def _table() -> dict[str, Op]:
 
 OPS = _table()
 SOURCES = frozenset(name for name, op in OPS.items() if op.arity == 0)
+# What not every framework computes with unsigned integers (of 0 - x TensorFlow's optimiser and PyTensor's rewrites make
+# a negative, which they do not have). In a wider dtype the result has the same last bits.
+WIDENED = frozenset(
+    {
+        "abs",
+        "negative",
+        "sign",
+        "square",
+        "subtract",
+        "floor_divide",
+        "remainder",
+        "pow",
+        "matmul",
+        "sum",
+        "prod",
+        "max",
+        "min",
+    }
+    | {"cumulative_sum", "cumulative_prod", "argmax", "argmin", "sort", "argsort", "searchsorted"}
+)
 # The parameters that are programs: the bodies of loops and choices.
 BODIES = ("body", "condition", "then", "otherwise")
 GENERATORS = SOURCES - {"input", "shared"}

@@ -201,7 +201,7 @@ def power_of_integers(node: Any) -> Callable[[Any, Any], Any]:
 
 def is_of_integers(node: Any) -> bool:
     """Whether a node of the framework takes and gives integers only."""
-    return all(v.type.dtype.startswith("int") for v in (*node.inputs, *node.outputs))
+    return all("int" in v.type.dtype for v in (*node.inputs, *node.outputs))
 
 
 @cache

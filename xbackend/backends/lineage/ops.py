@@ -122,7 +122,7 @@ def _argmin(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     # The lineage's argmin is argmax of the negative, which the smallest integer does not have; ~x = -x - 1 is there
     # for all integers and turns their order around.
     x = inputs[0]
-    turned = T.invert(x) if x.dtype.startswith("int") else T.neg(x)
+    turned = T.invert(x) if "int" in x.dtype else T.neg(x)
     return T.argmax(turned, axis=node.params["axis"])
 
 

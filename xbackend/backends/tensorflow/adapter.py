@@ -106,7 +106,9 @@ def _functions(context: Any) -> Counter[str]:
 
 # What TensorFlow's kernels of linear algebra say of matrices that have no result (core/kernels/linalg).
 _NO_RESULT = ("not invertible", "decomposition was not successful", "Eigen decomposition", "did not converge")
-CARRIED = "int32 of further CPUs as uint32, the same bits, from and to programs"  # in `Backend.added`
+CARRIED = (
+    "int32 of further CPUs as uint32, the same bits, and uint32 as uint64, from and to programs"  # in `Backend.added`
+)
 
 
 class TensorFlow(Backend):
@@ -120,8 +122,9 @@ class TensorFlow(Backend):
     )
     # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
     # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106). It does so
-    # with no other dtype, so there they are carried as uint32, the same bits, and are int32 inside.
-    carried: Mapping[str, str] = {"int32": "uint32"}
+    # with no other dtype, so there they are carried as uint32, the same bits, and are int32 inside; and uint32, to be
+    # told from these, as the numbers of uint64, which no program has.
+    carried: Mapping[str, str] = {"int32": "uint32", "uint32": "uint64"}
 
     def start(self) -> Iterable[Device]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # which instructions it was compiled for, and the like
@@ -198,7 +201,8 @@ class TensorFlow(Backend):
     def put(self, array: np.ndarray, device: Device) -> Value:
         tf, name, array = self.tf, self.names[device], native(array)
         if device.index:
-            array = array.view(self.carrier(array.dtype.name, device))
+            carrier = np.dtype(self.carrier(array.dtype.name, device))
+            array = array.view(carrier) if carrier.itemsize == array.itemsize else array.astype(carrier)
         with tf.device(name):
             value = tf.constant(array)
             if not device.is_accelerator and value.backing_device != name:
@@ -207,7 +211,9 @@ class TensorFlow(Backend):
 
     def get(self, value: Value) -> np.ndarray:
         array = np.asarray(value.numpy())  # a copy already; a scalar comes as a NumPy scalar
-        return array.view(np.int32) if array.dtype == np.uint32 else array
+        device = self.device_of(value)
+        dtype = next((d for d in self.carried if self.carrier(d, device) == array.dtype.name != d), array.dtype.name)
+        return array.view(dtype) if np.dtype(dtype).itemsize == array.itemsize else array.astype(dtype)
 
     def carrier(self, dtype: str, device: Device) -> str:
         """The dtype that TensorFlow is given values of a dtype in, as arguments and results on a device."""

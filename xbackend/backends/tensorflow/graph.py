@@ -80,11 +80,12 @@ class Lowering:
         return str(self.backend.carrier(self.program.nodes[i].dtype.value, self.devices[i]))
 
     def _as(self, dtype: str, i: int, tensor: Any) -> Any:
-        """The value of a node in a dtype of the same width, on the device of the node."""
+        """The value of a node in the dtype that carries it, or back, on the device of the node."""
         if tensor.dtype == dtype:
             return tensor
         with self.place(i, "c"):
-            return self.tf.bitcast(tensor, dtype)
+            same = self.tf.as_dtype(dtype).size == tensor.dtype.size
+            return self.tf.bitcast(tensor, dtype) if same else self.tf.cast(tensor, dtype)
 
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
