@@ -25,11 +25,12 @@ from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
-from xbackend.backends.lineage.ops import Row, Several, joined
+from xbackend.backends.lineage.ops import BYTES, Row, Several, joined, written_as
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.placed import Variable, cut
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
+from xbackend.program.dtypes import DType
 from xbackend.program.host import native
 from xbackend.program.program import Node, generate
 
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 # lib/CL/devices/pthread/pthread_scheduler.c has one `scheduler` for all devices; no setting gives each its own threads.
 _ONE_POOL = f"{IN_TURN}PoCL's devices have one pool of threads"
+
+
+# Its code that writes rows has no name for uint8 (GpuAdvancedIncSubtensor1_dev20, theano/gpuarray/subtensor.py).
+_WRITING = {name: written_as(name, {**BYTES, DType.uint8: "int32"}) for name in ("take_set", "take_add")}
 
 
 def _stack(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -53,7 +58,7 @@ class TheanoGpuArray(CMode, Theano):
         f"loops unrolled, up to {UNROLLED} steps, and choices of results that are both computed",
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
-    rows: ClassVar[Mapping[str, Row]] = opencl.rows({**Theano.rows, "stack": _stack})
+    rows: ClassVar[Mapping[str, Row]] = opencl.rows({**Theano.rows, **_WRITING, "stack": _stack})
     unrolled = (
         True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     )

@@ -20,7 +20,7 @@ from xbackend.backends.lineage.linear_algebra import (
     diagonal_by_slices,
     logarithm_of_determinant,
 )
-from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, as_bytes, cumulative_rows, wide_reduction
+from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
 from xbackend.backends.placed import Variable
@@ -51,7 +51,7 @@ class AesaraC(CMode, _Aesara):
 
     rows: ClassVar[Mapping[str, Row]] = {
         **C_ROWS,
-        "take_set": as_bytes("take_set"),
+        "take_set": written_as("take_set"),
         "digamma": digamma,
     }
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)

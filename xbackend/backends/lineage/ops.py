@@ -249,17 +249,22 @@ def best(name: str, position: str) -> Row:
     return row
 
 
-def as_bytes(name: str) -> Row:
-    """Booleans as bytes: the C code that writes rows has none (``unsupported type for a``, tensor/subtensor.py)."""
+# The C code that writes rows has no booleans (``unsupported type for a``, tensor/subtensor.py): they are bytes there.
+BYTES: Mapping[DType, str] = {DType.bool: "int8"}
+
+
+def written_as(name: str, carried: Mapping[DType, str] = BYTES) -> Row:
+    """A row of an op that writes at places, of dtypes that are written as others."""
 
     def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-        if node.dtype is not DType.bool:
+        dtype = carried.get(node.dtype)
+        if dtype is None:
             return TABLE[name](T, node, inputs)
         x, indices, value = inputs
-        bytes_ = [T.cast(x, "int8"), indices, T.cast(value, "int8")]
-        for one, other in zip(bytes_, inputs, strict=True):
+        others = [T.cast(x, dtype), indices, T.cast(value, dtype)]
+        for one, other in zip(others, inputs, strict=True):
             one.tag.lengths = getattr(other.tag, "lengths", None)
-        return T.cast(TABLE[name](T, node, bytes_), "bool")
+        return T.cast(TABLE[name](T, node, others), node.dtype.value)
 
     return row
 

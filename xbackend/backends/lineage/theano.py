@@ -12,7 +12,7 @@ from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
-from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, as_bytes, lengths
+from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C, digamma
 from xbackend.backends.placed import Variable
@@ -51,7 +51,7 @@ class Theano(LineageBackend):
     rows: ClassVar[Mapping[str, Row]] = {
         **C_ROWS,
         "matmul": _matmul,
-        "take_set": as_bytes("take_set"),
+        "take_set": written_as("take_set"),
         "digamma": digamma,
     }
 
