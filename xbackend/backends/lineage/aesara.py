@@ -20,6 +20,7 @@ from xbackend.backends.lineage.linear_algebra import (
     diagonal_by_slices,
     logarithm_of_determinant,
 )
+from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
@@ -92,9 +93,6 @@ def _cut_off(symbol: str) -> Callable[[Any], Callable[..., Any]]:
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
-    # Where only the last steps of a loop are kept, Numba's loop gives what is carried after a step for what was carried
-    # before it: the array is written to first (aesara/link/numba/dispatch/scan.py).
-    left_out = (*_Aesara.left_out, "scan_save_mem")
     # With fastmath LLVM would assume that there is no NaN and no infinity. Numba's cache would never find anything
     # again: it goes by the file, and Aesara's generated source lies in temporary ones.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}
@@ -109,6 +107,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         "without fastmath",
         "products of matrices without copies of their factors",
         "choices that copy what they choose",
+        "loops whose gradients have gradients",
         "sums and products of integers cut off to their dtype",
         IN_NUMBA,
     )
@@ -133,7 +132,12 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(scalars.Psi, lambda node: True, lambda node: digamma_of)
         self.replace(scalars.TriGamma, lambda node: True, lambda node: trigamma_of)
         self.replace(self.module("ifelse").IfElse, lambda node: True, _chosen)
+        self.replace(self.module("scan.op").Scan, has_length, self._loop)
         return mode
+
+    def _loop(self, node: Any) -> Callable[..., Any]:
+        basic = self.module("link.numba.dispatch.basic")
+        return loop_of(node, basic.numba_njit(basic.numba_funcify(node.op.fgraph)), basic.to_scalar)
 
     def replace(self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any]) -> None:
         basic = self.module("link.numba.dispatch.basic")
