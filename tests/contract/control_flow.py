@@ -42,6 +42,17 @@ def _pair(v: Any, xs: Any) -> Any:
     return carry["state"], carry["count"], states, rest["n"]
 
 
+def _views(v: Any, xs: Any) -> Any:
+    """What is carried changes places, and is given as it was: each may be a view of what is written next."""
+
+    def step(carry: Any, x: Any) -> Any:
+        a, b = carry
+        return (b, a), (a + x, b[::-1])
+
+    (a, b), (_, last) = xb.scan(step, (v, v * 2.0), xs)
+    return xb.stack([a, b, last[-1]])
+
+
 def _without_xs(v: Any, c: Any) -> Any:
     """A closed-over scalar, no xs and no ys."""
     carry, _ = xb.scan(lambda carry, _: (xb.sin(carry) * c + 0.1, None), v, length=6)
@@ -116,6 +127,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
     ),
     "scan_of_integers": (lambda n: xb.scan(lambda c, x: (c * 3 + x, c), n, xb.arange(6)), (N,), "bits"),
     "scan_in_a_scan": (_nested, (V, XS), "array"),
+    "scan_of_views": (_views, (V, XS), "bits"),
     "scan_last_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[0], (V, XS), "array"),
     "scan_ys_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[1], (V, XS), "array"),
     "gradient_in_a_scan": (_gradient_inside, (V, W), "array"),
@@ -127,7 +139,15 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
     "cond_in_a_scan": (_choices_in_a_loop, (XS,), "array"),
 }
 VARIANTS = frozenset(
-    {"scan_of_one_step", "scan_float32", "scan_last_only", "scan_ys_only", "cond_false", "scan_of_nothing"}
+    {
+        "scan_of_one_step",
+        "scan_float32",
+        "scan_last_only",
+        "scan_ys_only",
+        "scan_of_views",
+        "cond_false",
+        "scan_of_nothing",
+    }
 )
 
 # Losses of one argument each; the others are given.

@@ -26,6 +26,7 @@ from statistics import fmean, stdev, variance
 from typing import TYPE_CHECKING
 
 from xbackend.errors import ArgumentError
+from xbackend.interrupts import put_off
 
 if TYPE_CHECKING:
     from xbackend.results.schema import Measurement, Pair, Results
@@ -209,7 +210,8 @@ def noise_floor(pairs: Iterable[Pair], like: Measurement | None = None) -> Floor
 
 def _floor(pairs: Sequence[Pair]) -> Floor:
     """The floor of pairs of one workload with the same parameters, which all have seconds."""
-    from scipy import stats
+    with put_off():
+        from scipy import stats
 
     samples: dict[tuple[str, str, int], list[float]] = {}
     for pair in pairs:
@@ -261,7 +263,8 @@ def _margin_of_sessions(logarithms: Sequence[float], level: float) -> float:
 
 def _student(level: float, degrees: float) -> float:
     """Within so many standard errors lies a part ``level`` of Student's distribution."""
-    from scipy import stats
+    with put_off():
+        from scipy import stats
 
     return float(stats.t.ppf((1 + level) / 2, degrees))
 

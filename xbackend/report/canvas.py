@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from xbackend.drawing.graph import GREY, PALETTE
+from xbackend.interrupts import put_off
 from xbackend.wording import plain
 
 _WIDTH = 4.4  # inches: on a page of 400 pixels nearly as drawn
@@ -34,9 +35,10 @@ _STYLE: Any = dict.fromkeys((*_GREY, "text.color", "xtick.color", "ytick.color")
 @contextmanager
 def canvas(height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
     """A figure so many inches high and what turns it into SVG with a title, under settings of its own."""
-    import matplotlib as mpl
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
+    with put_off():
+        import matplotlib as mpl
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
 
     with mpl.rc_context(), warnings.catch_warnings():
         # Scripts that DejaVu lacks are laid out with a box and shown in the reader's own font.

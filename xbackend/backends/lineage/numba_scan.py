@@ -2,13 +2,13 @@
 
 Aesara's own (aesara/link/numba/dispatch/scan.py) puts the results of a gradient's gradient at the wrong steps: what a
 step writes it counts from the beginning of an array, and what it reads from the earliest step that is read. It turns
-arrays of sums round as if they kept the last steps only, and writes over what was carried before it stores a view of it.
+arrays of sums round as if they kept the last steps only, and writes over what was carried before its views are stored.
 PyTensor has mended the first two (pytensor/link/numba/dispatch/scan.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -27,72 +27,89 @@ def _is_view(output: Any) -> bool:
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
     """The function from the inputs of a Scan, of which `has_length` holds, to its outputs.
 
-    ``step`` is its compiled inner function and ``scalar`` Aesara's function from an array of rank 0 to a number. A
-    state whose array has n steps is read at ``(first + i + tap) % n`` in step i, where ``-first`` is its earliest tap,
-    and written likewise.
+    ``step`` is its compiled inner function and ``scalar`` Aesara's function from an array of rank 0 to a number.
     """
-    op, info = node.op, node.op.info
-    given = ["steps", *(f"given{i}" for i in range(1, len(node.inputs)))]
-    sums, several, single = op.outer_mitmot(given), op.outer_mitsot(given), op.outer_sitsot(given)
-    new = op.outer_nitsot(given)
-    states = [*sums, *several, *single]
-    taps = dict(zip(states, chain(info.mit_mot_in_slices, info.mit_sot_in_slices, info.sit_sot_in_slices), strict=True))
-    first = {name: -min(taps[name]) for name in states}
-    written = {**dict.fromkeys(states, (0,)), **dict(zip(sums, info.mit_mot_out_slices, strict=True))}
-
-    def at(name: str, tap: int) -> str:
-        return f"{name}[(i + {first[name] + tap}) % {name}_n]"
-
-    before, after, ends = [], [], []
-    for number, name in enumerate(states):
-        if number not in op.destroy_map:
-            before.append(f"{name} = {name}.copy()")
-        before.append(f"{name}_n = {name}.shape[0]")
-    read = [f"{name}[i]" for name in op.outer_seqs(given)]
-    read += [at(name, tap) for name in states for tap in taps[name]]
-    read += list(op.outer_non_seqs(given))
-
-    results = [f"result{i}" for i in range(len(op.inner_outputs))]
-    rest = iter(zip(results, op.inner_outputs, strict=True))
-    copies, stores = [], []
-    for name in states:
-        for tap in written[name]:
-            result, variable = next(rest)
-            if variable.type.ndim and _is_view(variable):
-                copies.append(f"{result} = np.copy({result})")
-            stores.append(f"{at(name, tap)} = {result}")
-    for name in new:
-        result, variable = next(rest)
-        dtype, rank = f"np.{variable.type.dtype}", variable.type.ndim
-        before.append(f"{name}_n = scalar({name})")
-        before.append(f"{name}_all = np.empty(({name}_n, {'0, ' * rank}), dtype={dtype})")
-        if rank:  # which shape it has is known after the first step
-            after.append(f"if i == 0: {name}_all = np.empty(({name}_n,) + np.shape({result}), dtype={dtype})")
-        after.append(f"{name}_all[i % {name}_n] = {result}")
-    for name in (*several, *single, *new):
-        kept = name if name in first else f"{name}_all"
-        end = f"i + {first[name]}" if name in first else "i"
-        ends += [
-            f"if {name}_n < {end}:",
-            f" turn = ({end}) % {name}_n",
-            f" {kept} = np.concatenate(({kept}[turn:], {kept}[:turn]))",
-            f"elif {name}_n > {end}:",
-            f" {kept}[{end}:] = 0",
-        ]
-
-    outputs = [*states, *(f"{name}_all" for name in new)]
-    lines = [
-        *before,
-        "i = 0",
-        "while i < steps:",
-        f" {', '.join(results)}, = step({', '.join(read)})",
-        *(f" {line}" for line in (*after, *copies, *stores)),
-        " i += 1",
-        *ends,
-        f"return {', '.join(outputs)}",
-    ]
-    source = f"def loop({', '.join(given)}):\n" + "".join(f" {line}\n" for line in lines)
     found: dict[str, Any] = {}
-    exec(source, {"np": np, "step": step, "scalar": scalar}, found)
+    exec(_Source(node).text(), {"np": np, "step": step, "scalar": scalar}, found)
     made: Callable[..., Any] = found["loop"]
     return made
+
+
+class _Source:
+    """The loop as Python.
+
+    A state whose array has n steps is read at ``(first + i + tap) % n`` in step i, where ``-first`` is its earliest
+    tap, and written likewise. New arrays have no state, and the shape of a step that is known after the first one.
+    """
+
+    def __init__(self, node: Any) -> None:
+        self.op, info = node.op, node.op.info
+        self.given = ["steps", *(f"given{i}" for i in range(1, len(node.inputs)))]
+        sums = self.op.outer_mitmot(self.given)
+        self.kept = [*self.op.outer_mitsot(self.given), *self.op.outer_sitsot(self.given)]
+        self.states = [*sums, *self.kept]
+        self.new = self.op.outer_nitsot(self.given)
+        read = chain(info.mit_mot_in_slices, info.mit_sot_in_slices, info.sit_sot_in_slices)
+        self.read = dict(zip(self.states, read, strict=True))
+        self.written = dict.fromkeys(self.states, (0,)) | dict(zip(sums, info.mit_mot_out_slices, strict=True))
+        self.first = {name: -min(taps) for name, taps in self.read.items()}
+
+    def text(self) -> str:
+        op = self.op
+        results = [f"result{i}" for i in range(len(op.inner_outputs))]
+        step = [f"{name}[i]" for name in op.outer_seqs(self.given)]
+        step += [self._at(name, tap) for name in self.states for tap in self.read[name]]
+        step += op.outer_non_seqs(self.given)
+        outputs = [*self.states, *(f"{name}_all" for name in self.new)]
+        lines = [
+            *self._begun(),
+            "i = 0",
+            "while i < steps:",
+            f" {', '.join(results)}, = step({', '.join(step)})",
+            *(f" {line}" for line in self._stored(list(zip(results, op.inner_outputs, strict=True)))),
+            " i += 1",
+            *(line for name in self.kept for line in self._in_order(name, name, f"i + {self.first[name]}")),
+            *(line for name in self.new for line in self._in_order(name, f"{name}_all", "i")),
+            f"return {', '.join(outputs)}",
+        ]
+        return f"def loop({', '.join(self.given)}):\n" + "".join(f" {line}\n" for line in lines)
+
+    def _at(self, name: str, tap: int) -> str:
+        return f"{name}[(i + {self.first[name] + tap}) % {name}_n]"
+
+    def _begun(self) -> Iterator[str]:
+        for number, name in enumerate(self.states):
+            if number not in self.op.destroy_map:
+                yield f"{name} = {name}.copy()"
+            yield f"{name}_n = {name}.shape[0]"
+        for name, variable in zip(self.new, self.op.inner_nitsot_outs(self.op.inner_outputs), strict=True):
+            yield f"{name}_n = scalar({name})"
+            yield f"{name}_all = np.empty(({name}_n, {'0, ' * variable.type.ndim}), dtype=np.{variable.type.dtype})"
+
+    def _stored(self, results: Sequence[tuple[str, Any]]) -> list[str]:
+        """What a step gives is put where it belongs, views of what is written over as copies."""
+        rest = iter(results)
+        copies, states, new = [], [], []
+        for name in self.states:
+            for tap in self.written[name]:
+                result, variable = next(rest)
+                if variable.type.ndim and _is_view(variable):
+                    copies.append(f"{result} = np.copy({result})")
+                states.append(f"{self._at(name, tap)} = {result}")
+        for name in self.new:
+            result, variable = next(rest)
+            if variable.type.ndim:
+                shape = f"({name}_n,) + np.shape({result})"
+                new.append(f"if i == 0: {name}_all = np.empty({shape}, dtype=np.{variable.type.dtype})")
+            new.append(f"{name}_all[i % {name}_n] = {result}")
+        return [*new, *copies, *states]
+
+    def _in_order(self, name: str, array: str, end: str) -> list[str]:
+        """An array that has the last steps only begins with the earliest of them; what no step wrote is zero."""
+        return [
+            f"if {name}_n < {end}:",
+            f" turn = ({end}) % {name}_n",
+            f" {array} = np.concatenate(({array}[turn:], {array}[:turn]))",
+            f"elif {name}_n > {end}:",
+            f" {array}[{end}:] = 0",
+        ]

@@ -1,0 +1,27 @@
+"""Ctrl-C where it must wait."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+
+@contextmanager
+def put_off() -> Iterator[None]:
+    """Ctrl-C takes effect when this has ended. For imports of C++ extensions: one of pybind11 (matplotlib's ft2font)
+    that is interrupted while it begins raises ImportError, and Python aborts at its end for want of the lock."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    caught: list[Any] = []
+    signal.signal(signal.SIGINT, lambda *arguments: caught.append(arguments))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if caught:
+            before(*caught[0])
