@@ -24,6 +24,7 @@ _HOME = {
     **dict.fromkeys(("shared", "update"), "xbackend.api.state"),
     "SharedVariable": "xbackend.program.shared",
     "grad": "xbackend.api.gradient",
+    "all_reduce": "xbackend.api.collectives",
     **dict.fromkeys(("scan", "while_loop", "cond"), "xbackend.api.control_flow"),
     "Array": "xbackend.api.array",
     "Program": "xbackend.api.traced_program:TracedProgram",
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from xbackend import errors, strategies, workloads
     from xbackend.api import fft, linalg
     from xbackend.api.array import Array
+    from xbackend.api.collectives import all_reduce
     from xbackend.api.control_flow import cond, scan, while_loop
     from xbackend.api.functions import *  # noqa: F403
     from xbackend.api.gradient import grad

@@ -138,8 +138,9 @@ class TransferRecord:
     """One transfer of an execution: from where to where, how many bytes, why, and how that is known.
 
     ``node`` is that of the program, `None` where the framework made the transfer of itself. ``cause`` is ``program``
-    where the program asks for it (`to_device`), ``crossing`` where an op uses a value of another device, ``gradient``
-    where a backward pass went back the way of another transfer, ``framework`` where nobody asked for it.
+    where the program asks for it (`to_device`), ``crossing`` where an op uses a value of another device, ``all-reduce``
+    where values of several devices are made one, ``gradient`` where a backward pass went back the way of another
+    transfer, ``framework`` where nobody asked for it.
     """
 
     node: int | None
@@ -360,5 +361,6 @@ def _transfer(placed: Placed, made: Transferred) -> TransferRecord:
         cause = "gradient" if made.gradient else "framework"
     else:
         cause = "program" if placed.origin[made.node] is not None else "crossing"
+        cause = "all-reduce" if made.node in placed.reducing else cause
     source, target = str(made.source), str(made.target)
     return TransferRecord(made.node, source, target, made.bytes, cause, made.framework_op, made.evidence)

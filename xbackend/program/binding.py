@@ -9,6 +9,8 @@ The rules, in this order:
 * constants and other arrays made of nothing exist wherever they are used: they are never transferred, except those
   that a gradient is taken with respect to, which are one array in one place, as an argument is;
 * a gradient lives where the array lives that it belongs to;
+* a result of an `all_reduce` is where the array is that it stands for: the sum is made where the first one is, in their
+  order, and transferred to the others, so that all are equal to the bit;
 * where a value is used on another device than it lives on, a `transfer` op is inserted, once for each target; what
   `to_device` returns is the same value, so that it is not moved to where it came from, nor twice to a third device.
 """
@@ -17,6 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import Any
+
+import numpy as np
 
 from xbackend.devices import Device, DeviceMap, is_device
 from xbackend.errors import SharedVariableError, UsageError
@@ -48,12 +54,14 @@ class Placed:
 
     ``devices[i]`` is the device of node ``i`` (``program.nodes[i].device`` is its text). ``origin[i]`` is the node of
     the program as traced that it stands for, `None` for an inserted transfer. ``asked[i]`` is what the user wrote.
+    ``reducing`` are the transfers of all-reduces.
     """
 
     program: Program
     devices: tuple[Device, ...]
     origin: tuple[int | None, ...]
     asked: tuple[str | None, ...]
+    reducing: frozenset[int] = frozenset()
 
 
 @dataclass
@@ -70,6 +78,9 @@ class _Binding:
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
     # Bodies by what they were traced as and where they run: all results of a loop share theirs.
     bodies: dict[tuple[int, Device], Program] = field(default_factory=dict)
+    # The sums of all-reduces by what they are of: all results share theirs.
+    sums: dict[tuple[tuple[int, ...], tuple[float, ...]], int] = field(default_factory=dict)
+    reducing: set[int] = field(default_factory=set)
     # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
     targets: frozenset[int] = frozenset()
 
@@ -101,6 +112,12 @@ class _Binding:
                 where.append(where[wrt])
                 continue
             device = self.resolve(node)
+            if node.op == "all_reduce":
+                for i in node.inputs:
+                    if where[i] is None and not self.everywhere(i):
+                        where[i] = self.default
+                where.append(self.home(node.inputs[node.params["part"]]))
+                continue
             if node.op in GENERATORS:
                 device = None if self.everywhere(number) else device
             elif node.op == "shared":
@@ -156,6 +173,11 @@ class _Binding:
                 # No data flows along these edges: the framework derives the backward ops and their transfers.
                 loss, wrt = node.inputs
                 inputs = [self.copies[self.value_of(loss), self.home(loss)], self.copies[wrt, home]]
+            elif node.op == "all_reduce":
+                before = len(self.nodes)
+                self.copies[i, home] = self.reduced(i, node, home)
+                self.reducing.update(n for n in range(before, len(self.nodes)) if self.nodes[n].op == "transfer")
+                continue
             elif node.op == "transfer":
                 (source,) = node.inputs
                 if value != i and self.everywhere(value):
@@ -169,6 +191,27 @@ class _Binding:
             else:
                 inputs = [self.on(j, home, node) for j in node.inputs]
             self.copies[value, home] = self.append(node, inputs, home, i, node.device)
+
+    def reduced(self, number: int, node: Node, home: Device) -> int:
+        """The position of an all-reduce's result."""
+        root, shares = self.home(node.inputs[0]), node.params["shares"]
+
+        def made(op: str, inputs: Sequence[int], device: Device, **params: Any) -> int:
+            shape = () if op == "constant" else node.shape
+            own = Node(op, (), params, shape, node.dtype, None, node.source)
+            return self.append(own, inputs, device, number if op != "transfer" else None, node.device)
+
+        key = node.inputs, shares
+        if key not in self.sums:
+            terms = [self.on(i, root, node) for i in node.inputs]
+            if shares:
+                factors = [made("constant", (), root, value=np.asarray(s, node.dtype.value)) for s in shares]
+                terms = [made("multiply", pair, root) for pair in zip(terms, factors, strict=True)]
+            self.sums[key] = reduce(lambda x, y: made("add", (x, y), root), terms)
+        if home == root:  # one sum may be several results, and each has an identity of its own
+            own = Node("reshape", (), {"shape": node.shape}, node.shape, node.dtype, None, node.source)
+            return self.append(own, (self.sums[key],), root, number, node.device)
+        return made("transfer", (self.sums[key],), home)
 
     def home(self, original: int) -> Device:
         return self.where[original] or self.resolve(self.program.nodes[original]) or self.default
@@ -208,4 +251,6 @@ def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], def
     }
     inputs = tuple(binding.copies[i, binding.home(i)] for i in program.inputs)
     placed = Program(program.name, tuple(binding.nodes), inputs, outputs, program.structure, shared, updates)
-    return Placed(placed, tuple(binding.devices), tuple(binding.origin), tuple(binding.asked))
+    return Placed(
+        placed, tuple(binding.devices), tuple(binding.origin), tuple(binding.asked), frozenset(binding.reducing)
+    )

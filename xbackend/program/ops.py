@@ -15,6 +15,8 @@ In particular, by the time an op is in a program
   by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added;
 * `solve` and `solve_triangular` have two arrays of the same rank (at least 2) with equal leading axes; matrices of
   `eigh` and `eigvalsh` are symmetric, `cholesky` reads the lower triangle and gives one, and its gradient is symmetric;
+* `all_reduce` is the sum of its arrays, of each times its share if it has ``shares``: result ``part`` is for the device
+  of array ``part``, and binding writes it as what it is on devices;
 * what an op with several results gives are several nodes of it, one for each result that is used: they have the same
   inputs and parameters but for ``part``, the number of the result (`Node.call`), and are computed once;
 * the bodies of `scan`, `while_loop` and `cond` are programs of their own, whose inputs are all that they use: they have
@@ -369,6 +371,18 @@ def _cond(avals: Sequence[Aval], params: Params) -> Aval:
     return _part("cond", then, params)
 
 
+def _reduced(avals: Sequence[Aval], params: Params) -> Aval:
+    shares, first = params["shares"], avals[0]
+    _require("all_reduce", avals, "floating-point" if shares else "signed")
+    if any(aval.shape != first.shape for aval in avals) or len(shares) not in (0, len(avals)):
+        raise ShapeError(f"all_reduce of {', '.join(map(str, avals))}: they are alike, with a share for each or none")
+    return _part("all_reduce", avals, params)
+
+
+def _reduced_count(avals: Sequence[Aval], out: Aval, params: Params) -> int:
+    return out.size * (len(avals) - 1 + (len(avals) if params["shares"] else 0))
+
+
 def _each_step(avals: Sequence[Aval], out: Aval, params: Params) -> int:
     return int(params["length"] * params["body"].operations.total)
 
@@ -433,6 +447,7 @@ def _moving(add: Callable[..., None]) -> None:
     add("reshape", 1, _plain(_reshape), _free, "shape")
     add("permute_dims", 1, _plain(_permute), _free, "axes")
     add("broadcast_to", 1, _plain(_broadcast_to), _free, "shape")
+    add("all_reduce", -1, _plain(_reduced), _reduced_count, "shares", "part")
     add("concat", -1, _plain(_concat), _free, "axis")
     add("stack", -1, _plain(_stack), _free, "axis")
     add("slice", 1, _plain(_slice), _free, "starts", "stops", "steps", "drop")

@@ -7,8 +7,15 @@ nothing of it.
 - In-graph replication (data parallel) is `replicate`.
 - Model parallel is a placement and needs no strategy: the function says with `xbackend.device` where each part runs.
 - Both together: `replicate` such a function, with a mapping of its logical devices for each replica.
+
+Training keeps variables: its strategies make them, and a step (`strategy.py`): `OneDevice`, `Towers`, `Mirrored` and
+`ModelParallel`. Data times model parallel is `Towers` or `Mirrored` with such mappings.
 """
 
+from xbackend.strategies.mirrored import Mirrored
+from xbackend.strategies.one_device import ModelParallel, OneDevice
 from xbackend.strategies.replication import replicate
+from xbackend.strategies.strategy import Copy, Replica, Strategy
+from xbackend.strategies.towers import Towers
 
-__all__ = ["replicate"]
+__all__ = ["Copy", "Mirrored", "ModelParallel", "OneDevice", "Replica", "Strategy", "Towers", "replicate"]

@@ -1,0 +1,53 @@
+"""Values of several devices made one for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xbackend.api.array import Array
+from xbackend.api.tracer import current
+from xbackend.errors import ArgumentError, DTypeError, ShapeError
+
+REDUCTIONS = ("sum", "mean")
+
+
+def all_reduce(
+    values: Sequence[Any], reduction: str = "mean", *, weights: Sequence[float] | None = None
+) -> list[Array]:
+    """The sum or the mean of arrays on several devices, on each of them: a result for each value, where that is.
+
+    It is one op of the program. Bound to devices it is transfers to the device of the first value, the sum there in the
+    order of the values, and transfers back, so that all results are equal to the bit. ``weights``, of a mean only, say
+    how much each value counts, as the rows of a replica: sum(w_i x_i) / sum(w_i).
+
+    Raises `ArgumentError` for no values, another reduction or weights that do not fit, `ShapeError` and `DTypeError`
+    where values differ or have no mean.
+    """
+    tracer = current("xb.all_reduce")
+    arrays = [tracer.array(value) for value in values]
+    if not arrays:
+        raise ArgumentError("xb.all_reduce of no values")
+    if reduction not in REDUCTIONS:
+        raise ArgumentError(f"xb.all_reduce has the reductions {', '.join(REDUCTIONS)}, not {reduction!r:.40}")
+    if weights is not None and reduction != "mean":
+        raise ArgumentError("weights are of a mean: a sum counts each value once")
+    shares = _shares(weights, len(arrays)) if reduction == "mean" else ()
+    first = arrays[0]
+    for other in arrays[1:]:
+        if other.shape != first.shape:
+            raise ShapeError(f"xb.all_reduce of shapes {first.shape} and {other.shape}: they have to be equal")
+        if other.dtype is not first.dtype:
+            raise DTypeError(f"xb.all_reduce of {first.dtype} and {other.dtype}: they have to be equal")
+    if not (first.dtype.is_floating if reduction == "mean" else first.dtype.is_numeric and not first.dtype.is_unsigned):
+        raise DTypeError(f"xb.all_reduce of {first.dtype} has no {reduction}; convert with xb.astype")
+    return [tracer.emit("all_reduce", arrays, {"shares": shares, "part": part}) for part in range(len(arrays))]
+
+
+def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
+    if weights is None:
+        return (1.0 / count,) * count
+    total = float(sum(weights))
+    if len(weights) != count or not total > 0 or any(not w >= 0 for w in weights):
+        raise ArgumentError(f"weights={list(weights)!r:.60} of {count} values: one from 0 up for each, not all 0")
+    return tuple(w / total for w in weights)

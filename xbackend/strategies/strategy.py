@@ -1,0 +1,271 @@
+"""What the strategies of training share: the variables of a model, where they live, and a step that updates them.
+
+``loss(weights, *batch)`` is a function of arrays: of the weights by name, and of arrays that have their rows along axis
+0. It returns a floating-point scalar, the mean over the rows; or that and a dictionary of further scalars (accuracy,
+say), means over the rows too. A strategy makes the variables (`Strategy.variables`), and of the loss a function of a
+batch that updates them (`Strategy.step`), to be compiled as any other.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import Any, Protocol
+
+import numpy as np
+
+from xbackend.api.array import Array
+from xbackend.api.casting import cast
+from xbackend.api.elementwise import add, multiply
+from xbackend.api.gradient import grad
+from xbackend.api.scopes import device, renamed
+from xbackend.api.state import shared, update
+from xbackend.api.tracer import current
+from xbackend.devices import Device, canonical
+from xbackend.errors import ArgumentError, ShapeError, TraceError
+from xbackend.program.shared import SharedVariable
+
+Loss = Callable[..., Any]
+
+
+class Updates(Protocol):
+    """What a strategy asks of an optimiser (`xbackend.training.optimizers`)."""
+
+    @property
+    def slots(self) -> tuple[str, ...]: ...
+
+    def limited(self, gradients: Sequence[Array]) -> Callable[[Array], Array]: ...
+
+    def update(
+        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
+    ) -> tuple[Array, dict[str, Array]]: ...
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy of the variables of a model: its weights, what the optimiser keeps of each, the number of steps made."""
+
+    weights: Mapping[str, SharedVariable]
+    slots: Mapping[str, Mapping[str, SharedVariable]]  # by the name of the slot, and then of the weight
+    count: SharedVariable
+
+    def named(self) -> dict[str, SharedVariable]:
+        """Every variable by the name that it has in a checkpoint."""
+        found = {f"weights/{name}": weight for name, weight in self.weights.items()}
+        for slot, variables in self.slots.items():
+            found |= {f"{slot}/{name}": variable for name, variable in variables.items()}
+        return {**found, "step": self.count}
+
+
+@dataclass(frozen=True)
+class Replica:
+    """Where one replica computes: the device of what is outside of its scopes, and what the names inside stand for."""
+
+    place: str | None = None
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, entry: str | Device | Mapping[str, str]) -> Replica:
+        """A device, or a mapping of the names in the loss to devices, of which the first is that of all else."""
+        if not isinstance(entry, Mapping):
+            return cls(canonical(entry))
+        names = {canonical(name): canonical(other) for name, other in entry.items()}
+        if not names:
+            raise ArgumentError("devices has an empty mapping; write {'dev0': 'dev2', 'dev1': 'dev3'}")
+        return cls(next(iter(names.values())), names)
+
+    def meant(self, name: str | None) -> str | None:
+        """The device that a name in the loss stands for; that of the replica without one."""
+        return self.place if name is None else self.names.get(canonical(name), canonical(name))
+
+    def scopes(self) -> ExitStack:
+        """The scopes of what it computes."""
+        stack = ExitStack()
+        if self.place is not None:
+            stack.enter_context(device(self.place))
+        stack.enter_context(renamed(self.names))
+        return stack
+
+
+def replicas_of(devices: Any) -> tuple[Replica, ...]:
+    """One for each entry. Raises `ArgumentError` for none, or for what is no sequence of devices."""
+    if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Sequence) or not devices:
+        raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
+    return tuple(map(Replica.of, devices))
+
+
+class Strategy(abc.ABC):
+    """How a step of training is spread over devices."""
+
+    replicas: tuple[Replica, ...]
+    copies = 1  # of every variable
+
+    @property
+    def splits_on(self) -> str | None:
+        """The device on which a batch is split, and on which what replicas found is averaged."""
+        return self.replicas[0].place
+
+    def variables(self, weights: Mapping[str, Any], optimizer: Updates) -> list[Copy]:
+        """The variables of a model with these initial weights (arrays by name), each copy in its place.
+
+        Raises `ArgumentError` for no weights, `DTypeError` and `DeviceSpellingError` as `xbackend.shared` does.
+        """
+        if not weights:
+            raise ArgumentError("there are no weights to train; give arrays by name, {'w': ..., 'b': ...}")
+        return [self._copy(weights, optimizer, number) for number in range(self.copies)]
+
+    def step(
+        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, *, fed: bool = False
+    ) -> Callable[..., tuple[Array, dict[str, Array]]]:
+        """The function of a batch that makes one step. It returns the loss and the further scalars of all rows.
+
+        With ``fed`` its arguments are a batch for each replica, one after the other; without, a batch is split, and
+        where its rows do not divide, the first replicas get one more. In both cases a replica counts as many times as
+        it has rows. What each replica found stands under ``tower_0/`` and so on where there are several.
+        """
+
+        def step(*batch: Any) -> tuple[Array, dict[str, Array]]:
+            return self._step(loss, copies, optimizer, self._parts(batch, fed))
+
+        return step
+
+    def evaluation(self, loss: Loss, copies: Sequence[Copy]) -> Callable[..., tuple[Array, dict[str, Array]]]:
+        """The function of a batch that gives what a step gives, and updates nothing: by the first replica alone."""
+
+        def evaluate(*batch: Any) -> tuple[Array, dict[str, Array]]:
+            tracer = current("an evaluation")
+            with self.replicas[0].scopes():
+                return _found(loss(copies[0].weights, *map(tracer.array, batch)))
+
+        return evaluate
+
+    @abc.abstractmethod
+    def place(self, name: str, number: int) -> str | None:
+        """The device of the variable of this name in a copy; `None` is the backend's default device."""
+
+    @abc.abstractmethod
+    def _step(
+        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]
+    ) -> tuple[Array, dict[str, Array]]: ...
+
+    def _copy(self, weights: Mapping[str, Any], optimizer: Updates, number: int) -> Copy:
+        suffix = f"/{number}" if self.copies > 1 else ""
+
+        def variable(name: str, value: Any, like: str) -> SharedVariable:
+            return shared(value, f"{name}{suffix}", self.place(like, number))
+
+        made = {name: variable(name, value, name) for name, value in weights.items()}
+        slots = {
+            slot: {name: variable(f"{slot}/{name}", np.zeros(w.shape, w.dtype.value), name) for name, w in made.items()}
+            for slot in optimizer.slots
+        }
+        return Copy(made, slots, variable("step", np.zeros((), np.int64), next(iter(made))))
+
+    def _parts(self, batch: Sequence[Any], fed: bool) -> list[Part]:
+        tracer, count = current("a step of training"), len(self.replicas)
+        arrays = [tracer.array(value) for value in batch]
+        if fed:
+            each, rest = divmod(len(arrays), count)
+            if rest or not each:
+                raise ArgumentError(
+                    f"{len(arrays)} arrays for {count} replicas: with fed=True each gets a batch of its own, and all "
+                    "batches have as many arrays"
+                )
+            batches = [tuple(arrays[i : i + each]) for i in range(0, len(arrays), each)]
+            return [Part(_rows(own), own) for own in batches]
+        rows = _rows(arrays)
+        if count == 1:
+            return [Part(rows, tuple(arrays))]
+        if rows < count:
+            raise ShapeError(
+                f"a batch of {rows} rows for {count} replicas: each needs one; give fewer devices or larger batches, "
+                "or leave the partial ones out"
+            )
+        least, more = divmod(rows, count)
+        starts = [i * least + min(i, more) for i in range(count + 1)]
+        with on(self.splits_on):
+            return [Part(b - a, tuple(array[a:b] for array in arrays)) for a, b in itertools.pairwise(starts)]
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a replica computes with: arrays, and how many rows they have."""
+
+    rows: int
+    arrays: tuple[Array, ...]
+
+
+def _rows(arrays: Sequence[Array]) -> int:
+    rows = {array.shape[0] if array.ndim else 0 for array in arrays}
+    if len(rows) != 1 or 0 in rows:
+        shapes = ", ".join(str(array.shape) for array in arrays) or "no arrays"
+        raise ShapeError(f"a batch of {shapes}: its arrays have the same number of rows, one or more")
+    return rows.pop()
+
+
+def _found(result: Any) -> tuple[Array, dict[str, Array]]:
+    """The loss and the further scalars that a loss gave."""
+    tracer = current("a step of training")
+    value, further = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    if not isinstance(further, Mapping):
+        raise TraceError(f"the loss returns {type(further).__name__} beside its value; return a dictionary of scalars")
+    scalars = {"loss": tracer.array(value), **{name: tracer.array(of) for name, of in further.items()}}
+    for name, array in scalars.items():
+        if array.shape != () or not array.dtype.is_floating:
+            raise ShapeError(f"the {name} that training is given is {array!r}: return floating-point scalars, means")
+    return scalars.pop("loss"), scalars
+
+
+def gradients(
+    loss: Loss, weights: Mapping[str, SharedVariable], part: Part
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """What one replica found, its loss under ``loss``, and the gradients by weight, where its weights are."""
+    value, further = _found(loss(weights, *part.arrays))
+    return {"loss": value, **further}, dict(zip(weights, grad(value, list(weights.values())), strict=True))
+
+
+def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
+    """The mean over all rows of what are means over the rows of each part: sum(n_i v_i) / sum(n_i)."""
+    if len(values) == 1:
+        return values[0]
+    rows = sum(part.rows for part in parts)
+    return reduce(add, [multiply(value, part.rows / rows) for value, part in zip(values, parts, strict=True)])
+
+
+def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple[Array, dict[str, Array]]:
+    """The loss of all rows, the further scalars, and what each replica found of both, under its scope."""
+    names = list(found[0])
+    if any(list(one) != names for one in found):
+        raise TraceError("the replicas return different scalars; return the same from each")
+    means = {name: mean([one[name] for one in found], parts) for name in names}
+    if len(found) > 1:
+        for number, one in enumerate(found):
+            means |= {f"tower_{number}/{name}": value for name, value in one.items()}
+    return means.pop("loss"), means
+
+
+def moved(copy: Copy, optimizer: Updates, found: Mapping[str, Array], place: Callable[[str], str | None]) -> None:
+    """Every variable of a copy takes what the optimiser makes of it, each where it lives."""
+    tracer = current("a step of training")
+    limit = optimizer.limited(list(found.values()))
+    for name, weight in copy.weights.items():
+        with on(place(name)):
+            slots = {slot: variables[name] for slot, variables in copy.slots.items()}
+            arrays = {slot: tracer.array(variable) for slot, variable in slots.items()}
+            new, kept = optimizer.update(tracer.array(weight), limit(found[name]), arrays, tracer.array(copy.count))
+            update(weight, cast(new, weight.dtype))
+            for slot, value in kept.items():
+                update(slots[slot], cast(value, weight.dtype))
+    with on(place(next(iter(copy.weights)))):
+        update(copy.count, tracer.array(copy.count) + 1)
+
+
+def on(place: str | None) -> ExitStack:
+    stack = ExitStack()
+    if place is not None:
+        stack.enter_context(device(place))
+    return stack

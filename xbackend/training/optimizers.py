@@ -1,0 +1,160 @@
+"""Optimisers: what becomes of a weight by its gradient, as ops of the program. The formulas are optax's 0.2.5.
+
+An optimiser names the arrays that it keeps beside each weight (its slots); they live where the weight lives, so that an
+update moves nothing. Where Keras differs: its momentum multiplies by the rate before it accumulates, so that a schedule
+acts on what was accumulated before; its Adam and RMSprop have an epsilon of 1e-7, where optax has 1e-8.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from math import inf
+from typing import Any
+
+from xbackend.api.array import Array
+from xbackend.api.casting import cast
+from xbackend.api.elementwise import add, less, pow, sqrt, square, where
+from xbackend.api.reductions import sum
+from xbackend.errors import ArgumentError
+
+# The learning rate: a number, or what it is at a step, an int64 scalar that counts from 0.
+Rate = float | Callable[[Array], Any]
+
+
+class Optimizer(abc.ABC):
+    """How weights follow their gradients.
+
+    ``rate`` is a number or a schedule (`xbackend.training.schedules`); with ``clip`` gradients whose norm together, the
+    root of the sum of all squares, is larger are scaled to that norm (optax: `clip_by_global_norm`).
+    """
+
+    rate: Rate
+    clip: float | None
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """The names of the arrays that are kept for each weight, zeros at the beginning."""
+        return ()
+
+    def limited(self, gradients: Sequence[Array]) -> Callable[[Array], Array]:
+        """What becomes of each gradient by all of them."""
+        limit = self.clip
+        if limit is None:
+            return lambda gradient: gradient
+        norm = sqrt(reduce(add, [sum(square(cast(g, gradients[0].dtype))) for g in gradients]))
+        factor = where(less(norm, limit), 1.0, limit / norm)
+        return lambda gradient: gradient * cast(factor, gradient.dtype)
+
+    @abc.abstractmethod
+    def update(
+        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        """The weight and its slots after a step, the ``step``-th (an int64 scalar, 0 at the first)."""
+
+    def rate_at(self, step: Array, like: Array) -> Any:
+        """The rate of a step: a number, or a scalar of the dtype of a weight."""
+        return cast(self.rate(step), like.dtype) if callable(self.rate) else self.rate
+
+
+def _checked(optimizer: Optimizer, **bounds: tuple[Any, float]) -> None:
+    """Numbers are from 0 to below their bounds; the rate and what gradients are clipped to are above 0."""
+    own = type(optimizer).__name__
+    for what, (value, below) in bounds.items():
+        if not _is_number(value) or not 0 <= value < below:
+            raise ArgumentError(f"{own}: {what}={value!r:.40} is no number from 0 to below {below:g}")
+    for what, value in (("rate", optimizer.rate), ("clip", optimizer.clip)):
+        given = value is not None and not callable(value)
+        if given and (not _is_number(value) or not 0 < value < inf):  # type: ignore[operator]
+            raise ArgumentError(f"{own}: {what}={value!r:.40} is no number above 0")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True)
+class SGD(Optimizer):
+    """Gradient descent, with ``momentum`` m:  v = g + m v,  w = w - rate v;  ``nesterov``:  w = w - rate (g + m v).
+
+    optax: `trace`, `scale_by_learning_rate`.
+    """
+
+    rate: Rate = 0.01
+    momentum: float = 0.0
+    nesterov: bool = False
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        _checked(self, momentum=(self.momentum, 1.0))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("velocity",) if self.momentum else ()
+
+    def update(
+        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        if not self.momentum:
+            return weight - self.rate_at(step, weight) * gradient, {}
+        velocity = gradient + self.momentum * slots["velocity"]
+        moved = gradient + self.momentum * velocity if self.nesterov else velocity
+        return weight - self.rate_at(step, weight) * moved, {"velocity": velocity}
+
+
+@dataclass(frozen=True)
+class RMSProp(Optimizer):
+    """n = d n + (1 - d) g^2,  w = w - rate g / sqrt(n + e).  optax: `scale_by_rms`, with epsilon under the root."""
+
+    rate: Rate = 0.001
+    decay: float = 0.9
+    epsilon: float = 1e-8
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        _checked(self, decay=(self.decay, 1.0), epsilon=(self.epsilon, inf))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("square",)
+
+    def update(
+        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        squares = self.decay * slots["square"] + (1 - self.decay) * square(gradient)
+        moved = gradient / sqrt(squares + self.epsilon)
+        return weight - self.rate_at(step, weight) * moved, {"square": squares}
+
+
+@dataclass(frozen=True)
+class Adam(Optimizer):
+    """m = a m + (1 - a) g,  n = b n + (1 - b) g^2,  w = w - rate (m / (1 - a^t)) / (sqrt(n / (1 - b^t)) + e), t from 1.
+
+    Kingma and Ba (2015), algorithm 1; optax: `scale_by_adam`.
+    """
+
+    rate: Rate = 0.001
+    a: float = 0.9
+    b: float = 0.999
+    epsilon: float = 1e-8
+    clip: float | None = None
+
+    def __post_init__(self) -> None:
+        _checked(self, a=(self.a, 1.0), b=(self.b, 1.0), epsilon=(self.epsilon, inf))
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        return ("mean", "square")
+
+    def update(
+        self, weight: Array, gradient: Array, slots: Mapping[str, Array], step: Array
+    ) -> tuple[Array, dict[str, Array]]:
+        mean = self.a * slots["mean"] + (1 - self.a) * gradient
+        squares = self.b * slots["square"] + (1 - self.b) * square(gradient)
+        count = cast(step, weight.dtype) + 1.0
+        mean_hat = mean / (1.0 - pow(self.a, count))
+        squares_hat = squares / (1.0 - pow(self.b, count))
+        moved = mean_hat / (sqrt(squares_hat) + self.epsilon)
+        return weight - self.rate_at(step, weight) * moved, {"mean": mean, "square": squares}

@@ -1,0 +1,62 @@
+"""Learning rates that change: functions of the step, an int64 scalar that counts from 0. The formulas are optax's."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from xbackend.api.casting import cast
+from xbackend.api.elementwise import cos, floor, less, minimum, pow, where
+from xbackend.program.dtypes import DType
+
+Schedule = Callable[[Any], Any]
+
+
+def _number(step: Any) -> Any:
+    return cast(step, DType.float64)
+
+
+def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> Schedule:
+    """rate * decay ** (step / steps), of whole quotients with ``staircase``. optax: `exponential_decay`."""
+
+    def at(step: Any) -> Any:
+        quotient = _number(step) / float(steps)
+        return rate * pow(decay, floor(quotient) if staircase else quotient)
+
+    return at
+
+
+def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
+    """From the rate to ``least`` times it: rate ((1 - least) (1 + cos(pi min(step, steps) / steps)) / 2 + least).
+
+    optax: `cosine_decay_schedule`.
+    """
+
+    def at(step: Any) -> Any:
+        share = minimum(_number(step), float(steps)) / float(steps)
+        return rate * ((1 - least) * 0.5 * (1.0 + cos(math.pi * share)) + least)
+
+    return at
+
+
+def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
+    """The rate, from each step of ``factors`` on multiplied by its factor. optax: `piecewise_constant_schedule`."""
+
+    def at(step: Any) -> Any:
+        now: Any = where(less(step, 0), rate, rate)
+        for begin, factor in sorted(factors.items()):
+            now = where(less(step, begin), now, now * factor)
+        return now
+
+    return at
+
+
+def warmed_up(schedule: Schedule, rate: float, steps: int) -> Schedule:
+    """From 0 to the rate over the steps, evenly; after that the schedule, which begins at 0 then. optax:
+    `join_schedules` of `linear_schedule` and the other."""
+
+    def at(step: Any) -> Any:
+        return where(less(step, steps), rate * _number(step) / float(steps), schedule(step - steps))
+
+    return at
