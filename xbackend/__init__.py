@@ -40,6 +40,7 @@ _MODULES = {
     "fft": "xbackend.api.fft",
     "errors": "xbackend.errors",
     "strategies": "xbackend.strategies",
+    "training": "xbackend.training",
     "workloads": "xbackend.workloads",
 }
 
@@ -67,7 +68,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
-    from xbackend import errors, strategies, workloads
+    from xbackend import errors, strategies, training, workloads
     from xbackend.api import fft, linalg
     from xbackend.api.array import Array
     from xbackend.api.collectives import all_reduce

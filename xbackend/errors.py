@@ -143,5 +143,13 @@ class StoreVersionError(StoreError):
     """Stored results written by a newer version of xbackend."""
 
 
+class CheckpointError(StoreError):
+    """A checkpoint that cannot be read, or is of another model; the message says what to do."""
+
+
+class TrainingError(XBackendError):
+    """A training that cannot go on; the message says at which step and why."""
+
+
 class UsageError(XBackendError):
     """A command line that asks for something that is not there; the message says what would be right."""

@@ -50,22 +50,23 @@ def there(path: Path) -> bool:
     return True
 
 
-def read_file(path: str | os.PathLike[str]) -> bytes:
-    """The content of a file.
+def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
+    """The content of a file of at most so many bytes.
 
     Raises:
-        DamagedStore: it is something else, such as a pipe or a device, or of a size that no file of a store has.
+        DamagedStore: it is something else, such as a pipe or a device, or larger, as no file of a store is.
         OSError: it cannot be read.
     """
-    _check(path, os.stat(path))  # opening a device may do something
+    _check(path, os.stat(path), most)  # opening a device may do something
     descriptor = os.open(path, _READ | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
-        _check(path, os.fstat(descriptor))  # it may be another one by now
-        data: bytes | None = file.read(MOST + 1)
+        status = os.fstat(descriptor)
+        _check(path, status, most)  # it may be another one by now
+        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # which takes that much memory at once
     if data is None:  # it would have been waited for
         raise _no_file(path)
-    if len(data) > MOST:
-        raise _too_large(path)
+    if len(data) > most:
+        raise _too_large(path, most)
     return data
 
 
@@ -202,18 +203,18 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
+def _check(path: str | os.PathLike[str], status: os.stat_result, most: int) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     if not stat.S_ISREG(status.st_mode):
         raise _no_file(path)
-    if status.st_size > MOST:
-        raise _too_large(path)
+    if status.st_size > most:
+        raise _too_large(path, most)
 
 
 def _no_file(path: str | os.PathLike[str]) -> DamagedStore:
     return DamagedStore(f"{os.fspath(path)} is damaged: it is no file, but a pipe, a socket or a device; remove it")
 
 
-def _too_large(path: str | os.PathLike[str]) -> DamagedStore:
-    return DamagedStore(f"{os.fspath(path)} is damaged: it has more than {MOST >> 20} MiB, which no file here has")
+def _too_large(path: str | os.PathLike[str], most: int) -> DamagedStore:
+    return DamagedStore(f"{os.fspath(path)} is damaged: it has more than {most >> 20} MiB, which no file here has")

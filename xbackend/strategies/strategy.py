@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 import itertools
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from xbackend.errors import ArgumentError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable
 
 Loss = Callable[..., Any]
+TOWER = re.compile(r"tower_\d+/")  # what stands before the names of what one replica found
 
 
 class Updates(Protocol):

@@ -1,10 +1,23 @@
-"""``xbackend.training``: optimisers, schedules, batches of a data set.
+"""``xbackend.training``: a model in training; optimisers, schedules, layers, batches of a data set, checkpoints.
 
-A model is a plain function of arrays, its loss (`xbackend.strategies`); what is here goes on with it.
+A model is a plain function of arrays, its loss, and its initial weights (`xbackend.strategies`): what is here goes on
+with these two.
 """
 
-from xbackend.training import schedules
+from xbackend.training import checkpoints, layers, schedules
 from xbackend.training.batches import Batches
+from xbackend.training.loop import Epoch, Training
 from xbackend.training.optimizers import SGD, Adam, Optimizer, RMSProp
 
-__all__ = ["SGD", "Adam", "Batches", "Optimizer", "RMSProp", "schedules"]
+__all__ = [
+    "SGD",
+    "Adam",
+    "Batches",
+    "Epoch",
+    "Optimizer",
+    "RMSProp",
+    "Training",
+    "checkpoints",
+    "layers",
+    "schedules",
+]

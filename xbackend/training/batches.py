@@ -3,68 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from xbackend.errors import ArgumentError, ShapeError
+from xbackend.program.host import host_array
 
 
-@dataclass
 class Batches:
-    """Batches of arrays with the same number of rows (axis 0).
+    """Batches of arrays with the same number of rows (axis 0), as tuples in the order of the arrays.
 
     The order of an epoch is a permutation drawn from ``seed`` and the number of the epoch, so that it can be had again
-    from these two: a checkpoint keeps them, and the place in the epoch.
+    from these two: a checkpoint keeps them and the place in the epoch (`state`). With ``partial`` the last batch has
+    what is left, without it is left out. With ``seeds`` the last array of a batch is one uint32 for each row, drawn
+    anew in each epoch, for `layers.dropout`.
+
+    Raises `ArgumentError` and `ShapeError` for arrays without rows, of different numbers of rows, or no batch.
     """
 
-    arrays: Mapping[str, np.ndarray]
-    size: int
-    seed: int = 0
-    shuffled: bool = True
-    partial: bool = True  # whether the last batch may have fewer rows
-    epoch: int = 0
-    place: int = 0  # rows of this epoch that were given
-    _order: np.ndarray | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        rows = {name: len(array) for name, array in self.arrays.items()}
-        if len(set(rows.values())) != 1:
-            said = ", ".join(f"{name} {count}" for name, count in rows.items()) or "none"
-            raise ShapeError(f"the arrays of a data set have the same number of rows, not {said}")
-        (self.rows,) = set(rows.values())
-        if isinstance(self.size, bool) or not isinstance(self.size, int) or self.size < 1:
-            raise ArgumentError(f"size={self.size!r:.40} of a batch: it is a whole number from 1 up")
-        if self.size > self.rows and not self.partial:
-            raise ArgumentError(f"batches of {self.size} rows of a data set of {self.rows}: none is full")
-
-    @property
-    def order(self) -> np.ndarray:
-        """The rows of this epoch in their order."""
-        if self._order is None:
-            generator = np.random.default_rng([self.seed, self.epoch])
-            self._order = generator.permutation(self.rows) if self.shuffled else np.arange(self.rows)
-        return self._order
+    def __init__(
+        self,
+        *arrays: object,
+        size: int,
+        seed: int = 0,
+        shuffled: bool = True,
+        partial: bool = True,
+        seeds: bool = False,
+    ) -> None:
+        self.arrays = tuple(host_array(array, f"array {i} of a data set") for i, array in enumerate(arrays))
+        rows = [array.shape[0] if array.ndim else 0 for array in self.arrays]
+        if len(set(rows)) != 1 or not rows[0]:
+            said = ", ".join(map(str, rows)) or "no array"
+            raise ShapeError(f"the arrays of a data set have the same number of rows, one or more, not {said}")
+        self.rows = rows[0]
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ArgumentError(f"size={size!r:.40} of a batch: it is a whole number from 1 up")
+        if size > self.rows and not partial:
+            raise ArgumentError(f"batches of {size} rows of a data set of {self.rows}: none is full")
+        self.size, self.seed, self.shuffled, self.partial, self.seeds = size, seed, shuffled, partial, seeds
+        self.epoch = self.place = 0  # the epoch, and how many rows of it were given
 
     def __len__(self) -> int:
         """How many batches an epoch has."""
         return -(-self.rows // self.size) if self.partial else self.rows // self.size
 
-    def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
+    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
         """The batches that are left of this epoch; after the last one the next epoch begins."""
-        while self.place < self.rows:
-            chosen = self.order[self.place : self.place + self.size]
-            if len(chosen) < self.size and not self.partial:
-                break
+        generator = np.random.default_rng([self.seed, self.epoch])
+        order = generator.permutation(self.rows) if self.shuffled else np.arange(self.rows)
+        seeds = generator.integers(1 << 32, size=self.rows, dtype=np.uint32)
+        while (end := self.place + self.size) <= self.rows or (self.partial and self.place < self.rows):
+            chosen = order[self.place : end]
             self.place += len(chosen)
-            yield {name: array[chosen] for name, array in self.arrays.items()}
-        self.epoch, self.place, self._order = self.epoch + 1, 0, None
+            yield (*(array[chosen] for array in self.arrays), *((seeds[chosen],) if self.seeds else ()))
+        self.epoch, self.place = self.epoch + 1, 0
 
     def state(self) -> dict[str, int]:
         """What a checkpoint keeps of it."""
         return {"seed": self.seed, "epoch": self.epoch, "place": self.place}
 
     def restore(self, state: Mapping[str, int]) -> None:
-        """Go on where the state was taken."""
-        self.seed, self.epoch, self.place = (int(state[name]) for name in ("seed", "epoch", "place"))
-        self._order = None
+        """Go on where the state was taken. Raises `ArgumentError` for one of another data set."""
+        if state.get("place", -1) not in range(self.rows + 1) or state.get("epoch", -1) < 0:
+            raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.rows} rows")
+        self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]

@@ -1,0 +1,146 @@
+"""Checkpoints: the variables of a model in training, whole or not at all, as safetensors that any framework reads.
+
+A folder holds files ``step-00000100.safetensors``. Tensors have the names of `Copy.named`; the metadata say of which
+model (its fingerprint), which step, the order of the data, and the SHA-256 of all tensors: safetensors has no check.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.errors import CheckpointError
+from xbackend.files import read_file, refused, write_whole
+
+FORMAT = "xbackend checkpoint"
+VERSION = 1
+KEPT = 3
+MOST = 1 << 36  # bytes of a file that is read
+_SUFFIX = ".safetensors"
+_LEFT = 60.0  # seconds after which a file that is being written was left by a process that was killed
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds: arrays by name, the fingerprint of the model, the step, the order of the data."""
+
+    arrays: Mapping[str, np.ndarray]
+    model: str
+    step: int
+    data: Mapping[str, int]
+
+
+def _digest(arrays: Mapping[str, np.ndarray]) -> str:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _library() -> Iterator[tuple[Any, type[Exception]]]:
+    """safetensors for NumPy, and what it raises."""
+    try:
+        import safetensors
+        import safetensors.numpy as numbers
+    except ImportError as error:
+        raise CheckpointError(f"checkpoints are written with safetensors: {error}; pip install safetensors") from None
+    yield numbers, safetensors.SafetensorError
+
+
+def write(folder: Path, checkpoint: Checkpoint) -> Path:
+    """Write it whole; it is on disk when this returns. Older ones but for the newest `KEPT` are removed after that.
+
+    Raises `StoreError` where the system refuses, a full disk among it: what was there before is still there.
+    """
+    arrays = {name: np.asarray(array, order="C") for name, array in checkpoint.arrays.items()}
+    about = {
+        "format": FORMAT,
+        "version": str(VERSION),
+        "model": checkpoint.model,
+        "step": str(checkpoint.step),
+        "data": json.dumps(dict(checkpoint.data), sort_keys=True),
+        "checksum": _digest(arrays),
+    }
+    path = folder / f"step-{checkpoint.step:08d}{_SUFFIX}"
+    with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
+        write_whole(path, numbers.save(arrays, metadata=about))
+        for old in files(folder)[KEPT:]:
+            old.unlink(missing_ok=True)
+        for left in folder.glob(f".step-*{_SUFFIX}.*"):
+            with suppress(FileNotFoundError):
+                if time.time() - left.stat().st_mtime > _LEFT:
+                    left.unlink()
+    return path
+
+
+def files(folder: Path) -> list[Path]:
+    """The checkpoints of a folder, the newest first."""
+    return sorted(folder.glob(f"step-*{_SUFFIX}"), reverse=True)
+
+
+def read(path: Path, model: str | None = None) -> Checkpoint:
+    """What a file holds.
+
+    Raises `CheckpointError` for one that is damaged, of a newer version, or, where a fingerprint is given, of another
+    model, and `StoreError` where it cannot be read.
+    """
+    with refused(f"checkpoint {path} cannot be read"):
+        data = read_file(path, MOST)
+    with _library() as (numbers, wrong):
+        try:
+            about = _metadata(data)
+            found = about["format"], int(about["version"])
+            arrays = numbers.load(data) if found == (FORMAT, VERSION) else {}
+            whole = found != (FORMAT, VERSION) or about["checksum"] == _digest(arrays)
+            checkpoint = Checkpoint(arrays, about["model"], int(about["step"]), json.loads(about["data"]))
+        except (wrong, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise _damaged(path, f"{type(error).__name__}: {error}") from None
+    if found[0] != FORMAT:
+        raise CheckpointError(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")
+    if found[1] > VERSION:
+        raise CheckpointError(
+            f"{path} is a checkpoint of version {found[1]}, and {VERSION} is read here: upgrade xbackend"
+        )
+    if not whole:
+        raise _damaged(path, "its numbers are not those that were written")
+    if model is not None and checkpoint.model != model:
+        raise CheckpointError(
+            f"{path} is a checkpoint of another model: its fingerprint is {checkpoint.model[:12]}, not {model[:12]}; "
+            "give another folder, or the model that it is of"
+        )
+    return checkpoint
+
+
+def _damaged(path: Path, why: str) -> CheckpointError:
+    return CheckpointError(f"checkpoint {path} is damaged ({why}); remove it, the one before is tried then")
+
+
+def _metadata(data: bytes) -> dict[str, Any]:
+    size = int.from_bytes(data[:8], "little")
+    return dict(json.loads(data[8 : 8 + size])["__metadata__"])
+
+
+def newest(folder: Path, model: str | None = None) -> tuple[Checkpoint | None, list[str]]:
+    """The newest whole one of a folder, `None` where there is none; and what is wrong with the newer ones.
+
+    Raises `CheckpointError` where there are some and none can be read.
+    """
+    wrong: list[str] = []
+    for path in files(folder):
+        try:
+            return read(path, model), wrong
+        except CheckpointError as error:
+            wrong.append(str(error))
+    if wrong:
+        raise CheckpointError("; ".join(wrong))
+    return None, wrong

@@ -1,0 +1,84 @@
+"""What models are made of: functions of arrays with their rows along axis 0, and of their weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xbackend.api import functions as xp
+from xbackend.api.array import Array
+from xbackend.api.tracer import current
+from xbackend.errors import ArgumentError, DTypeError, ShapeError
+from xbackend.program.dtypes import DType
+
+
+def dense(x: Any, w: Any, b: Any = None) -> Array:
+    """x @ w + b of rows of numbers: [n, i], [i, o] and [o] give [n, o]."""
+    made = xp.matmul(current("dense").array(x), w)
+    return made if b is None else xp.add(made, b)
+
+
+def convolution(x: Any, w: Any, b: Any = None, *, strides: Any = 1, padding: Any = "VALID") -> Array:
+    """`xbackend.conv2d` of images [n, h, w, channels], with one number for each channel that comes out added."""
+    made = xp.conv2d(x, w, strides=strides, padding=padding)
+    return made if b is None else xp.add(made, b)
+
+
+def _chosen(name: str, logits: Any, labels: Any) -> tuple[Array, Array]:
+    tracer = current(name)
+    scores, of = tracer.array(logits), tracer.array(labels)
+    if scores.ndim != 2 or of.shape != scores.shape[:1]:
+        raise ShapeError(f"{name} takes scores [rows, classes] and labels [rows], not {scores!r} and {of!r}")
+    if not of.dtype.is_integer:
+        raise DTypeError(f"{name} takes labels that are integers, not {of!r}; convert with xb.astype")
+    return scores, of
+
+
+def cross_entropy(logits: Any, labels: Any) -> Array:
+    """The mean over rows of -log softmax(logits)[label], of floating-point [rows, classes] and integers [rows].
+
+    Computed as logsumexp(logits) - logits[label], which overflows nowhere. A label that is no class makes it NaN, the
+    same on every backend, which stops a training.
+    """
+    scores, of = _chosen("cross_entropy", logits, labels)
+    own = xp.expand_dims(of, axis=1) == xp.arange(scores.shape[1], dtype=of.dtype)
+    known = xp.any(own, axis=1)
+    picked = xp.sum(xp.where(own, scores, xp.zeros_like(scores)), axis=1)
+    return xp.mean(xp.where(known, xp.logsumexp(scores, axis=1) - picked, float("nan")))
+
+
+def accuracy(logits: Any, labels: Any) -> Array:
+    """The share of rows whose largest score is that of the label, a scalar of the dtype of the scores."""
+    scores, of = _chosen("accuracy", logits, labels)
+    found = xp.argmax(scores, axis=1) == xp.astype(of, DType.int64)
+    return xp.mean(xp.astype(found, scores.dtype))
+
+
+def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
+    """Each element of floating-point rows zero with the probability ``rate``, the others divided by 1 - rate.
+
+    ``seeds`` is one uint32 for each row (`Batches` has them with ``seeds=``), ``layer`` a number that tells the layers
+    of a model apart. Which elements are dropped depends on the seed of the row, the layer and the place in the row: it
+    is the same on every backend, and however rows are spread over devices. The bits are those of a mixing function of
+    32 bits (C. Wellons, lowbias32, https://nullprogram.com/blog/2018/07/31/).
+    """
+    tracer = current("dropout")
+    rows, own = tracer.array(x), tracer.array(seeds)
+    if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate < 1:
+        raise ArgumentError(f"dropout: rate={rate!r:.40} is no number from 0 to below 1")
+    if not rows.dtype.is_floating or not rows.ndim:
+        raise DTypeError(f"dropout takes rows of floating-point numbers, not {rows!r}")
+    if own.dtype is not DType.uint32 or own.shape != rows.shape[:1]:
+        raise ShapeError(f"dropout takes one uint32 for each of {rows.shape[0]} rows as seeds, not {own!r}")
+    places = 1
+    for length in rows.shape[1:]:
+        places *= length
+    numbers = xp.arange(places, dtype=DType.uint32) + (layer * 0x9E3779B9) % (1 << 32)
+    bits = _mixed(xp.expand_dims(own, axis=1) ^ _mixed(numbers))
+    keep = bits >= min(round(rate * (1 << 32)), (1 << 32) - 1)
+    return xp.where(xp.reshape(keep, rows.shape), rows / (1.0 - rate), xp.zeros_like(rows))
+
+
+def _mixed(x: Array) -> Array:
+    for shift, factor in ((16, 0x21F0AAAD), (15, 0x735A2D97)):
+        x = xp.multiply(xp.bitwise_xor(x, xp.bitwise_right_shift(x, shift)), factor)
+    return xp.bitwise_xor(x, xp.bitwise_right_shift(x, 15))

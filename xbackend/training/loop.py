@@ -1,0 +1,220 @@
+"""A model in training on an open backend: steps, epochs, evaluation, checkpoints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.trace import ArraySpec, trace
+from xbackend.backends.contract import Backend
+from xbackend.errors import ArgumentError, CheckpointError, TrainingError
+from xbackend.program.host import host_array
+from xbackend.strategies import OneDevice, Strategy
+from xbackend.strategies.strategy import TOWER, Loss
+from xbackend.training import checkpoints
+from xbackend.training.batches import Batches
+from xbackend.training.checkpoints import Checkpoint
+from xbackend.training.optimizers import Optimizer
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What an epoch came to: means over the rows, of the train and of the test scope, each with its own statistics."""
+
+    number: int
+    steps: int  # made since training began
+    train: Mapping[str, float]
+    test: Mapping[str, float] = field(default_factory=dict)
+
+
+class _Mean:
+    """Means over rows of what several batches gave."""
+
+    def __init__(self) -> None:
+        self.rows, self.sums = 0, dict[str, float]()
+
+    def add(self, rows: int, scalars: Mapping[str, float]) -> None:
+        self.rows += rows
+        for name, value in scalars.items():
+            self.sums[name] = self.sums.get(name, 0.0) + rows * value
+
+    def found(self) -> dict[str, float]:
+        return {name: total / self.rows for name, total in self.sums.items()}
+
+
+class Training:
+    """A model in training.
+
+    ``loss(weights, *batch)`` and initial ``weights`` (arrays by name) are the model, as `xbackend.strategies` takes it.
+    ``devices`` binds the names that the strategy and the loss use. A step is compiled once for each shape of a batch.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        loss: Loss,
+        weights: Mapping[str, Any],
+        optimizer: Optimizer,
+        *,
+        strategy: Strategy | None = None,
+        devices: Any = None,
+        fed: bool = False,
+    ) -> None:
+        self.backend, self.optimizer, self.devices = backend, optimizer, devices
+        self.strategy = strategy or OneDevice("cpu:0")
+        self._loss, self._initial = loss, {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
+        self.copies = self.strategy.variables(self._initial, optimizer)
+        self._step = self.strategy.step(loss, self.copies, optimizer, fed=fed)
+        self._evaluate = self.strategy.evaluation(loss, self.copies)
+        self._compiled: dict[Any, Any] = {}
+
+    def step(self, *batch: Any) -> dict[str, float]:
+        """Make a step: its loss under ``loss``, the further scalars, and what each replica found under its scope.
+
+        Raises `TrainingError` where the loss is no finite number; the weights are those after the step then.
+        """
+        found = self._run("step", self._step, batch)
+        if not math.isfinite(found["loss"]):
+            raise TrainingError(
+                f"the loss of step {self.steps} is {found['loss']}: a rate that is too high, numbers in the data that "
+                "are not finite, or a label that is no class"
+            )
+        return found
+
+    def evaluate(self, *batch: Any) -> dict[str, float]:
+        """What a step would find, without making it."""
+        return self._run("evaluation", self._evaluate, batch)
+
+    def _run(self, kind: str, function: Callable[..., Any], batch: Sequence[Any]) -> dict[str, float]:
+        arrays = [host_array(array, f"array {i} of a batch") for i, array in enumerate(batch)]
+        key = kind, *((array.shape, array.dtype.str) for array in arrays)
+        if key not in self._compiled:
+            self._compiled[key] = self.backend.compile(function, *arrays, devices=self.devices)
+        loss, further = self._compiled[key](*arrays)
+        return {"loss": float(loss), **{name: float(value) for name, value in further.items()}}
+
+    @property
+    def executables(self) -> tuple[Any, ...]:
+        """What was compiled so far."""
+        return tuple(self._compiled.values())
+
+    @property
+    def steps(self) -> int:
+        """How many steps were made."""
+        return int(self.backend.get_value(self.copies[0].count))
+
+    def values(self, copy: int = 0) -> dict[str, np.ndarray]:
+        """Every variable of a copy by its name in a checkpoint."""
+        return {name: self.backend.get_value(of) for name, of in self.copies[copy].named().items()}
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """The weights as they are now."""
+        return {name: self.backend.get_value(of) for name, of in self.copies[0].weights.items()}
+
+    def check_copies(self) -> None:
+        """Raises `TrainingError` where copies of a variable are not equal to the bit."""
+        first = self.values()
+        for number in range(1, len(self.copies)):
+            for name, value in self.values(number).items():
+                if value.tobytes() != first[name].tobytes():
+                    raise TrainingError(f"copy {number} of {name} is not the first one after step {self.steps}")
+
+    def model(self, *batch: Any) -> str:
+        """The fingerprint of the model: of its loss, whatever the strategy, the devices and the number of rows."""
+        specs = [ArraySpec((2, *np.shape(array)[1:]), np.asarray(array).dtype) for array in batch]
+        names = list(self._initial)
+
+        def loss(*arrays: Any) -> Any:
+            return self._loss(dict(zip(names, arrays[: len(names)], strict=True)), *arrays[len(names) :])
+
+        program = trace(loss, *(ArraySpec(w.shape, w.dtype) for w in self._initial.values()), *specs)
+        return replace(program, nodes=tuple(replace(node, device=None) for node in program.nodes)).fingerprint
+
+    def save(self, folder: Path, batches: Batches) -> Path:
+        """Write a checkpoint; on disk when this returns. Raises `StoreError`, `CheckpointError`."""
+        checkpoint = Checkpoint(self.values(), self._model_of(batches), self.steps, batches.state())
+        return checkpoints.write(folder, checkpoint)
+
+    def restore(self, checkpoint: Checkpoint, batches: Batches | None = None) -> None:
+        """Go on from a checkpoint, of whatever backend and strategy: every copy takes its values.
+
+        Raises `CheckpointError` for one of another model or another optimiser.
+        """
+        if batches is not None and checkpoint.model != self._model_of(batches):
+            raise CheckpointError("the checkpoint is of another model")
+        for copy in self.copies:
+            named = copy.named()
+            kinds = {name: (array.shape, array.dtype.name) for name, array in checkpoint.arrays.items()}
+            if kinds != {name: (of.shape, of.dtype.value) for name, of in named.items()}:
+                raise CheckpointError(
+                    f"the checkpoint has {', '.join(sorted(kinds))}, and this training {', '.join(sorted(named))}, or "
+                    "they have other shapes: it is of another optimiser or model"
+                )
+            for name, variable in named.items():
+                self.backend.set_value(variable, checkpoint.arrays[name])
+        if batches is not None:
+            batches.restore(checkpoint.data)
+
+    def _model_of(self, batches: Batches) -> str:
+        return self.model(*batches.arrays, *((np.zeros(2, np.uint32),) if batches.seeds else ()))
+
+    def fit(
+        self,
+        batches: Batches,
+        *,
+        epochs: int,
+        test: Iterable[Sequence[Any]] | None = None,
+        folder: Path | None = None,
+        patience: int | None = None,
+        on_step: Callable[[int, Mapping[str, float]], None] | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> list[Epoch]:
+        """Train until ``epochs`` of the data were seen, those before a checkpoint among them.
+
+        ``test`` are batches that are evaluated after each epoch. With ``folder`` a checkpoint is written after each
+        epoch, and what lies there is gone on from. With ``patience`` it stops when the loss of the test batches (else
+        of the train batches) was not below its least one for so many epochs. Raises `TrainingError` where the loss is
+        no finite number, after naming the last checkpoint, and what `step` and `save` raise.
+        """
+        if patience is not None and patience < 1:
+            raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
+        if folder is not None:
+            found, _ = checkpoints.newest(folder, self._model_of(batches))
+            if found is not None:
+                self.restore(found, batches)
+        done: list[Epoch] = []
+        least, since = math.inf, 0
+        while batches.epoch < epochs:
+            number, mean = batches.epoch, _Mean()
+            for batch in batches:
+                try:
+                    scalars = self.step(*batch)
+                except TrainingError as error:
+                    raise TrainingError(f"{error}; {_last(folder)}") from None
+                mean.add(len(batch[0]), {name: value for name, value in scalars.items() if not TOWER.match(name)})
+                if on_step is not None:
+                    on_step(self.steps, scalars)
+            tested = _Mean()
+            for held in test or ():
+                tested.add(len(held[0]), self.evaluate(*held))
+            epoch = Epoch(number, self.steps, mean.found(), tested.found() if tested.rows else {})
+            done.append(epoch)
+            if folder is not None:
+                self.save(folder, batches)
+            if on_epoch is not None:
+                on_epoch(epoch)
+            value = (epoch.test or epoch.train)["loss"]
+            least, since = (value, 0) if value < least else (least, since + 1)
+            if patience is not None and since >= patience:
+                break
+        return done
+
+
+def _last(folder: Path | None) -> str:
+    found = checkpoints.files(folder) if folder is not None else []
+    return f"the last checkpoint is {found[0]}" if found else "there is no checkpoint before it"
