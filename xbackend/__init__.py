@@ -32,6 +32,7 @@ _HOME = {
     **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
     "open": "xbackend.workers.opening",
     **dict.fromkeys(("workload", "Workload"), "xbackend.workloads.workload"),
+    **dict.fromkeys(("model", "Model"), "xbackend.training.model"),
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
     from xbackend.devices import Device, DeviceMap
     from xbackend.program.dtypes import DType
     from xbackend.program.shared import SharedVariable
+    from xbackend.training.model import Model, model
     from xbackend.workers.opening import open
     from xbackend.workloads.workload import Workload, workload
 

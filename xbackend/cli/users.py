@@ -25,6 +25,7 @@ from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import size, spelled
 from xbackend.results import naming
+from xbackend.training.model import Model
 from xbackend.wording import join
 from xbackend.workloads.workload import Workload
 
@@ -147,6 +148,14 @@ def task(
         names = "; ".join(naming.described(one.workload, one.parameters) for one in made)
         raise UsageError(f"{target} is several ({names}): choose one with FILE.py:NAME and --set")
     return made[0]
+
+
+def model(target: str) -> Model:
+    """The model that ``FILE.py:MODEL`` names. Raises `UsageError`."""
+    found, _ = _load(target)
+    if not isinstance(found, Model):
+        raise UsageError(f"{target} is no model: write @xb.model(...) above it")
+    return found
 
 
 def _own(

@@ -6,7 +6,9 @@ with these two.
 
 from xbackend.training import checkpoints, layers, schedules
 from xbackend.training.batches import Batches
+from xbackend.training.events import Events
 from xbackend.training.loop import Epoch, Training
+from xbackend.training.model import Model
 from xbackend.training.optimizers import SGD, Adam, Optimizer, RMSProp
 
 __all__ = [
@@ -14,6 +16,8 @@ __all__ = [
     "Adam",
     "Batches",
     "Epoch",
+    "Events",
+    "Model",
     "Optimizer",
     "RMSProp",
     "Training",

@@ -1,0 +1,84 @@
+"""Event files that TensorBoard opens: scalars, histograms, and a program by device.
+
+Written with the tensorboard package (``pip install 'xbackend[events]'``): its own records and protocol buffers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from xbackend.errors import StoreError
+from xbackend.program.program import Program
+
+_BINS = 30
+
+
+class Events:
+    """An event file in a folder, written to until it is closed; a context manager.
+
+    A ``scope`` (``train``, ``test``) is a folder below, which TensorBoard shows as a run of its own. Raises
+    `StoreError` where the tensorboard package is not there.
+    """
+
+    def __init__(self, folder: Path, scope: str = "") -> None:
+        try:
+            from tensorboard.compat.proto import event_pb2, graph_pb2, summary_pb2
+            from tensorboard.summary.writer.event_file_writer import EventFileWriter
+        except ImportError as error:
+            raise StoreError(
+                f"event files are written with tensorboard: {error}; pip install 'xbackend[events]'"
+            ) from None
+        self._event, self._summary, self._graph = event_pb2.Event, summary_pb2.Summary, graph_pb2.GraphDef
+        self._histogram = summary_pb2.HistogramProto
+        self._writer = EventFileWriter(str(folder / scope if scope else folder))
+
+    def __enter__(self) -> Events:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """Numbers of a step by name."""
+        self._add(step, [self._summary.Value(tag=name, simple_value=value) for name, value in values.items()])
+
+    def histograms(self, step: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """How the elements of arrays are distributed at a step, by name."""
+        self._add(step, [self._summary.Value(tag=name, histo=self._counted(array)) for name, array in arrays.items()])
+
+    def program(self, program: Program) -> None:
+        """The nodes of a program with their devices; of an executable's, those that they were placed on."""
+        graph = self._graph()
+        names = [f"{node.params.get('name', node.op)}_{i}" for i, node in enumerate(program.nodes)]
+        for name, node in zip(names, program.nodes, strict=True):
+            graph.node.add(name=name, op=node.op, input=[names[i] for i in node.inputs], device=node.device or "")
+        self._writer.add_event(self._event(graph_def=graph.SerializeToString(), wall_time=time.time()))
+
+    def close(self) -> None:
+        """Write what is left, and wait for it."""
+        self._writer.close()
+
+    def _add(self, step: int, values: list[Any]) -> None:
+        self._writer.add_event(self._event(summary=self._summary(value=values), step=step, wall_time=time.time()))
+
+    def _counted(self, array: np.ndarray) -> Any:
+        numbers = np.asarray(array, np.float64).ravel()
+        numbers = numbers[np.isfinite(numbers)]
+        counts, edges = np.histogram(numbers, bins=_BINS)
+        return self._histogram(
+            min=float(numbers.min(initial=0.0)),
+            max=float(numbers.max(initial=0.0)),
+            num=float(numbers.size),
+            sum=float(numbers.sum()),
+            sum_squares=float(np.sum(numbers**2)),
+            bucket_limit=edges[1:].tolist(),
+            bucket=counts.astype(float).tolist(),
+        )
