@@ -77,6 +77,7 @@ def main(names):
                 test_scope.scalars(resumed.steps, test)
             first, second, loss = (found[key] for key in ("tower_0/loss", "tower_1/loss", "loss"))
             print(f"{name}: tower losses {first:.4f} and {second:.4f}, loss {loss:.4f}")
+            print(f"{name}: after {resumed.steps} steps, accuracy {test['accuracy']:.3f} on {len(held[0])} others")
             for key, value in resumed.weights().items():
                 np.testing.assert_allclose(value, one.weights()[key], rtol=1e-9, atol=1e-12)
             print(f"{name}: the weights are those of one device")

@@ -1,0 +1,499 @@
+"""Training: optimisers and schedules against their formulas, batches, layers, checkpoints, event files, bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import xbackend as xb
+from xbackend.backends.contract import Backend
+from xbackend.errors import ArgumentError, CheckpointError, DTypeError, ShapeError, StoreError, TrainingError
+from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Towers
+from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers, schedules
+from xbackend.training.checkpoints import Checkpoint
+
+X = np.random.default_rng(0).normal(size=(20, 3))
+LABELS = (X[:, 0] > 0).astype(np.int64)
+START = {"w": np.full((3, 2), 0.1), "b": np.zeros(2)}
+
+
+@pytest.fixture(scope="module")
+def backend() -> Any:
+    with xb.open("numpy", virtual_devices=2) as opened:
+        yield opened
+
+
+def classifier(weights: Any, x: Any, labels: Any) -> Any:
+    return layers.cross_entropy(layers.dense(x, weights["w"], weights["b"]), labels)
+
+
+def training(backend: Backend, **options: Any) -> Training:
+    return Training(backend, classifier, START, options.pop("optimizer", SGD(0.1)), **options)
+
+
+# Schedules and optimisers.
+
+
+def at(backend: Backend, schedule: Any, step: int) -> float:
+    return float(backend.compile(lambda n: schedule(n) * xb.ones(()), np.int64(step))(np.int64(step)))
+
+
+@pytest.mark.parametrize("step", [0, 1, 7, 10, 25])
+def test_schedules_are_optaxs(backend: Backend, step: int) -> None:
+    expected = {
+        0.1 * 0.5 ** (step / 10): schedules.exponential(0.1, 0.5, 10),
+        0.1 * 0.5 ** (step // 10): schedules.exponential(0.1, 0.5, 10, staircase=True),
+        0.1 * (0.9 * 0.5 * (1 + np.cos(np.pi * min(step, 20) / 20)) + 0.1): schedules.cosine(0.1, 20, least=0.1),
+        0.1 * (0.5 if step >= 5 else 1) * (0.1 if step >= 10 else 1): schedules.piecewise(0.1, {5: 0.5, 10: 0.1}),
+        0.1 * step / 10 if step < 10 else 0.2: schedules.warmed_up(lambda n: 0.2, 0.1, 10),
+    }
+    for value, schedule in expected.items():
+        assert at(backend, schedule, step) == pytest.approx(value, rel=1e-12), schedule
+
+
+def test_nesterov_looks_ahead(backend: Backend) -> None:
+    made = training(backend, optimizer=SGD(0.1, momentum=0.5, nesterov=True))
+    without = training(backend)
+    made.step(X, LABELS)
+    without.step(X, LABELS)
+    for name, value in made.weights().items():
+        np.testing.assert_allclose(value - START[name], 1.5 * (without.weights()[name] - START[name]), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: SGD(0.0),
+        lambda: SGD(-1.0),
+        lambda: SGD(float("nan")),
+        lambda: SGD(True),
+        lambda: SGD(0.1, momentum=1.0),
+        lambda: SGD(0.1, clip=0.0),
+        lambda: Adam(0.1, a=1.0),
+        lambda: Adam(0.1, epsilon=-1.0),
+        lambda: RMSProp(0.1, decay="0.9"),
+    ],
+)
+def test_an_optimizer_refuses_numbers_that_it_cannot_have(make: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"SGD|Adam|RMSProp"):
+        make()
+
+
+# Batches.
+
+
+@given(st.integers(1, 40), st.integers(1, 50), st.integers(0, 5), st.booleans(), st.booleans())
+def test_every_row_is_once_in_an_epoch(rows: int, size: int, seed: int, partial: bool, shuffled: bool) -> None:
+    if size > rows and not partial:
+        with pytest.raises(ArgumentError, match="none is full"):
+            Batches(np.arange(rows), size=size, seed=seed, partial=partial)
+        return
+    batches = Batches(np.arange(rows), -np.arange(rows), size=size, seed=seed, partial=partial, shuffled=shuffled)
+    for epoch in range(2):
+        assert batches.epoch == epoch
+        found = list(batches)
+        assert len(found) == len(batches)
+        assert [len(x) for x, _ in found[:-1]] == [size] * (len(found) - 1)
+        order = np.concatenate([x for x, _ in found])
+        np.testing.assert_array_equal(order, -np.concatenate([y for _, y in found]))
+        assert len(set(order.tolist())) == len(order) == (rows if partial else rows // size * size)
+
+
+@given(st.integers(0, 11))
+def test_the_order_is_had_again_from_any_place(steps: int) -> None:
+    def made() -> Batches:
+        return Batches(np.arange(10), size=3, seed=1, seeds=True)
+
+    def rest(batches: Batches, epochs: int) -> list[tuple[list[int], list[int]]]:
+        found = []
+        while batches.epoch < epochs:
+            found += [(x.tolist(), s.tolist()) for x, s in batches]
+        return found
+
+    whole, again = rest(made(), 4), made()
+    first = made()
+    done = 0
+    while done < steps:
+        for _ in first:
+            done += 1
+            if done == steps:
+                break
+    again.restore(first.state())
+    assert rest(again, 4) == whole[steps:]
+    assert len({tuple(s) for _, s in whole}) == len(whole)  # seeds are drawn anew in each epoch
+
+
+@pytest.mark.parametrize(
+    ("arrays", "options", "error", "words"),
+    [
+        ((), {"size": 1}, ShapeError, "same number of rows"),
+        ((np.zeros(()),), {"size": 1}, ShapeError, "same number of rows"),
+        ((np.zeros(0),), {"size": 1}, ShapeError, "one or more"),
+        ((np.zeros(3), np.zeros(4)), {"size": 1}, ShapeError, "not 3, 4"),
+        ((np.zeros(3),), {"size": 0}, ArgumentError, "whole number from 1 up"),
+        ((np.zeros(3),), {"size": 2.0}, ArgumentError, "whole number from 1 up"),
+    ],
+)
+def test_a_data_set_that_gives_no_batches_is_refused(arrays: Any, options: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        Batches(*arrays, **options)
+
+
+# Layers.
+
+
+def test_cross_entropy_and_accuracy_are_those_of_softmax(backend: Backend) -> None:
+    scores = np.random.default_rng(1).normal(size=(6, 4)) * 50
+    labels = np.array([0, 3, 1, 1, 2, 0], np.int32)
+
+    def function(scores: Any, labels: Any) -> Any:
+        loss = layers.cross_entropy(scores, labels)
+        return loss, layers.accuracy(scores, labels), xb.grad(loss, scores)
+
+    loss, accuracy, gradient = backend.compile(function, scores, labels)(scores, labels)
+    softmax = np.exp(scores - scores.max(1, keepdims=True))
+    softmax /= softmax.sum(1, keepdims=True)
+    own = softmax[np.arange(6), labels]
+    top = scores.max(1)
+    exact = np.mean(top + np.log(np.exp(scores - top[:, None]).sum(1)) - scores[np.arange(6), labels])
+    np.testing.assert_allclose(loss, exact, rtol=1e-12)
+    assert accuracy == np.mean(scores.argmax(1) == labels)
+    expected = softmax - np.eye(4)[labels]
+    np.testing.assert_allclose(gradient, expected / 6, rtol=1e-9, atol=1e-15)
+    assert own.shape == (6,)
+
+
+def test_dropout_drops_as_many_as_it_says_and_the_same_for_a_row_wherever_it_is(backend: Backend) -> None:
+    x, seeds = np.ones((400, 50)), np.random.default_rng(2).integers(1 << 32, size=400, dtype=np.uint32)
+    run = backend.compile(lambda x, s: (layers.dropout(x, 0.3, s), layers.dropout(x, 0.3, s, layer=1)), x, seeds)
+    first, second = run(x, seeds)
+    for dropped in (first, second):
+        assert set(np.unique(dropped)) == {0.0, 1 / 0.7}
+        assert abs(np.mean(dropped == 0) - 0.3) < 0.02
+        assert abs(np.mean(dropped[:, 0] == 0) - 0.3) < 0.1
+    agree = np.mean((first == 0) == (second == 0))
+    assert abs(agree - (0.3**2 + 0.7**2)) < 0.02
+    order = np.random.default_rng(3).permutation(400)
+    np.testing.assert_array_equal(run(x, seeds[order])[0], first[order])
+
+
+def test_layers_refuse_what_they_cannot_take() -> None:
+    spec, seeds = xb.ArraySpec((4, 2)), xb.ArraySpec((4,), "uint32")
+    with pytest.raises(DTypeError, match="labels that are integers"):
+        xb.trace(lambda s: layers.cross_entropy(s, s[:, 0]), spec)
+    with pytest.raises(ShapeError, match="labels"):
+        xb.trace(layers.accuracy, spec, xb.ArraySpec((3,), "int64"))
+    with pytest.raises(ArgumentError, match="from 0 to below 1"):
+        xb.trace(lambda x, s: layers.dropout(x, 1.0, s), spec, seeds)
+    with pytest.raises(ShapeError, match="one uint32 for each of 4 rows"):
+        xb.trace(lambda x: layers.dropout(x, 0.1, x), spec)
+
+
+# Strategies.
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: Towers("dev0"), ArgumentError, "one entry for each replica"),
+        (lambda: Mirrored(()), ArgumentError, "one entry for each replica"),
+        (lambda: Mirrored(({},)), ArgumentError, "empty mapping"),
+        (lambda: OneDevice("dev 0").variables(START, SGD(0.1)), ValueError, "dev 0"),
+        (lambda: OneDevice().variables({}, SGD(0.1)), ArgumentError, "no weights"),
+        (
+            lambda: ModelParallel({"w": "cpu:0"}).variables(START, SGD(0.1)),
+            ArgumentError,
+            "no device for the weight 'b'",
+        ),
+    ],
+)
+def test_a_strategy_refuses_what_it_cannot_spread(make: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()
+
+
+def test_a_batch_smaller_than_the_replicas_is_refused(backend: Backend) -> None:
+    made = training(backend, strategy=Mirrored(("cpu:0", "cpu:1")))
+    with pytest.raises(ShapeError, match=r"a batch of 1 rows for 2 replicas.*leave the partial ones out"):
+        made.step(X[:1], LABELS[:1])
+    with pytest.raises(ShapeError, match="same number of rows"):
+        made.step(X, LABELS[:3])
+    fed = training(backend, strategy=Mirrored(("cpu:0", "cpu:1")), fed=True)
+    with pytest.raises(ArgumentError, match="each gets a batch of its own"):
+        fed.step(X, LABELS, X)
+
+
+def test_a_loss_that_is_no_scalar_is_refused(backend: Backend) -> None:
+    for loss, words in (
+        (lambda w, x: x @ w["w"], "the loss that training is given"),
+        (lambda w, x: (xb.sum(x @ w["w"]), {"rows": x}), "the rows that training is given"),
+        (lambda w, x: (xb.sum(x @ w["w"]), 3), "return a dictionary"),
+    ):
+        with pytest.raises(xb.errors.TraceError, match=words):
+            Training(backend, loss, START, SGD(0.1)).step(X)
+
+
+def test_copies_that_differ_are_found(backend: Backend) -> None:
+    made = training(backend, strategy=Mirrored(("cpu:0", "cpu:1")))
+    made.step(X, LABELS)
+    made.check_copies()
+    backend.set_value(made.copies[1].weights["b"], np.array([0.0, 1e-300]))
+    with pytest.raises(TrainingError, match="copy 1 of weights/b is not the first one after step 1"):
+        made.check_copies()
+
+
+# The loop.
+
+
+def test_a_label_that_is_no_class_stops_it_and_the_last_checkpoint_stays(backend: Backend, tmp_path: Path) -> None:
+    made, batches = training(backend), Batches(X, LABELS, size=10)
+    made.fit(batches, epochs=1, folder=tmp_path)
+    wrong = LABELS.copy()
+    wrong[3] = 2
+    with pytest.raises(TrainingError, match=r"step [34] is nan.*no class; the last checkpoint is .*step-00000002"):
+        training(backend).fit(Batches(X, wrong, size=10), epochs=2, folder=tmp_path)
+    kept, _ = checkpoints.newest(tmp_path)
+    assert kept is not None and all(np.isfinite(array).all() for array in kept.arrays.values())
+
+
+def test_it_stops_early_when_the_test_loss_no_longer_falls(backend: Backend) -> None:
+    made = training(backend, optimizer=SGD(5.0))
+    epochs = made.fit(Batches(X, LABELS, size=5), epochs=60, test=[(X, 1 - LABELS)], patience=3)
+    losses = [epoch.test["loss"] for epoch in epochs]
+    assert len(losses) < 60
+    assert min(losses[-3:]) >= min(losses[:-3])
+    with pytest.raises(ArgumentError, match="patience"):
+        made.fit(Batches(X, LABELS, size=5), epochs=1, patience=0)
+
+
+def test_train_and_test_share_weights_and_not_statistics(backend: Backend) -> None:
+    made = training(backend)
+    (epoch,) = made.fit(Batches(X, LABELS, size=20), epochs=1, test=[(X[:5], LABELS[:5]), (X[5:], LABELS[5:])])
+    assert epoch.test["loss"] == pytest.approx(made.evaluate(X, LABELS)["loss"], rel=1e-12)
+    assert epoch.train["loss"] == pytest.approx(np.log(2), rel=1e-12)  # before the step: all scores are equal
+    assert epoch.test["loss"] < epoch.train["loss"]
+    assert made.steps == 1
+
+
+# Checkpoints.
+
+ARRAYS = {"weights/w": np.arange(6.0).reshape(2, 3), "step": np.array(7), "f": np.float32([1.5])}
+SAVED = Checkpoint(ARRAYS, "a" * 64, 7, {"seed": 0, "epoch": 1, "place": 2})
+
+
+def test_a_checkpoint_is_what_was_written(tmp_path: Path) -> None:
+    path = checkpoints.write(tmp_path, SAVED)
+    found = checkpoints.read(path, SAVED.model)
+    assert (found.model, found.step, found.data) == (SAVED.model, 7, SAVED.data)
+    for name, array in ARRAYS.items():
+        assert found.arrays[name].dtype == array.dtype and found.arrays[name].shape == array.shape
+        np.testing.assert_array_equal(found.arrays[name], array)
+    from safetensors.numpy import load_file
+
+    assert set(load_file(path)) == set(ARRAYS)  # as anybody reads it
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    for step in range(1, 6):
+        checkpoints.write(tmp_path, Checkpoint(ARRAYS, "a", step, {}))
+    assert [int(path.stem[5:]) for path in checkpoints.files(tmp_path)] == [5, 4, 3]
+
+
+@given(st.data())
+def test_a_flipped_bit_or_a_cut_is_seen_and_the_one_before_is_taken(tmp_path_factory: Any, data: st.DataObject) -> None:
+    folder = tmp_path_factory.mktemp("checkpoints")
+    checkpoints.write(folder, Checkpoint(ARRAYS, "a", 1, {}))
+    path = checkpoints.write(folder, Checkpoint(ARRAYS, "a", 2, {}))
+    whole = path.read_bytes()
+    if data.draw(st.booleans()):
+        path.write_bytes(whole[: data.draw(st.integers(0, len(whole) - 1))])
+    else:
+        place = data.draw(st.integers(0, 8 * len(whole) - 1))
+        changed = bytearray(whole)
+        changed[place // 8] ^= 1 << place % 8
+        path.write_bytes(bytes(changed))
+    try:
+        found = checkpoints.read(path, "a")
+    except CheckpointError:
+        older, wrong = checkpoints.newest(folder, "a")
+        assert older is not None and older.step == 1 and len(wrong) == 1
+        return
+    # A bit of the text around the tensors that says nothing: the numbers are those that were written.
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found.arrays[name], array)
+
+
+def test_what_is_no_checkpoint_of_this_model_or_version_is_refused(tmp_path: Path, backend: Backend) -> None:
+    path = checkpoints.write(tmp_path, SAVED)
+    with pytest.raises(CheckpointError, match=r"of another model: its fingerprint is aaaaaaaaaaaa, not bbb"):
+        checkpoints.read(path, "b" * 64)
+    data = path.read_bytes()
+    newer = data.replace(b'"version":"1"', b'"version":"9"')
+    assert newer != data
+    path.write_bytes(newer)
+    with pytest.raises(CheckpointError, match="version 9, and 1 is read here: upgrade"):
+        checkpoints.read(path)
+    path.write_bytes(data.replace(b"xbackend checkpoint", b"another  checkpoint"))
+    with pytest.raises(CheckpointError, match="no checkpoint of xbackend"):
+        checkpoints.read(path)
+    with pytest.raises(CheckpointError):
+        checkpoints.newest(tmp_path)
+    with pytest.raises(StoreError, match="cannot be read"):
+        checkpoints.read(tmp_path / "none")
+    assert checkpoints.newest(tmp_path / "nothing") == (None, [])
+    one, other = training(backend), training(backend, optimizer=Adam(0.1))
+    batches = Batches(X, LABELS, size=10)
+    saved = checkpoints.read(one.save(tmp_path / "one", batches))
+    with pytest.raises(CheckpointError, match="another optimiser"):
+        other.restore(saved, batches)
+
+
+def test_the_model_of_a_checkpoint_is_its_loss_whatever_spreads_it(backend: Backend) -> None:
+    spread = [OneDevice("cpu:0"), Towers(("cpu:0", "cpu:1")), Mirrored(("dev0", "dev1"))]
+    assert len({training(backend, strategy=s).model(X, LABELS) for s in spread}) == 1
+    assert training(backend).model(X[:7], LABELS[:7]) == training(backend).model(X, LABELS)
+    other = Training(backend, lambda w, x, y: classifier(w, x, y) * 2.0, START, SGD(0.1))
+    assert other.model(X, LABELS) != training(backend).model(X, LABELS)
+
+
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    checkpoints.write(tmp_path, SAVED)
+    code = f"""
+import resource, signal, sys
+import numpy as np
+from pathlib import Path
+from xbackend.errors import StoreError
+from xbackend.training import checkpoints
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+try:
+    checkpoints.write(Path({str(tmp_path)!r}), checkpoints.Checkpoint({{"w": np.zeros(10000)}}, "a", 8, {{}}))
+except StoreError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "cannot be written: File too large" in done.stdout
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000007.safetensors"]
+    assert checkpoints.newest(tmp_path)[0] is not None
+
+
+# Event files.
+
+
+def test_event_files_are_read_by_tensorboards_own_reader(backend: Backend, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    made = training(backend, strategy=Towers(("cpu:0", "cpu:1")))
+    with Events(tmp_path, "train") as events:
+        losses = []
+        for step in range(3):
+            found = made.step(X, LABELS)
+            losses.append(found["loss"])
+            events.scalars(step, found)
+        events.histograms(2, made.weights())
+        events.program(made.executables[0].program)
+    read = EventAccumulator(str(tmp_path / "train"), size_guidance={"histograms": 0})
+    read.Reload()
+    assert set(read.Tags()["scalars"]) == {"loss", "tower_0/loss", "tower_1/loss"}
+    np.testing.assert_allclose([event.value for event in read.Scalars("loss")], losses, rtol=1e-6)
+    (histogram,) = read.Histograms("w")
+    value = histogram.histogram_value
+    assert value.num == 6 and sum(value.bucket) == 6 and value.sum == pytest.approx(made.weights()["w"].sum())
+    devices = {node.device for node in read.Graph().node}
+    assert devices == {"cpu:0", "cpu:1"}
+
+
+# The command.
+
+FILE = """
+import numpy as np
+import xbackend as xb
+from xbackend.training import SGD, layers
+
+@xb.model(optimizer=SGD(0.5, momentum=0.9), batch=8, epochs=2, places={"w": "cpu:0", "b": "cpu:1"})
+def classifier(weights, x, labels):
+    scores = layers.dense(x, weights["w"], weights["b"])
+    return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
+
+@classifier.weights
+def weights(rng):
+    return {"w": rng.normal(size=(3, 2)), "b": np.zeros(2)}
+
+@classifier.data
+def data(rng):
+    x = rng.normal(size=(30, 3))
+    labels = (x[:, 0] > 0).astype(int)
+    return (x[:20], labels[:20]), (x[20:], labels[20:])
+
+@xb.model()
+def unfinished(weights, x):
+    return xb.sum(x)
+
+def no_model(x):
+    return x
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.py"
+    path.write_text(FILE)
+    return path
+
+
+def command(*words: object) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "xbackend", "train", *map(str, words), "--backends", "numpy"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("strategy", ["one", "towers", "mirrored", "model"])
+def test_a_users_model_is_trained(file: Path, strategy: str) -> None:
+    code, out, err = command(f"{file}:classifier", "--strategy", strategy)
+    assert code == 0, err
+    assert "numpy" in out and "reference" in out and "accuracy" in out
+    assert "epoch 2 of 2, step 6" in err
+
+
+def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
+    target, folder = f"{file}:classifier", tmp_path / "saved"
+    assert command(target, "--checkpoints", folder)[0] == 0
+    assert command(target, "--checkpoints", folder, "--epochs", 3)[0] == 0
+    assert sorted(path.name for path in (folder / "numpy").iterdir()) == [
+        f"step-{step:08d}.safetensors" for step in (3, 6, 9)
+    ]
+    code, out, _ = command(target, "--checkpoints", folder, "--epochs", 3)
+    assert code == 1 and "3 epochs were trained before" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("no_model",), "is no model: write @xb.model(...) above it"),
+        (("unfinished",), "model unfinished has no weights: write @unfinished.weights above def weights(rng)"),
+        (("classifier", "--strategy", "tower"), "--strategy tower: there is one, towers, mirrored, model"),
+        (("classifier", "--devices", "2"), "strategy one has 1"),
+        (("classifier", "--epochs", "0"), "--epochs"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_line(file: Path, words: tuple[str, ...], said: str) -> None:
+    code, _, err = command(f"{file}:{words[0]}", *words[1:])
+    assert code == 2
+    assert said in err and "Traceback" not in err and len(err.strip().splitlines()) == 1
+
+
+def test_a_state_of_other_data_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="not one of 20 rows"):
+        Batches(X, size=5).restore(json.loads('{"seed": 0, "epoch": 0, "place": 21}'))
