@@ -19,7 +19,7 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 import xbackend as xb
 from xbackend import cli, environments, report
 from xbackend.analysis.gate import Outcome
-from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run
+from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run, train
 from xbackend.environments import system_packages
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
 from xbackend.measure import matrix, session
@@ -47,6 +47,13 @@ class Here:
         patch.setattr(matrix, "ready", lambda runs, say: {})
         (folder / "mine.py").write_text(
             "import numpy\ndef inputs(): return [numpy.ones(2)]\ndef twice(x): return x + x\n"
+        )
+
+        (folder / "trained.py").write_text(
+            "import numpy as np\nimport xbackend as xb\n"
+            "@xb.model()\ndef line(w, x): return xb.mean((x * w['a'] - 1.0) ** 2)\n"
+            "@line.weights\ndef weights(rng): return {'a': np.array(0.5)}\n"
+            "@line.data\ndef data(rng): return (np.ones(3),)\n"
         )
 
     def runs(self, *measured: Results) -> None:
@@ -114,6 +121,9 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: None),
     (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(run, "RemoteBackend")),
     (2, ["run", "mine.py:nothing"], lambda here: None),
+    (0, ["train", "trained.py:line", "--backends", "numpy"], lambda here: None),
+    (1, ["train", "trained.py:line", "--backends", "numpy"], lambda here: here.opens(train, "RemoteBackend")),
+    (2, ["train", "mine.py:twice"], lambda here: None),
     (0, ["draw", "matpow"], lambda here: None),
     (2, ["draw", "nothing"], lambda here: None),
     (0, ["devices", "--backends", "numpy"], lambda here: None),

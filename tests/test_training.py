@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -492,6 +493,17 @@ def test_what_cannot_be_trained_is_one_line(file: Path, words: tuple[str, ...], 
     code, _, err = command(f"{file}:{words[0]}", *words[1:])
     assert code == 2
     assert said in err and "Traceback" not in err and len(err.strip().splitlines()) == 1
+
+
+def test_the_code_of_the_document_runs(tmp_path: Path) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "training.md").read_text()
+    first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", first], capture_output=True, text=True, check=True)
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["0", "1", "2"]
+    (tmp_path / "model.py").write_text(second)
+    words = re.findall(r"xbackend train model.py:classifier (.*) --backends", text)[0].split()
+    code, out, err = command(f"{tmp_path / 'model.py'}:classifier", *words)
+    assert code == 0 and re.search(r"accuracy (0\.9\d*|1)\b", out), out + err
 
 
 def test_a_state_of_other_data_is_refused() -> None:

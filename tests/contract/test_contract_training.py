@@ -174,6 +174,27 @@ def test_an_all_reduce_gives_every_device_the_same(three: Backend) -> None:
     assert ways == {("cpu:1", "cpu:0"), ("cpu:2", "cpu:0"), ("cpu:0", "cpu:1"), ("cpu:0", "cpu:2")}
 
 
+def test_averages_by_stacking_by_the_list_and_by_all_reduce_are_one(three: Backend) -> None:
+    """Of dense gradients, and of those of `take`, which TensorFlow by itself has as rows with their places."""
+    rows, start = np.array([[0, 2, 2], [2, 1, 0]]), np.linspace(-1, 1, 8).reshape(4, 2)
+
+    def function(rows: Any, w: Any) -> Any:
+        found = []
+        for number in range(2):
+            with xb.device(f"dev{number}"):
+                found.append(xb.grad(xb.sum(xb.take(w, rows[number], axis=0) ** 3) + xb.sum(xb.sin(w)), w))
+        stacked = xb.mean(xb.stack(found), axis=0)
+        return stacked, (found[0] + found[1]) / 2.0, xb.all_reduce(found, "mean")[0], xb.all_reduce(found, "sum")[1]
+
+    run = three.compile(function, rows, start, devices=SPREAD)
+    stacked, listed, reduced, total = run(rows, start)
+    expected = np.cos(start)
+    for row in rows.ravel():
+        expected[row] += 3 * start[row] ** 2 / 2
+    for found in (stacked, listed, reduced, total / 2):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
 def test_each_replica_is_fed_a_batch_of_its_own(three: Backend) -> None:
     parts = [(X[:3], Y[:3]), (X[3:8], Y[3:8]), (X[8:10], Y[8:10])]
     spread, function = STRATEGIES["towers"]
