@@ -4,12 +4,13 @@ A model is a plain function of arrays, its loss, and its initial weights (`xback
 with these two.
 """
 
-from xbackend.training import checkpoints, layers, schedules
+from xbackend.training import checkpoints, layers, schedules, sources
 from xbackend.training.batches import Batches
 from xbackend.training.events import Events
 from xbackend.training.loop import Epoch, Training
 from xbackend.training.model import Model
 from xbackend.training.optimizers import SGD, Adam, Optimizer, RMSProp
+from xbackend.training.sources import Stream
 
 __all__ = [
     "SGD",
@@ -20,8 +21,10 @@ __all__ = [
     "Model",
     "Optimizer",
     "RMSProp",
+    "Stream",
     "Training",
     "checkpoints",
     "layers",
     "schedules",
+    "sources",
 ]

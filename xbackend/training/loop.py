@@ -20,6 +20,7 @@ from xbackend.training import checkpoints
 from xbackend.training.batches import Batches
 from xbackend.training.checkpoints import Checkpoint
 from xbackend.training.optimizers import Optimizer
+from xbackend.training.sources import Stream
 
 
 @dataclass(frozen=True)
@@ -135,12 +136,12 @@ class Training:
         program = trace(loss, *(ArraySpec(w.shape, w.dtype) for w in self._initial.values()), *specs)
         return replace(program, nodes=tuple(replace(node, device=None) for node in program.nodes)).fingerprint
 
-    def save(self, folder: Path, batches: Batches) -> Path:
+    def save(self, folder: Path, batches: Batches | Stream) -> Path:
         """Write a checkpoint; on disk when this returns. Raises `StoreError`, `CheckpointError`."""
         checkpoint = Checkpoint(self.values(), self._model_of(batches), self.steps, batches.state())
         return checkpoints.write(folder, checkpoint)
 
-    def restore(self, checkpoint: Checkpoint, batches: Batches | None = None) -> None:
+    def restore(self, checkpoint: Checkpoint, batches: Batches | Stream | None = None) -> None:
         """Go on from a checkpoint, of whatever backend and strategy: every copy takes its values.
 
         Raises `CheckpointError` for one of another model or another optimiser.
@@ -160,12 +161,12 @@ class Training:
         if batches is not None:
             batches.restore(checkpoint.data)
 
-    def _model_of(self, batches: Batches) -> str:
+    def _model_of(self, batches: Batches | Stream) -> str:
         return self.model(*batches.arrays, *((np.zeros(2, np.uint32),) if batches.seeds else ()))
 
     def fit(
         self,
-        batches: Batches,
+        batches: Batches | Stream,
         *,
         epochs: int,
         test: Iterable[Sequence[Any]] | None = None,

@@ -1,0 +1,138 @@
+"""Where the arrays of a data set come from: files (npz, csv), and a generator that makes them batch by batch."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.errors import ArgumentError, ShapeError, TrainingError
+from xbackend.files import read_file, refused
+from xbackend.program.host import host_array
+
+MOST = 1 << 36  # bytes of a file
+
+
+def npz(path: str | os.PathLike[str], *names: str) -> tuple[np.ndarray, ...]:
+    """The arrays of these names in a file that `numpy.savez` wrote; all, in their order, without names.
+
+    Raises `StoreError` where it cannot be read, and `TrainingError` for one that is damaged, lacks a name, or changed
+    while it was read.
+    """
+    data = _read(path)
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as found:
+            missing = [name for name in names if name not in found.files]
+            if missing:
+                listing = ", ".join(found.files) or "none"
+                raise TrainingError(f"{os.fspath(path)} has no array {missing[0]!r}; it has {listing}")
+            return tuple(host_array(found[name], f"{name} of {os.fspath(path)}") for name in names or found.files)
+    except TrainingError:
+        raise
+    except Exception as error:  # zipfile, struct and numpy have errors of their own for what is damaged
+        raise TrainingError(f"{os.fspath(path)} is no file of arrays: {type(error).__name__}: {error}") from None
+
+
+def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.ndarray]:
+    """The rows of a csv file with a line of names: float64 [rows, columns] of all others, and of the column ``labels``
+    the whole numbers, int64 [rows].
+
+    Raises `StoreError` where it cannot be read, `TrainingError` for a cell that is no number, with its line, and where
+    it changed while it was read.
+    """
+    where = os.fspath(path)
+    lines = csv.reader(io.StringIO(_read(path).decode("utf-8-sig", errors="replace")))
+    names = [name.strip() for name in next(lines, [])]
+    if labels not in names:
+        raise TrainingError(f"{where} has no column {labels!r}; it has {', '.join(names) or 'none'}")
+    column, numbers, classes = names.index(labels), list[list[float]](), list[int]()
+    for cells in lines:
+        if not cells:
+            continue
+        if len(cells) != len(names):
+            raise TrainingError(f"{where}:{lines.line_num}: {len(cells)} cells for {len(names)} columns")
+        try:
+            classes.append(int(cells[column]))
+            numbers.append([float(cell) for i, cell in enumerate(cells) if i != column])
+        except ValueError as error:
+            raise TrainingError(f"{where}:{lines.line_num}: {error}") from None
+    return np.array(numbers, np.float64).reshape(len(classes), len(names) - 1), np.array(classes, np.int64)
+
+
+def _read(path: str | os.PathLike[str]) -> bytes:
+    """The content of a file that stayed as it was while it was read."""
+    with refused(f"{os.fspath(path)} cannot be read"):
+        before = _state(path)
+        data = read_file(path, MOST)
+        after = _state(path)
+    if before != after or len(data) != after[0]:
+        raise TrainingError(f"{os.fspath(path)} changed while it was read: read it again when nobody writes to it")
+    return data
+
+
+def _state(path: str | os.PathLike[str]) -> tuple[int, int, int]:
+    status = Path(path).stat()
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+class Stream:
+    """Batches that a generator makes: ``make(rng)`` yields tuples of arrays with as many rows each, ``steps`` of them in
+    an epoch, drawn from ``rng``, a `numpy.random.Generator` with the seed and the number of the epoch.
+
+    It can be had again from these two, and is gone on with by making what was given before once more.
+    """
+
+    seeds = False
+
+    def __init__(self, make: Callable[[np.random.Generator], Iterator[Any]], *, steps: int, seed: int = 0) -> None:
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise ArgumentError(f"steps={steps!r:.40} of an epoch: a whole number from 1 up")
+        self.make, self.steps, self.seed = make, steps, seed
+        self.epoch = self.place = 0
+
+    def __len__(self) -> int:
+        """How many batches an epoch has."""
+        return self.steps
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, ...]]:
+        """The batches that are left of this epoch; after the last one the next epoch begins.
+
+        Raises `TrainingError` where the generator ends before, `ShapeError` for a batch of different numbers of rows.
+        """
+        for batch in islice(self._made(), self.place, self.steps):
+            self.place += 1
+            yield batch
+        if self.place < self.steps:
+            raise TrainingError(f"the generator ended after {self.place} of {self.steps} batches of epoch {self.epoch}")
+        self.epoch, self.place = self.epoch + 1, 0
+
+    def _made(self) -> Iterator[tuple[np.ndarray, ...]]:
+        for batch in self.make(np.random.default_rng([self.seed, self.epoch])):
+            arrays = tuple(host_array(array, f"array {i} of a batch") for i, array in enumerate(batch))
+            if len({array.shape[0] if array.ndim else 0 for array in arrays}) != 1:
+                shapes = ", ".join(str(array.shape) for array in arrays)
+                raise ShapeError(f"a batch of {shapes}: its arrays have the same number of rows")
+            yield arrays
+
+    @property
+    def arrays(self) -> tuple[np.ndarray, ...]:
+        """A batch, for its shapes and dtypes."""
+        for batch in self._made():
+            return batch
+        raise TrainingError("the generator makes no batch")
+
+    def state(self) -> dict[str, int]:
+        """What a checkpoint keeps of it."""
+        return {"seed": self.seed, "epoch": self.epoch, "place": self.place}
+
+    def restore(self, state: Mapping[str, int]) -> None:
+        """Go on where the state was taken. Raises `ArgumentError` for one of other batches."""
+        if state.get("place", -1) not in range(self.steps + 1) or state.get("epoch", -1) < 0:
+            raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.steps} batches")
+        self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
