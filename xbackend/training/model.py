@@ -26,6 +26,7 @@ from xbackend.errors import TrainingError
 from xbackend.program.host import host_array
 from xbackend.training.batches import Batches
 from xbackend.training.optimizers import SGD, Optimizer
+from xbackend.training.sources import Stream
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 
@@ -73,8 +74,8 @@ class Model:
         return make
 
     def data(self, make: Made) -> Made:
-        """``make(rng)`` returns the arrays to train with, or these and those to test with, all with the same number
-        of rows in axis 0."""
+        """``make(rng)`` returns the arrays to train with, or these and those to test with, each with the same number of
+        rows in axis 0. In the place of the first ones it may be a `Stream`."""
         self._data = make
         return make
 
@@ -85,15 +86,17 @@ class Model:
             raise TrainingError(f"the weights of model {self.name} are arrays by name, not {type(made).__name__}")
         return {name: host_array(value, f"the weight {name!r}") for name, value in made.items()}
 
-    def batches(self, seed: int = 0, size: int | None = None) -> tuple[Batches, list[tuple[np.ndarray, ...]]]:
+    def batches(self, seed: int = 0, size: int | None = None) -> tuple[Batches | Stream, list[tuple[np.ndarray, ...]]]:
         """Batches to train with, and those to test with, none where it has no such arrays. Raises `TrainingError`."""
         made = self._made(self._data, "data", np.random.default_rng([seed, 1]))
+        made = (made, ()) if isinstance(made, Stream) else made
         if not isinstance(made, Sequence) or not made:
             raise TrainingError(
                 f"the data of model {self.name} are a tuple of arrays, or two of them, not {made!r:.40}"
             )
-        train, test = made if len(made) == 2 and isinstance(made[0], tuple | list) else (made, ())
-        batches = Batches(*train, size=size or self.batch, seed=seed, seeds=self.seeds)
+        train, test = made if len(made) == 2 and isinstance(made[0], tuple | list | Stream) else (made, ())
+        stream = isinstance(train, Stream)
+        batches = train if stream else Batches(*train, size=size or self.batch, seed=seed, seeds=self.seeds)
         if not test:
             return batches, []
         held = Batches(*test, size=size or self.batch, shuffled=False, seeds=self.seeds)

@@ -82,8 +82,8 @@ def _state(path: str | os.PathLike[str]) -> tuple[int, int, int]:
 
 
 class Stream:
-    """Batches that a generator makes: ``make(rng)`` yields tuples of arrays with as many rows each, ``steps`` of them in
-    an epoch, drawn from ``rng``, a `numpy.random.Generator` with the seed and the number of the epoch.
+    """Batches that a generator makes: ``make(rng)`` yields tuples of arrays with as many rows each, ``steps`` of them
+    in an epoch, drawn from ``rng``, a `numpy.random.Generator` with the seed and the number of the epoch.
 
     It can be had again from these two, and is gone on with by making what was given before once more.
     """
