@@ -95,8 +95,11 @@ class Model:
                 f"the data of model {self.name} are a tuple of arrays, or two of them, not {made!r:.40}"
             )
         train, test = made if len(made) == 2 and isinstance(made[0], tuple | list | Stream) else (made, ())
-        stream = isinstance(train, Stream)
-        batches = train if stream else Batches(*train, size=size or self.batch, seed=seed, seeds=self.seeds)
+        batches: Batches | Stream = (
+            train
+            if isinstance(train, Stream)
+            else Batches(*train, size=size or self.batch, seed=seed, seeds=self.seeds)
+        )
         if not test:
             return batches, []
         held = Batches(*test, size=size or self.batch, shuffled=False, seeds=self.seeds)
