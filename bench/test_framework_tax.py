@@ -30,6 +30,13 @@ def test_loop_of_10000_steps(backend: str, replay_part: Any, benchmark: Any) -> 
 
 
 @pytest.mark.only_full
+@pytest.mark.figure("step")
+def test_step_of_training(backend: str, replay_part: Any, benchmark: Any) -> None:
+    benchmark.group = "framework tax: a step of training"
+    assert replay_part("step", backend) > 0
+
+
+@pytest.mark.only_full
 @pytest.mark.figure("building")
 def test_many_operations_to_their_first_result(backend: str, replay_part: Any, benchmark: Any) -> None:
     """Of 1 000 operations, with ``--thorough`` of 5 000."""

@@ -15,11 +15,14 @@ import numpy as np
 
 import xbackend as xb
 from overhead import handwritten
+from overhead.handwritten.training import MOMENTUM, RATE
 from xbackend import workloads
 from xbackend.backends import registry
 from xbackend.errors import ParityError
 from xbackend.measure.loop import foreign_load, quiet
 from xbackend.program.structure import flatten
+from xbackend.strategies import OneDevice
+from xbackend.training import SGD, layers
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
@@ -135,6 +138,40 @@ def _check_equal(ours: Any, theirs: Sequence[Any], dtype: str) -> None:
         raise ParityError(f"the hand-written version differs from xbackend by {error:.2g}, {tolerance:.2g} is allowed")
 
 
+def step(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of a step of training: ours on one device, the same as users of the framework write it, and theirs once
+    more, compiled again. ``job``: ``batch``, ``widths`` (of rows, of the hidden layer, of the classes), ``rounds``,
+    ``round_seconds``; result as of `of_suite`. Raises `ParityError` where the losses of the first steps differ.
+    """
+    generator, (inputs, hidden, classes) = np.random.default_rng(0), job["widths"]
+    x = generator.standard_normal((job["batch"], inputs)).astype(np.float32)
+    labels = generator.integers(classes, size=job["batch"])
+    shapes = {"w": (inputs, hidden), "b": (hidden,), "v": (hidden, classes), "c": (classes,)}
+    start = {name: 0.1 * generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    strategy = OneDevice(str(backend.default_device))
+    optimizer = SGD(RATE, momentum=MOMENTUM)
+    copies = strategy.variables(start, optimizer)
+    executable = backend.compile(strategy.step(_classifier, copies, optimizer), x, labels)
+    both = [handwritten.find(registry.get(backend.name), "step", "float32", start) for _ in range(2)]
+    theirs = [both[0].place(a) for a in (x, labels)]
+    for number in range(3):
+        found, expected = executable(x, labels)[0], np.asarray(both[0].call(*theirs))
+        if not abs(float(found) - float(expected)) <= 1e-4 * abs(float(expected)):
+            raise ParityError(f"the losses of step {number} are {float(found)} and by hand {float(expected)}")
+    sides = [
+        _round(executable.execute, executable.put(x, labels), backend.synchronize),
+        *(_round(each.call, theirs, each.wait) for each in both),
+    ]
+    with foreign_load() as foreign:
+        (ours, by_hand, again), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
+    return {"ours": ours, "by_hand": by_hand, "again": again, "iterations": iterations, "foreign_cores": foreign[0]}
+
+
+def _classifier(weights: Mapping[str, Any], x: Any, labels: Any) -> Any:
+    hidden = xb.tanh(layers.dense(x, weights["w"], weights["b"]))
+    return layers.cross_entropy(layers.dense(hidden, weights["v"], weights["c"]), labels)
+
+
 def building(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """Seconds from a function of many small operations to its first result: ours, traced, bound, lowered, compiled and
     called, and the framework's own graph as its users write it. ``job``: ``layers`` (of five operations each),
@@ -146,11 +183,11 @@ def building(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         a.astype(np.float64), b.astype(np.float64), count, np.tanh, lambda y: np.mean(y, axis=0)
     )
 
-    def layers(x: Any, y: Any) -> Any:
+    def stacked(x: Any, y: Any) -> Any:
         return handwritten.stacked(x, y, count, xb.tanh, lambda z: xb.mean(z, axis=0))
 
     def ours() -> Any:
-        return backend.compile(layers, a, b)(a, b)
+        return backend.compile(stacked, a, b)(a, b)
 
     def theirs() -> Any:
         by_hand = handwritten.find(entry, "layers", "float32", count)

@@ -38,10 +38,18 @@ KNOWN = 0.02  # half of the interval of a ratio over it: a wider one does not te
 SUITE_LIMIT = 1.02  # our workload of the suite over the same as users of the framework write it, from `TAKES` on
 TAKES = 1e-3  # seconds
 LOOP_LIMIT = 1.02  # our loop of 10 000 small steps over the framework's own
+STEP_LIMIT = 1.02  # our step of training over the one by hand
 BUILDING_LIMIT = 1.1  # ours over the framework's graph of 5 000 operations built by hand, to the first result
 
 OF_SUITE = {name: f"{name} by hand" for name in handwritten.SUITE}
-BY_HAND = ("product", "powers", "loop", "building", *OF_SUITE.values())  # the parts that need a hand-written version
+BY_HAND = (
+    "product",
+    "powers",
+    "loop",
+    "building",
+    "step",
+    *OF_SUITE.values(),
+)  # the parts that need a hand-written version
 USUAL = ("product", "powers", "blas")  # those of every backend
 CHAINS = {4096: "chain of 4096", 65536: "chain of 65536"}  # elements
 
@@ -58,6 +66,10 @@ def parts(quick: bool) -> dict[str, tuple[str, dict[str, Any]]]:
         },
         **{name: (chain, {"size": size, **sizes}) for size, name in CHAINS.items()},
         "loop": ("overhead.calls:loop", {"steps": 10_000, "rounds": 10 if quick else 40, "round_seconds": 0.05}),
+        "step": (
+            "overhead.calls:step",
+            {"batch": 32, "widths": (64, 32, 10), "rounds": 40 if quick else 200, "round_seconds": 0.02},
+        ),
         "building": ("overhead.calls:building", {"layers": 200 if quick else 1000, "rounds": 2 if quick else 5}),
         "product": (tax, {"size": 2, "n": 1, "rounds": 40 if quick else 200, "round_seconds": 0.005}),
         "powers": (tax, {"size": SIZE_OF_POWERS, "n": 10, "rounds": 5 if quick else 15, "round_seconds": 0.0}),
@@ -167,6 +179,7 @@ _RATIOS = {
         for size, name in CHAINS.items()
     },
     "loop": ("framework tax", "a loop of 10 000 small steps over the version written by hand", LOOP_LIMIT, "at most"),
+    "step": ("framework tax", "a step of training at batch 32 over the one by hand", STEP_LIMIT, "at most"),
     "building": (
         "framework tax",
         "operations to their first result, over a graph by hand",

@@ -6,6 +6,7 @@ One module for each environment, found by its name, with functions of a mode and
 - ``sum_of_powers(mode, dtype, n)``: A^n + B^n as a chain of products;
 - ``loop(mode, dtype, steps)``: of so many rows x and a square matrix b, ``c = tanh(c @ b + x)`` along the rows, from
   zeros on; every c;
+- ``step(mode, dtype, weights)``: of rows and labels, a step of training, in `training`;
 - ``layers(mode, dtype, count)``: of two matrices, the second one square, so many layers of five operations each.
 
 ``mode`` is what follows the environment in the backend's name: ``xla`` in ``tensorflow-xla``, empty in ``tensorflow``.
@@ -68,7 +69,8 @@ def find(entry: Entry, what: str, *arguments: Any) -> ByHand:
 
 
 def _module(entry: Entry, what: str) -> str:
-    return f"{__name__}{'.suite' * (what in SUITE)}.{entry.environment}"
+    folder = ".suite" if what in SUITE else ".training" if what == "step" else ""
+    return f"{__name__}{folder}.{entry.environment}"
 
 
 def stacked(x: Any, b: Any, count: int, tanh: Callable[[Any], Any], mean: Callable[[Any], Any]) -> Any:

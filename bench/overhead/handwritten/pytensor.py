@@ -14,14 +14,14 @@ from pytensor.compile.mode import Mode
 from overhead.handwritten import WIDTH, ByHand, chain, stacked
 
 
-def compiled(mode: str, inputs: Sequence[Any], outputs: Any) -> ByHand:
+def compiled(mode: str, inputs: Sequence[Any], outputs: Any, updates: Any = None) -> ByHand:
     """A graph as a function in a mode."""
     modes: dict[str, Callable[[], Any]] = {
         "": lambda: None,
         "c": lambda: Mode(linker="cvm", optimizer="fast_run"),
         "jax": lambda: "JAX",
     }
-    return ByHand(pytensor.function(list(inputs), outputs, mode=modes[mode]()), np.array, _wait)
+    return ByHand(pytensor.function(list(inputs), outputs, mode=modes[mode](), updates=updates), np.array, _wait)
 
 
 def _by_hand(mode: str, dtype: str, build: Callable[[Any, Any], Any]) -> ByHand:
