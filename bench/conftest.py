@@ -47,6 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "figure(part): a figure of overhead.targets, and what it is made from")
     config.addinivalue_line("markers", "computes_with(package, ...): only for backends that need one of these packages")
+    config.addinivalue_line("markers", "only_for(backend, ...): only for these")
     config.addinivalue_line("markers", "only_full: only there with --full, as it takes minutes")
     config.addinivalue_line("markers", "every_backend: only there when all backends are chosen")
     config.stash[FIGURES] = []
@@ -71,6 +72,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     backends = choices.backends
     for mark in metafunc.definition.iter_markers("computes_with"):
         backends = [name for name in backends if set(mark.args) & set(registry.get(name).packages)]
+    for mark in metafunc.definition.iter_markers("only_for"):
+        backends = [name for name in backends if name in mark.args]
     for argument, values in (
         ("backend", backends),
         ("devices", choices.devices),

@@ -143,15 +143,11 @@ def step(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     more, compiled again. ``job``: ``batch``, ``widths`` (of rows, of the hidden layer, of the classes), ``rounds``,
     ``round_seconds``; result as of `of_suite`. Raises `ParityError` where the losses of the first steps differ.
     """
-    generator, (inputs, hidden, classes) = np.random.default_rng(0), job["widths"]
-    x = generator.standard_normal((job["batch"], inputs)).astype(np.float32)
-    labels = generator.integers(classes, size=job["batch"])
-    shapes = {"w": (inputs, hidden), "b": (hidden,), "v": (hidden, classes), "c": (classes,)}
-    start = {name: 0.1 * generator.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    x, labels, start = data_of_step(job, "float32")
     strategy = OneDevice(str(backend.default_device))
     optimizer = SGD(RATE, momentum=MOMENTUM)
     copies = strategy.variables(start, optimizer)
-    executable = backend.compile(strategy.step(_classifier, copies, optimizer), x, labels)
+    executable = backend.compile(strategy.step(classifier, copies, optimizer), x, labels)
     both = [handwritten.find(registry.get(backend.name), "step", "float32", start) for _ in range(2)]
     theirs = [both[0].place(a) for a in (x, labels)]
     for number in range(3):
@@ -167,7 +163,16 @@ def step(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     return {"ours": ours, "by_hand": by_hand, "again": again, "iterations": iterations, "foreign_cores": foreign[0]}
 
 
-def _classifier(weights: Mapping[str, Any], x: Any, labels: Any) -> Any:
+def data_of_step(job: dict[str, Any], dtype: str) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+    """Rows, labels and the weights of `classifier`, seeded."""
+    generator, (inputs, hidden, classes) = np.random.default_rng(0), job["widths"]
+    x = generator.standard_normal((job["batch"], inputs)).astype(dtype)
+    labels = generator.integers(classes, size=job["batch"])
+    shapes = {"w": (inputs, hidden), "b": (hidden,), "v": (hidden, classes), "c": (classes,)}
+    return x, labels, {name: (0.1 * generator.standard_normal(shape)).astype(dtype) for name, shape in shapes.items()}
+
+
+def classifier(weights: Mapping[str, Any], x: Any, labels: Any) -> Any:
     hidden = xb.tanh(layers.dense(x, weights["w"], weights["b"]))
     return layers.cross_entropy(layers.dense(hidden, weights["v"], weights["c"]), labels)
 

@@ -24,6 +24,8 @@ TWO_LIMITS = {"jax": 1.9, "numba": 1.8}
 COPIES_LIMIT = 0.0
 
 MANY, FEW = 64, 8
+MIRRORED_LIMIT = 1.0  # our step of mirrored training over that of the framework's own strategy
+_STEP: dict[str, Any] = {"batch": 32, "widths": (64, 32, 10), "steps": 100, "dtype": "float64"}
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ def parts(quick: bool) -> dict[str, Part]:
         "by hand": _part("against_hand", 2, None, size=1024, n=10, rounds=rounds, round_seconds=0.0),
         "stage": _part("stages", FEW, None, stages=FEW, rounds=4 * rounds, round_seconds=0.02),
         "many stages": _part("stages", MANY, None, stages=MANY, rounds=2 * rounds, round_seconds=0.02),
+        "mirrored": _part("mirrored", 2, None, **_STEP, rounds=rounds, round_seconds=0.02),
         "host copies": _part("host_copies_of_training", 2, None, steps=20),
     }
 
@@ -99,6 +102,17 @@ def _ratio(found: dict[str, Any], over: str, under: str) -> tuple[float, dict[st
     seconds = {f"{name.replace(' ', '_')}_seconds": median(found[name]) for name in (over, under)}
     best = {f"fastest_{name.replace(' ', '_')}": min(found[name]) for name in (over, under)}
     return value, {"interval": interval, "rounds": len(found[over]), **seconds, **best}
+
+
+def mirrored(backend: str, found: dict[str, Any] | str) -> Figure:
+    """A step of mirrored training on two devices over the same under the framework's own strategy."""
+
+    def value(f: dict[str, Any]) -> tuple[float, dict[str, Any]]:
+        number, detail = _ratio(f, "ours", "theirs")
+        return number, {**detail, "difference_of_weights": f["difference"]}
+
+    name = "a step of mirrored training on two devices over the framework's own strategy"
+    return _figure(found, value, subject=backend, name=name, unit="ratio", limit=MIRRORED_LIMIT, relation="at most")
 
 
 def speedup(backend: str, found: dict[str, Any] | str, limit: float) -> Figure:
