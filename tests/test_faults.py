@@ -169,7 +169,7 @@ def row_of(results: Results, size: int) -> Measurement:
 def test_after_faults_in_workers_the_rest_is_measured_and_the_run_is_whole(faulty: tuple[Command, int]) -> None:
     command, code = faulty
     assert code == 1
-    assert "Traceback" not in command.errors
+    assert "Traceback" not in command.errors, command.errors
     results = Store(command.store).load("latest")
     assert results.complete
     assert [(m.parameters["size"], m.status) for m in results.measurements] == [
@@ -306,7 +306,7 @@ def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
     command = Command(tmp_path / "run", SMALL)
     assert command.run(f"from xbackend.workers import remote; remote._python = lambda *_: {str(python)!r}") == 130
     assert "xbackend compare: interrupted" in command.errors
-    assert "Traceback" not in command.errors
+    assert "Traceback" not in command.errors, command.errors
     assert left_over([command]) == []
 
 

@@ -12,8 +12,10 @@ import sys
 from typing import Any
 from unittest import mock
 
+import hypothesis.strategies as st
 import msgspec
 import pytest
+from hypothesis import example, given
 from report_helpers import READER, flat, markdown_of, measured, of, tables_of, whole_of
 
 from xbackend.analysis.comparison import comparisons
@@ -403,6 +405,15 @@ def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_res
     (one,), (other,) = (comparisons(of(*near, *more)) for more in ((), (measured("far", [9.0] * 3),)))
     assert "logarithmic" not in plots.medians(one, "t").decode()
     assert "logarithmic" in plots.medians(other, "t").decode()
+
+
+@given(*[st.floats(1e-9, 1e9)] * 2, *[st.floats(0.0, 0.99)] * 2)
+@example(3.0, 0.1, 0.0, 0.0)
+def test_no_bar_of_a_rate_reaches_the_wrong_way(rate: float, time: float, below: float, above: float) -> None:
+    low, high = plots.of_rate(rate, time, below * time, above * time)
+    assert 0.0 <= low < rate and 0.0 <= high < math.inf
+    assert rate - low == pytest.approx(rate / (1 + above), rel=1e-9)
+    assert rate + high == pytest.approx(rate / (1 - below), rel=1e-6)
 
 
 def test_every_backend_has_a_panel_of_its_own(everything: Results) -> None:

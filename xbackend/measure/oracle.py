@@ -28,6 +28,7 @@ from xbackend.workloads.workload import Workload
 DIRECTIONS = 3  # in which a gradient is compared with differences
 CLOSE = 1e-4  # relative: what central differences of a smooth function are good for
 SMALLEST = 1e-100  # of inputs: the differences of smaller ones are no numbers any more
+UNDERFLOW = float(np.finfo(np.float64).tiny)  # what is smaller loses digits, or is zero
 FACTOR = 100.0  # other orders of summation and other elementary functions lose more than NumPy's
 
 
@@ -133,7 +134,8 @@ def _check_gradient(
             largest = max(largest, abs(up), abs(down))
         slope, other = slopes
         along = float(sum(np.vdot(g, way[i]) for g, i in zip(gradients, positions, strict=True)))
-        allowed = CLOSE * max(abs(slope), abs(along)) + FACTOR * unit * largest / step + 2 * abs(slope - other)
+        rounded = unit * largest + UNDERFLOW
+        allowed = CLOSE * max(abs(slope), abs(along)) + FACTOR * rounded / step + 2 * abs(slope - other)
         if not abs(slope - along) <= allowed:
             raise WorkloadError(
                 f"the gradient of workload {workload.name} is {along:.6g} along a direction in which its value changes "

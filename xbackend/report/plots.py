@@ -168,11 +168,10 @@ def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, hollo
     looks = style(points[0][1].measurement.backend)
     at, values = zip(*_curve(points, rated), strict=True)
     below, above = errors([row for _, row in points])
-    if rated:  # operations over time: the same interval, turned round
+    if rated:
         times = [row.time or 0.0 for _, row in points]
-        longest = [v - v * t / (t + a) for v, t, a in zip(values, times, above, strict=True)]
-        shortest = [v * t / max(t - b, 1e-300) - v for v, t, b in zip(values, times, below, strict=True)]
-        below, above = longest, shortest
+        turned = [of_rate(*each) for each in zip(values, times, below, above, strict=True)]
+        below, above = ([pair[i] for pair in turned] for i in (0, 1))
     axes.errorbar(
         at,
         values,
@@ -185,6 +184,14 @@ def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, hollo
         elinewidth=1,
         capsize=2,
     )
+
+
+def of_rate(rate: float, time: float, below: float, above: float) -> tuple[float, float]:
+    """How far the interval of operations over time reaches below and above, for one of a time that reaches so far.
+
+    It is rate - rate t / (t + above), and the like, written so that no rounding makes it less than 0.
+    """
+    return rate * (above / (time + above) if above else 0.0), rate * (below / max(time - below, 1e-300))
 
 
 def errors(rows: Sequence[Row]) -> list[list[float]]:
