@@ -22,15 +22,15 @@ from xbackend.cli.users import calling, model
 from xbackend.errors import BackendUnavailable, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.report import columns, text
-from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Strategy, Towers
+from xbackend.strategies import Strategy
+from xbackend.strategies.named import NAMES, named
 from xbackend.training import Epoch, Events, Training
 from xbackend.training.model import Model
 from xbackend.wording import join
 from xbackend.workers.remote import RemoteBackend
 
-STRATEGIES = ("one", "towers", "mirrored", "model")
 _TARGET = Parameter(help="a model in a file, under @xb.model", metavar="FILE.py:MODEL")
-_STRATEGY = options.option(str, "NAME", f"how it is spread over devices: {', '.join(STRATEGIES)} (default: one)")
+_STRATEGY = options.option(str, "NAME", f"how it is spread over devices: {', '.join(NAMES)} (default: one)")
 _DEVICES = options.option(options.count, "N", "how many devices (default: 1, and 2 for what needs several)")
 _EPOCHS = options.option(options.count, "N", "how often the data are seen (default: the model's)")
 _BATCH = options.option(options.count, "N", "rows of a batch (default: the model's)")
@@ -137,21 +137,10 @@ class _Asked:
 
 
 def _strategy(name: str, count: int, chosen: Model) -> Strategy:
-    """Raises `UsageError`."""
-    places = [f"cpu:{i}" for i in range(count)]
-    if name not in STRATEGIES:
-        raise UsageError(f"--strategy {name}: there is {', '.join(STRATEGIES)}")
-    if name == "one":
-        if count != 1:
-            raise UsageError(f"--devices {count}: strategy one has 1; take towers, mirrored or model")
-        return OneDevice(places[0])
-    if name == "model":
-        if not chosen.places:
-            raise UsageError(
-                f"{chosen.name} says of no weight where it is: give @xb.model(places={{'w': 'cpu:0', ...}})"
-            )
-        return ModelParallel(chosen.places)
-    return Towers(places, on=places[0]) if name == "towers" else Mirrored(places)
+    """Raises `UsageError`, `ArgumentError`."""
+    if name == "one" and count != 1:
+        raise UsageError(f"--devices {count}: strategy one has 1; take towers, mirrored or model")
+    return named(name, [f"cpu:{i}" for i in range(count)], chosen.places)
 
 
 def _found(epoch: Epoch) -> list[str]:

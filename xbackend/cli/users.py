@@ -26,6 +26,7 @@ from xbackend.program.program import Program
 from xbackend.program.spelling import size, spelled
 from xbackend.results import naming
 from xbackend.training.model import Model
+from xbackend.training.workload import step_of
 from xbackend.wording import join
 from xbackend.workloads.workload import Workload
 
@@ -72,7 +73,7 @@ def traced(
     function the file's ``inputs()`` is asked. Raises `UsageError` for what is not there, not understood or fails, and
     what `xbackend.trace` raises.
     """
-    function, module = _load(target)
+    function, module = _weighed(target)
     static = dict(settings or ())
     if isinstance(function, Workload) and not inputs:
         with calling(target):
@@ -111,7 +112,8 @@ def tasks(
         chosen, module = [workloads.get(target)], None
     elif target.endswith(".py"):
         module = _module(Path(target))
-        chosen = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Workload)))
+        found = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Workload | Model)))
+        chosen = [_workload(one) for one in found]
         twice = [name for name, count in Counter(one.name for one in chosen).items() if count > 1]
         if twice:
             raise UsageError(
@@ -119,10 +121,11 @@ def tasks(
             )
         if not chosen:
             raise UsageError(
-                f"{target} has no workload: write @xb.workload above a function, or name one, {target}:FUNCTION"
+                f"{target} has no workload: write @xb.workload above a function (@xb.model above a loss), or name one, "
+                f"{target}:FUNCTION"
             )
     else:
-        function, module = _load(target)
+        function, module = _weighed(target)
         chosen = [function if isinstance(function, Workload) else Workload(function, name=target.rpartition(":")[2])]
         if inputs or function is not chosen[0]:
             return [_with(target, chosen[0], _arrays(target, module, inputs, seed), asked, devices)]
@@ -148,6 +151,17 @@ def task(
         names = "; ".join(naming.described(one.workload, one.parameters) for one in made)
         raise UsageError(f"{target} is several ({names}): choose one with FILE.py:NAME and --set")
     return made[0]
+
+
+def _workload(one: Workload | Model) -> Workload:
+    """Of a model, a step of its training."""
+    return step_of(one) if isinstance(one, Model) else one
+
+
+def _weighed(target: str) -> tuple[Callable[..., Any], Any]:
+    """The function or workload that ``FILE.py:FUNCTION`` names, of a model the workload of its step, and its module."""
+    function, module = _load(target)
+    return (_workload(function) if isinstance(function, Workload | Model) else function), module
 
 
 def model(target: str) -> Model:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from xbackend.api.array import Array
 from xbackend.api.collectives import all_reduce
 from xbackend.devices import Device
 from xbackend.strategies.strategy import (
@@ -15,6 +14,7 @@ from xbackend.strategies.strategy import (
     Loss,
     Part,
     Replica,
+    Stepped,
     Strategy,
     Updates,
     gradients,
@@ -52,9 +52,7 @@ class Mirrored(Strategy):
         where = self.places.get(name)
         return self.replicas[number].meant(None if where is None else str(where))
 
-    def _step(
-        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]
-    ) -> tuple[Array, dict[str, Array]]:
+    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]) -> Stepped:
         found, by_replica = [], []
         for copy, replica, part in zip(copies, self.replicas, parts, strict=True):
             with replica.scopes():
@@ -63,8 +61,9 @@ class Mirrored(Strategy):
             by_replica.append(by_weight)
         rows = [part.rows for part in parts]
         reduced = {name: all_reduce([one[name] for one in by_replica], "mean", weights=rows) for name in by_replica[0]}
+        new = []
         for number, copy in enumerate(copies):
             own = {name: values[number] for name, values in reduced.items()}
-            moved(copy, optimizer, own, partial(self.place, number=number))
+            new.append(moved(copy, optimizer, own, partial(self.place, number=number)))
         with on(self.splits_on):
-            return merged(found, parts)
+            return *merged(found, parts), new

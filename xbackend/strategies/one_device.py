@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from xbackend.api.array import Array
 from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError
-from xbackend.strategies.strategy import Copy, Loss, Part, Replica, Strategy, Updates, gradients, merged, moved
+from xbackend.strategies.strategy import Copy, Loss, Part, Replica, Stepped, Strategy, Updates, gradients, merged, moved
 
 
 class _Single(Strategy):
-    def _step(
-        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]
-    ) -> tuple[Array, dict[str, Array]]:
+    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]) -> Stepped:
         (copy,) = copies
         with self.replicas[0].scopes():
             found, by_weight = gradients(loss, copy.weights, parts[0])
-        moved(copy, optimizer, by_weight, lambda name: self.place(name, 0))
-        return merged([found], parts)
+        new = moved(copy, optimizer, by_weight, lambda name: self.place(name, 0))
+        return *merged([found], parts), [new]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ from xbackend.errors import ArgumentError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable
 
 Loss = Callable[..., Any]
+# The loss, further scalars, and for each copy what becomes of its variables, by their names in a checkpoint.
+Stepped = tuple[Array, dict[str, Array], list[dict[str, Array]]]
 TOWER = re.compile(r"tower_\d+/")  # what stands before the names of what one replica found
 
 
@@ -49,13 +51,26 @@ class Updates(Protocol):
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of the variables of a model: its weights, what the optimiser keeps of each, the number of steps made."""
+    """One copy of the variables of a model: its weights, what the optimiser keeps of each, the number of steps made.
 
-    weights: Mapping[str, SharedVariable]
-    slots: Mapping[str, Mapping[str, SharedVariable]]  # by the name of the slot, and then of the weight
-    count: SharedVariable
+    They are shared variables, or traced arrays where a step is a function of them (`Strategy.pure_step`).
+    """
 
-    def named(self) -> dict[str, SharedVariable]:
+    weights: Mapping[str, Any]
+    slots: Mapping[str, Mapping[str, Any]]  # by the name of the slot, and then of the weight
+    count: Any
+
+    @classmethod
+    def of(cls, named: Mapping[str, Any]) -> Copy:
+        """That of the variables by the names that they have in a checkpoint, as `named` gives them."""
+        slots: dict[str, dict[str, Any]] = {}
+        for key, variable in named.items():
+            slot, _, name = key.partition("/")
+            if name:
+                slots.setdefault(slot, {})[name] = variable
+        return cls(slots.pop("weights"), slots, named["step"])
+
+    def named(self) -> dict[str, Any]:
         """Every variable by the name that it has in a checkpoint."""
         found = {f"weights/{name}": weight for name, weight in self.weights.items()}
         for slot, variables in self.slots.items():
@@ -116,9 +131,18 @@ class Strategy(abc.ABC):
 
         Raises `ArgumentError` for no weights, `DTypeError` and `DeviceSpellingError` as `xbackend.shared` does.
         """
+        return [self._copy(values, number) for number, values in enumerate(self.start(weights, optimizer))]
+
+    def start(self, weights: Mapping[str, Any], optimizer: Updates) -> list[dict[str, np.ndarray]]:
+        """What the variables of each copy hold at first, by the names that they have in a checkpoint.
+
+        Raises `ArgumentError` for no weights.
+        """
         if not weights:
             raise ArgumentError("there are no weights to train; give arrays by name, {'w': ..., 'b': ...}")
-        return [self._copy(weights, optimizer, number) for number in range(self.copies)]
+        arrays = {name: np.asarray(value) for name, value in weights.items()}
+        slots = {slot: {name: np.zeros_like(value) for name, value in arrays.items()} for slot in optimizer.slots}
+        return [Copy(arrays, slots, np.zeros((), np.int64)).named() for _ in range(self.copies)]
 
     def step(
         self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, *, fed: bool = False
@@ -131,7 +155,28 @@ class Strategy(abc.ABC):
         """
 
         def step(*batch: Any) -> tuple[Array, dict[str, Array]]:
-            return self._step(loss, copies, optimizer, self._parts(batch, fed))
+            value, further, moved = self._step(loss, copies, optimizer, self._parts(batch, fed))
+            for copy, new in zip(copies, moved, strict=True):
+                for name, variable in copy.named().items():
+                    update(variable, new[name])
+            return value, further
+
+        return step
+
+    def pure_step(
+        self, loss: Loss, start: Sequence[Mapping[str, Any]], optimizer: Updates, *, fed: bool = False
+    ) -> Callable[..., tuple[Array, dict[str, Array], tuple[Array, ...]]]:
+        """A step as a function of arrays alone: of a batch, and then of what ``start`` (as `start` gives it) has, copy
+        after copy. It returns what a step returns, and what becomes of these in the same order."""
+        names = [list(one) for one in start]
+        count = sum(map(len, names))
+
+        def step(*arrays: Any) -> tuple[Array, dict[str, Array], tuple[Array, ...]]:
+            tracer = current("a step of training")
+            values = iter([tracer.array(value) for value in arrays[-count:]])
+            copies = [Copy.of(dict(zip(own, values, strict=False))) for own in names]
+            value, further, moved = self._step(loss, copies, optimizer, self._parts(arrays[:-count], fed))
+            return value, further, tuple(new[name] for own, new in zip(names, moved, strict=True) for name in own)
 
         return step
 
@@ -150,22 +195,18 @@ class Strategy(abc.ABC):
         """The device of the variable of this name in a copy; `None` is the backend's default device."""
 
     @abc.abstractmethod
-    def _step(
-        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]
-    ) -> tuple[Array, dict[str, Array]]: ...
+    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]) -> Stepped: ...
 
-    def _copy(self, weights: Mapping[str, Any], optimizer: Updates, number: int) -> Copy:
+    def _copy(self, values: Mapping[str, Any], number: int) -> Copy:
         suffix = f"/{number}" if self.copies > 1 else ""
+        first = next(iter(Copy.of(values).weights))
 
-        def variable(name: str, value: Any, like: str) -> SharedVariable:
-            return shared(value, f"{name}{suffix}", self.place(like, number))
+        def variable(key: str, value: Any) -> SharedVariable:
+            slot, _, name = key.partition("/")
+            called = name if slot == "weights" else key
+            return shared(value, f"{called}{suffix}", self.place(name or first, number))
 
-        made = {name: variable(name, value, name) for name, value in weights.items()}
-        slots = {
-            slot: {name: variable(f"{slot}/{name}", np.zeros(w.shape, w.dtype.value), name) for name, w in made.items()}
-            for slot in optimizer.slots
-        }
-        return Copy(made, slots, variable("step", np.zeros((), np.int64), next(iter(made))))
+        return Copy.of({key: variable(key, value) for key, value in values.items()})
 
     def _parts(self, batch: Sequence[Any], fed: bool) -> list[Part]:
         tracer, count = current("a step of training"), len(self.replicas)
@@ -222,9 +263,7 @@ def _found(result: Any) -> tuple[Array, dict[str, Array]]:
     return scalars.pop("loss"), scalars
 
 
-def gradients(
-    loss: Loss, weights: Mapping[str, SharedVariable], part: Part
-) -> tuple[dict[str, Array], dict[str, Array]]:
+def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[str, Array], dict[str, Array]]:
     """What one replica found, its loss under ``loss``, and the gradients by weight, where its weights are."""
     value, further = _found(loss(weights, *part.arrays))
     return {"loss": value, **further}, dict(zip(weights, grad(value, list(weights.values())), strict=True))
@@ -250,20 +289,23 @@ def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple
     return means.pop("loss"), means
 
 
-def moved(copy: Copy, optimizer: Updates, found: Mapping[str, Array], place: Callable[[str], str | None]) -> None:
-    """Every variable of a copy takes what the optimiser makes of it, each where it lives."""
+def moved(
+    copy: Copy, optimizer: Updates, found: Mapping[str, Array], place: Callable[[str], str | None]
+) -> dict[str, Array]:
+    """What the optimiser makes of every variable of a copy, each where it lives."""
     tracer = current("a step of training")
     limit = optimizer.limited(list(found.values()))
+    weights, slots = dict[str, Array](), {slot: dict[str, Array]() for slot in copy.slots}
     for name, weight in copy.weights.items():
         with on(place(name)):
-            slots = {slot: variables[name] for slot, variables in copy.slots.items()}
-            arrays = {slot: tracer.array(variable) for slot, variable in slots.items()}
-            new, kept = optimizer.update(tracer.array(weight), limit(found[name]), arrays, tracer.array(copy.count))
-            update(weight, cast(new, weight.dtype))
+            arrays = {slot: tracer.array(variables[name]) for slot, variables in copy.slots.items()}
+            own = tracer.array(weight)
+            new, kept = optimizer.update(own, limit(found[name]), arrays, tracer.array(copy.count))
+            weights[name] = cast(new, own.dtype)
             for slot, value in kept.items():
-                update(slots[slot], cast(value, weight.dtype))
+                slots[slot][name] = cast(value, own.dtype)
     with on(place(next(iter(copy.weights)))):
-        update(copy.count, tracer.array(copy.count) + 1)
+        return Copy(weights, slots, tracer.array(copy.count) + 1).named()
 
 
 def on(place: str | None) -> ExitStack:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbackend.api.array import Array
 from xbackend.devices import Device, canonical
 from xbackend.strategies.strategy import (
     Copy,
     Loss,
     Part,
     Replica,
+    Stepped,
     Strategy,
     Updates,
     gradients,
@@ -50,9 +50,7 @@ class Towers(Strategy):
     def place(self, name: str, number: int) -> str | None:
         return canonical(self.on)
 
-    def _step(
-        self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]
-    ) -> tuple[Array, dict[str, Array]]:
+    def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]) -> Stepped:
         (copy,) = copies
         found, by_replica = [], []
         for replica, part in zip(self.replicas, parts, strict=True):
@@ -63,5 +61,4 @@ class Towers(Strategy):
         with on(self.splits_on):
             means = {name: mean([one[name] for one in by_replica], parts) for name in copy.weights}
             result = merged(found, parts)
-        moved(copy, optimizer, means, lambda name: self.splits_on)
-        return result
+        return *result, [moved(copy, optimizer, means, lambda name: self.splits_on)]

@@ -1,0 +1,59 @@
+"""A step of training as a workload: what `xbackend compare` measures of a model.
+
+Its arrays are a batch and what the strategy's variables hold at first; its results the loss, the further scalars, and
+what becomes of each variable. So a step is a function as any other: every call makes the same step, and what is checked
+are the weights after it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xbackend.strategies import Strategy
+from xbackend.strategies.named import NAMES, REPLICATED, named
+from xbackend.training.model import Model
+from xbackend.workloads.workload import Workload, check_choice, check_whole
+
+MOST = 64  # replicas in one graph
+
+
+def step_of(model: Model) -> Workload:
+    """The workload of a model's step.
+
+    Parameters: ``strategy`` (one of `NAMES`), ``replicas`` (of towers and mirrored, each on a logical device, dev0 and
+    so on, or on one of them where fewer are measured), ``batch`` (rows).
+    """
+    names = dict[str, list[str]]()  # of the weights; asked for once
+
+    def spread(strategy: str, replicas: int) -> Strategy:
+        return named(strategy, [f"dev{i}" for i in range(replicas)], model.places)
+
+    def step(*arrays: Any, strategy: str, replicas: int) -> Any:
+        chosen = spread(strategy, replicas)
+        weights = names.setdefault(model.name, list(model.start()))
+        start = chosen.start(dict.fromkeys(weights, np.zeros(())), model.optimizer)
+        loss, further, moved = chosen.pure_step(model.loss, start, model.optimizer)(*arrays)
+        return loss, further, moved
+
+    step.__doc__ = f"A step of training: {model.summary}" if model.summary else "A step of training."
+    sweep = {"strategy": "one", "replicas": 2, "batch": model.batch}
+    workload = Workload(step, name=model.name, sweep=sweep)
+
+    @workload.inputs
+    def inputs(rng: np.random.Generator, *, strategy: str, replicas: int, batch: int) -> list[np.ndarray]:
+        seed = int(rng.integers(1 << 31))
+        weights = model.start(seed)
+        names[model.name] = list(weights)
+        batches, _ = model.batches(seed, batch)
+        start = spread(strategy, replicas).start(weights, model.optimizer)
+        return [*next(iter(batches)), *(value for one in start for value in one.values())]
+
+    @workload.check
+    def check(*, strategy: str, replicas: int, batch: int) -> None:
+        check_choice(model.name, "strategy", strategy, NAMES if model.places else [n for n in NAMES if n != "model"])
+        check_whole(model.name, "batch", batch, replicas if strategy in REPLICATED else 1, 10**9)
+        check_whole(model.name, "replicas", replicas, 1, MOST)
+
+    return workload
