@@ -25,7 +25,7 @@ SIGNED = tuple(d for d in DTYPES if not d.is_unsigned)  # bool among them
 REDUCTIONS = ("sum", "prod", "max", "min", "mean", "any", "all")
 STRUCTURAL = frozenset(
     {*REDUCTIONS, "argmax", "argmin", "cumulative_sum", "matmul", "reshape", "permute_dims", "broadcast_to", "concat"}
-    | {"stack"}
+    | {"stack", "all_reduce"}
     | {
         "take",
         "take_along_axis",
@@ -78,7 +78,7 @@ MOVING = (
         "arange",
         "eye",
     ),
-    *("take", "take_along_axis", "slice_set", "slice_add", "take_set", "take_add"),
+    *("take", "take_along_axis", "slice_set", "slice_add", "take_set", "take_add", "all_reduce"),
 )
 
 
@@ -279,6 +279,12 @@ class _Builder:
     def make_concat(self, x: Any) -> Any:
         other = self.pick(lambda y: y.shape == x.shape and y.dtype == x.dtype)
         return xb.concat([x, other, x], axis=self.axis(x)) if x.ndim else xb.stack([x, other])
+
+    def make_all_reduce(self, x: Any) -> Any:
+        if not (x.dtype.is_floating or (x.dtype.is_numeric and not x.dtype.is_unsigned)):
+            return None
+        made = xb.all_reduce([x, xb.negative(x), x], "mean" if x.dtype.is_floating else "sum")
+        return made[self.draw(st.integers(0, 2))]
 
     def make_stack(self, x: Any) -> Any:
         return xb.stack([x, x], axis=self.draw(st.integers(-x.ndim - 1, x.ndim)))

@@ -37,5 +37,5 @@ def test_each_environment_has_an_extra_and_a_backend() -> None:
     assert (
         {e.environment for e in registry.entries()}
         == set(registry.ENVIRONMENTS)
-        == set(extras) - {"all", "bench", "test"}
+        == set(extras) - {"all", "bench", "events", "test"}
     )

@@ -484,7 +484,7 @@ def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
     [
         (("no_model",), "is no model: write @xb.model(...) above it"),
         (("unfinished",), "model unfinished has no weights: write @unfinished.weights above def weights(rng)"),
-        (("classifier", "--strategy", "tower"), "--strategy tower: there is one, towers, mirrored, model"),
+        (("classifier", "--strategy", "tower"), "strategy 'tower': there is one, towers, mirrored, model"),
         (("classifier", "--devices", "2"), "strategy one has 1"),
         (("classifier", "--epochs", "0"), "--epochs"),
     ],

@@ -23,6 +23,10 @@ class DeviceUnavailable(DeviceError):
     """A device was asked for that the backend does not have; the message names those it has."""
 
 
+class DeviceMemoryError(DeviceError):
+    """A program has more bytes on a device at once than were allowed for one."""
+
+
 class UnboundDevice(DeviceError):
     """A program uses a logical device name that was not bound to a device when it was compiled."""
 

@@ -35,6 +35,7 @@ from xbackend.errors import (
     UnsupportedOperation,
     XBackendError,
 )
+from xbackend.program import memory
 from xbackend.program.binding import Placed, bind
 from xbackend.program.host import check_plain, native
 from xbackend.program.program import Program
@@ -280,15 +281,17 @@ class Backend(abc.ABC):
         *arguments: Any,
         devices: Mapping[str, Any] | str | DeviceMap | None = None,
         placement: str = "strict",
+        device_memory: int | None = None,
         **static: Any,
     ) -> Executable:
         """Trace the function with the example arguments (or take a `Program`), bind its devices, compile it.
 
         ``devices`` binds the program's logical names, ``{"dev0": "cpu:0"}``. ``placement`` is ``strict`` (an op that
         runs elsewhere than asked raises `PlacementError` when that is known, at the latest after the first call) or
-        ``soft`` (it is allowed, and shown). Keyword arguments go to the function as they are.
-        Raises what `xbackend.trace` raises, `DeviceUnavailable`, `UnboundDevice`, `UnsupportedOperation`,
-        `BackendClosed`.
+        ``soft`` (it is allowed, and shown). ``device_memory`` are the bytes that the arrays of the program may take on
+        each device at once, by `xbackend.program.memory`. Keyword arguments go to the function as they are.
+        Raises what `xbackend.trace` raises, `DeviceUnavailable`, `UnboundDevice`, `DeviceMemoryError`,
+        `UnsupportedOperation`, `BackendClosed`.
         """
         self.check_open()
         if placement not in ("strict", "soft"):
@@ -304,6 +307,8 @@ class Backend(abc.ABC):
             ledger = replace(ledger, trace=time.perf_counter() - start)
         start = time.perf_counter()
         placed = bind(program, DeviceMap.parse(devices), self.devices, self.default_device)
+        if device_memory is not None:
+            memory.check(placed.program, device_memory)
         with self.lock:
             for node, variable in placed.program.shared.items():
                 self.ensure_storage(variable, placed.devices[node])
@@ -401,6 +406,11 @@ class Executable:
         self.backend.check_open()
         with self.backend.lock:
             return merge(self.placed, self.built.executed())
+
+    @property
+    def memory(self) -> dict[str, memory.Peak]:
+        """The most bytes that the arrays of the program take at once, by device: see `xbackend.program.memory`."""
+        return memory.peaks(self.program)
 
     def draw(self, form: str = "mermaid") -> str:
         """The executed placement, coloured by device, as ``mermaid``, ``dot`` or ``svg``. Raises `UsageError`."""

@@ -47,7 +47,7 @@ COMMANDS = {
     "env": "list, make or remove the frameworks' environments",
     "draw": "draw a program by device",
     "run": "run your own function on backends and compare what it returns",
-    "train": "train your own model on backends, spread over devices, and compare what it becomes",
+    "train": "train your own model on backends and devices, and compare what it becomes",
 }
 
 

@@ -119,6 +119,15 @@ def duration(unit: str) -> Callable[[str], float]:
     return number(lambda value: 0 < value < 1e6, f"of {unit} above 0 and below a million")
 
 
+def amount(text: str) -> int:
+    """Reads a number of bytes: 1000000, 64MiB."""
+    found = re.fullmatch(r"(\d{1,15})(KiB|MiB|GiB|TiB)?", text)
+    if found is None or not int(found[1]):
+        raise ValueError(f"{text!r} is no number of bytes: write 1000000, or 64MiB, 2GiB")
+    powers = {None: 0, "KiB": 1, "MiB": 2, "GiB": 3, "TiB": 4}
+    return int(found[1]) << 10 * powers[found[2]]
+
+
 def folder(text: str) -> Path:
     """Reads the path of a folder, which need not be there."""
     if not text.strip():

@@ -52,7 +52,8 @@ class Training:
     """A model in training.
 
     ``loss(weights, *batch)`` and initial ``weights`` (arrays by name) are the model, as `xbackend.strategies` takes it.
-    ``devices`` binds the names that the strategy and the loss use. A step is compiled once for each shape of a batch.
+    ``devices`` binds the names that the strategy and the loss use. A step is compiled once for each shape of a batch;
+    with ``device_memory`` one whose arrays take more bytes on a device is refused (`DeviceMemoryError`).
     """
 
     def __init__(
@@ -65,14 +66,17 @@ class Training:
         strategy: Strategy | None = None,
         devices: Any = None,
         fed: bool = False,
+        device_memory: int | None = None,
     ) -> None:
         self.backend, self.optimizer, self.devices = backend, optimizer, devices
+        self.device_memory = device_memory
         self.strategy = strategy or OneDevice("cpu:0")
         self._loss, self._initial = loss, {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
         self.copies = self.strategy.variables(self._initial, optimizer)
         self._step = self.strategy.step(loss, self.copies, optimizer, fed=fed)
         self._evaluate = self.strategy.evaluation(loss, self.copies)
         self._compiled: dict[Any, Any] = {}
+        self.rows = 0  # of the last batch
 
     def step(self, *batch: Any) -> dict[str, float]:
         """Make a step: its loss under ``loss``, the further scalars, and what each replica found under its scope.
@@ -80,6 +84,7 @@ class Training:
         Raises `TrainingError` where the loss is no finite number; the weights are those after the step then.
         """
         found = self._run("step", self._step, batch)
+        self.rows = len(batch[0])
         if not math.isfinite(found["loss"]):
             raise TrainingError(
                 f"the loss of step {self.steps} is {found['loss']}: a rate that is too high, numbers in the data that "
@@ -95,7 +100,9 @@ class Training:
         arrays = [host_array(array, f"array {i} of a batch") for i, array in enumerate(batch)]
         key = kind, *((array.shape, array.dtype.str) for array in arrays)
         if key not in self._compiled:
-            self._compiled[key] = self.backend.compile(function, *arrays, devices=self.devices)
+            self._compiled[key] = self.backend.compile(
+                function, *arrays, devices=self.devices, device_memory=self.device_memory
+            )
         loss, further = self._compiled[key](*arrays)
         return {"loss": float(loss), **{name: float(value) for name, value in further.items()}}
 
@@ -103,6 +110,14 @@ class Training:
     def executables(self) -> tuple[Any, ...]:
         """What was compiled so far."""
         return tuple(self._compiled.values())
+
+    @property
+    def compiled_step(self) -> Any:
+        """The first step that was compiled. Raises `TrainingError` before a step."""
+        for (kind, *_), run in self._compiled.items():
+            if kind == "step":
+                return run
+        raise TrainingError("no step was made yet")
 
     @property
     def steps(self) -> int:

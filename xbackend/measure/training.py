@@ -1,0 +1,236 @@
+"""Training of a model on backends, with strategies, one process for each: what each came to, and how far the weights
+are from those of the first."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from xbackend.backends import registry
+from xbackend.backends.contract import Backend, Settings
+from xbackend.devices import default_device
+from xbackend.errors import ArgumentError, BackendUnavailable, DeviceUnavailable, XBackendError
+from xbackend.measure import matrix
+from xbackend.measure.machine import machine
+from xbackend.measure.matrix import Run
+from xbackend.results import naming
+from xbackend.results.trained import Passed, Trained, Trainings
+from xbackend.strategies.named import named
+from xbackend.training import Batches, Epoch, Events, Training
+from xbackend.training.model import Model
+from xbackend.training.sources import Stream
+from xbackend.workers.remote import RemoteBackend
+
+Progress = Callable[[str], None]
+_RECENT = 20  # steps that a rate is said of
+_OFTEN = 0.5  # seconds from one line about the progress to the next
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How a model is trained, everywhere the same.
+
+    ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where there
+    are ``several``: so that what one began another can go on with; ``guard`` is around what the model's
+    own functions do; ``device_memory`` as of `Backend.compile`.
+    """
+
+    model: Model
+    epochs: int
+    batch: int
+    seed: int
+    checkpoints: Path | None
+    events: Path | None
+    guard: Callable[[str], AbstractContextManager[None]]
+    device_memory: int | None = None
+
+
+def trainings(
+    asked: Asked, runs: Sequence[Run], spreads: Sequence[tuple[str, int]], on_progress: Progress
+) -> Trainings:
+    """Each backend with each strategy and its number of devices; one that fails is a row with its reason."""
+    with asked.guard(asked.model.name):
+        start = asked.model.start(asked.seed)
+    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return Trainings(
+        model=asked.model.name,
+        summary=asked.model.summary,
+        optimizer=repr(asked.model.optimizer),
+        dtypes=tuple(sorted({str(weight.dtype) for weight in start.values()})),
+        batch=asked.batch,
+        seed=asked.seed,
+        created=created,
+        machine=machine(),
+        runs=tuple(_each(asked, start, runs, spreads, on_progress)),
+    )
+
+
+def _each(
+    asked: Asked,
+    start: Mapping[str, np.ndarray],
+    runs: Sequence[Run],
+    spreads: Sequence[tuple[str, int]],
+    on_progress: Progress,
+) -> Iterator[Trained]:
+    failures = matrix.ready(runs, on_progress)
+    first: dict[str, np.ndarray] | None = None
+    for strategy, count in spreads:
+        for name, environment in runs:
+            called = naming.label(name, environment)
+            try:
+                where = environment or registry.get(name).environment
+                if where in failures:
+                    raise BackendUnavailable(failures[where])
+                settings = Settings(virtual_devices=count)
+                with RemoteBackend(name, settings, requirement=environment) as backend:
+                    one = _One(asked, called, strategy, count, len(spreads) > 1, on_progress)
+                    found, weights = one.on(backend, start)
+            except XBackendError as error:
+                yield Trained(
+                    backend=called, strategy=strategy, devices=count, status="failed", reason=str(error).splitlines()[0]
+                )
+                continue
+            difference = None if first is None else differs(weights, first)
+            first = weights if first is None else first
+            yield msgspec.structs.replace(found, versions=matrix.versions(name, environment), difference=difference)
+
+
+def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:
+    """The largest difference of a weight over the largest element of its array in the others."""
+    return max(
+        float(np.max(np.abs(weights[name] - other), initial=0.0)) / (float(np.max(np.abs(other), initial=0.0)) or 1.0)
+        for name, other in others.items()
+    )
+
+
+def _places(backend: Backend, count: int) -> list[str]:
+    """The first devices of the kind of the default one. Raises `DeviceUnavailable`."""
+    kind = default_device(backend.devices).kind
+    found = [str(device) for device in backend.devices if device.kind == kind][:count]
+    if len(found) < count:
+        raise DeviceUnavailable(f"{backend.name} has {', '.join(found)}, and {count} devices are asked for")
+    return found
+
+
+@dataclass(frozen=True)
+class _One:
+    """A training: what is asked, on which backend, with which strategy on how many devices."""
+
+    asked: Asked
+    called: str
+    strategy: str
+    devices: int
+    several: bool  # strategies on this backend
+    on_progress: Progress
+
+    def on(self, backend: Backend, start: Mapping[str, np.ndarray]) -> tuple[Trained, dict[str, np.ndarray]]:
+        """What became of it, and its weights."""
+        asked, places = self.asked, _places(backend, self.devices)
+        logical = [f"dev{i}" for i in range(self.devices)]
+        made = Training(
+            backend,
+            asked.model.loss,
+            start,
+            asked.model.optimizer,
+            strategy=named(self.strategy, logical, asked.model.places),
+            devices=dict(zip(logical, places, strict=True)),
+            device_memory=asked.device_memory,
+        )
+        watched = _Watched()
+        with asked.guard(asked.model.name):
+            batches, test = asked.model.batches(asked.seed, asked.batch)
+        done = self._fitted(made, watched, batches, test)
+        if not done:
+            raise ArgumentError(
+                f"{asked.epochs} epochs were trained before; ask for more with --epochs, or another folder"
+            )
+        step = made.compiled_step
+        found = Trained(
+            backend=self.called,
+            strategy=self.strategy,
+            devices=self.devices,
+            places=tuple(places),
+            epochs=tuple(Passed(number=e.number, steps=e.steps, train=e.train, test=e.test) for e in done),
+            losses=tuple(watched.losses),
+            seconds=tuple(watched.seconds),
+            rows=tuple(watched.rows),
+            memory={place: peak.bytes for place, peak in step.memory.items()},
+            transfers=len(step.placement.transfers),
+        )
+        return found, made.weights()
+
+    def _fitted(
+        self, made: Training, watched: _Watched, batches: Batches | Stream, test: Sequence[tuple[np.ndarray, ...]]
+    ) -> list[Epoch]:
+        asked = self.asked
+        own = Path(self.called) / self.strategy if self.several else Path(self.called)
+        with ExitStack() as stack:
+            scopes: dict[str, Events] = {}
+            if asked.events is not None:
+                scopes = {scope: stack.enter_context(Events(asked.events / own, scope)) for scope in ("train", "test")}
+
+            def on_step(number: int, scalars: Mapping[str, float]) -> None:
+                if watched.step(scalars["loss"], made):
+                    where = f"epoch {batches.epoch + 1} of {asked.epochs}, step {number}, loss {scalars['loss']:.4g}"
+                    self.on_progress(f"{self.called}, {self.strategy}: {where}, {watched.rate()}")
+                if scopes:
+                    scopes["train"].scalars(number, scalars)
+
+            def on_epoch(epoch: Epoch) -> None:
+                if scopes:
+                    scopes["train"].histograms(epoch.steps, made.weights())
+                    scopes["test"].scalars(epoch.steps, epoch.test)
+                watched.paused()
+                self.on_progress(f"{self.called}, {self.strategy}: {_where(epoch, asked)}, {watched.rate()}")
+
+            folder = None if asked.checkpoints is None else asked.checkpoints / own
+            done = made.fit(batches, epochs=asked.epochs, test=test, folder=folder, on_step=on_step, on_epoch=on_epoch)
+            if scopes and done:
+                scopes["train"].program(made.compiled_step.program)
+        return done
+
+
+def _where(epoch: Epoch, asked: Asked) -> str:
+    return f"epoch {epoch.number + 1} of {asked.epochs}, step {epoch.steps}, mean loss {epoch.train['loss']:.4g}"
+
+
+class _Watched:
+    """Losses and times of the steps: those that compiled nothing and follow a step are timed."""
+
+    def __init__(self) -> None:
+        self.losses, self.seconds, self.rows = list[float](), list[float](), list[int]()
+        self._last: float | None = None
+        self._said = -_OFTEN
+        self._compiled = 0
+
+    def step(self, loss: float, made: Training) -> bool:
+        """Note a step; whether it is time to say something."""
+        now, before = time.perf_counter(), self._last
+        compiled, self._last = len(made.executables), now
+        self.losses.append(loss)
+        if before is not None and compiled == self._compiled:
+            self.seconds.append(now - before)
+            self.rows.append(made.rows)
+        self._compiled = compiled
+        if now - self._said < _OFTEN:
+            return False
+        self._said = now
+        return True
+
+    def rate(self) -> str:
+        """That of the last steps, in words."""
+        recent = self.seconds[-_RECENT:]
+        if not recent:
+            return "compiled"
+        return f"{len(recent) / sum(recent):.0f} steps/s, {sum(self.rows[-_RECENT:]) / sum(recent):.0f} examples/s"
+
+    def paused(self) -> None:
+        """Something else was done: the time to the next step says nothing."""
+        self._last = None

@@ -1,0 +1,73 @@
+"""How many bytes a placed program has on each device at once, without executing it.
+
+Counted are the arrays of the program: arguments and shared variables from beginning to end, each result from when it is
+computed to its last use, and what a gradient goes back through: the results between it and its loss, which a framework
+keeps. What a framework adds (buffers of its own, copies) and what it saves (ops that it fuses, results that it computes
+again) are not: it is a model of the program, the same for every backend.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+
+from xbackend.errors import ArgumentError, DeviceMemoryError
+from xbackend.program.analyses import between, constant, gradients, steps
+from xbackend.program.ops import SOURCES
+from xbackend.program.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The most bytes that a device holds at once, what of them is there all the time, and the node computed then."""
+
+    bytes: int
+    lasting: int
+    node: int | None
+
+
+def peaks(program: Program) -> dict[str, Peak]:
+    """By device, of a placed program, in the order of its nodes."""
+    size = [node.dtype.itemsize * prod(node.shape) for node in program.nodes]
+    where = [str(node.device) for node in program.nodes]
+    folded = constant(program)
+    alive = {i for i, node in enumerate(program.nodes) if node.op in SOURCES}
+    lasting = _by_device(program, alive - folded, size, where)
+    found = {name: Peak(count, count, None) for name, count in lasting.items()}
+    alive -= folded
+    groups = gradients(program)
+    for step in steps(program):
+        first = program.nodes[step.makes[0]]
+        through = set[int]()
+        if first.op == "grad":
+            wrt = {program.nodes[i].inputs[1] for i in groups[first.inputs[0]]}
+            through = set(between(program, first.inputs[0], wrt)[0])
+        alive.update(i for i in step.makes if i not in folded)
+        for name, count in _by_device(program, alive | (through - folded), size, where).items():
+            before = found.get(name, Peak(0, 0, None))
+            if count > before.bytes:
+                found[name] = Peak(count, before.lasting, step.makes[0])
+        alive.difference_update(i for i in step.last if program.nodes[i].op not in SOURCES)
+    return found
+
+
+def check(program: Program, limit: int) -> None:
+    """Raises `ArgumentError` for a limit that is none, `DeviceMemoryError` where a device holds more at once."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise ArgumentError(f"device_memory={limit!r:.40}: a whole number of bytes from 1 up is needed")
+    for name, peak in peaks(program).items():
+        if peak.bytes <= limit:
+            continue
+        when = "" if peak.node is None else f", while {program.nodes[peak.node].op} is computed"
+        raise DeviceMemoryError(
+            f"{program.name} has {peak.bytes:,} bytes on {name} at once{when}, {peak.lasting:,} of them arguments and "
+            f"shared variables, and device_memory allows {limit:,}: spread it over more devices, or smaller batches"
+        )
+
+
+def _by_device(program: Program, nodes: set[int], size: list[int], where: list[str]) -> Mapping[str, int]:
+    found: dict[str, int] = {}
+    for i in nodes:
+        found[where[i]] = found.get(where[i], 0) + size[i]
+    return found

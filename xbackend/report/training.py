@@ -1,0 +1,181 @@
+"""The report of a model trained on backends: whether the weights agree, what was learnt, how long a step takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from xbackend.drawing.graph import bytes_text
+from xbackend.report import text
+from xbackend.report.blocks import Block, Heading, Image, bullets, paragraph, table, tabled, terms
+from xbackend.report.canvas import COLOURS, canvas
+from xbackend.report.pictures import Pictures
+from xbackend.results.trained import Passed, Trained, Trainings
+from xbackend.wording import counted, join, plain
+
+HEADERS = ("backend", "strategy", "loss", "test", "weights", "step", "examples/s")
+RIGHT = HEADERS[4:]
+TIMES = "A step's time is of one process, with the copies of its batch: which is faster, xbackend compare says."
+READING = (
+    ("loss", "the mean over the rows of the last epoch, in training"),
+    ("test", "means over the test rows after it, or over those of the epoch where there are none"),
+    (
+        "weights",
+        "the largest difference of a weight after the last step from that of the first training in the table, over the "
+        "largest element of its array",
+    ),
+    (
+        "step",
+        "from the end of a step to the end of the next, with the copies of its batch to the devices and of its scalars "
+        "back; the median of one process",
+    ),
+    (
+        "bytes at once",
+        "of the arrays of the program on a device, by `xbackend.program.memory`: not what a framework adds or saves",
+    ),
+)
+_STYLES = ("-", "--", ":", "-.")
+
+
+def answer(trainings: Trainings) -> str:
+    """What the weights of all say, in a sentence."""
+    done = [run for run in trainings.runs if run.status == "ok"]
+    failed = len(trainings.runs) - len(done)
+    rest = f"; {counted(failed, 'training')} failed" if failed else ""
+    if len(done) < 2:
+        return f"{counted(len(done), 'training')} of {plain(trainings.model)} ended{rest}"
+    largest = max(done[1:], key=lambda run: run.difference or 0.0)
+    return (
+        f"all {len(done)} trainings of {plain(trainings.model)} end with the weights of {_named(done[0])}, "
+        f"but for {largest.difference:.1e} of the largest at most ({_named(largest)}, {join(trainings.dtypes)}){rest}"
+    )
+
+
+def rows(trainings: Trainings) -> list[list[str]]:
+    """A row of `HEADERS` for each training, in plain text."""
+    found = []
+    for run in trainings.runs:
+        if run.status != "ok":
+            found.append([plain(run.backend), run.strategy, "failed", *[text.NOTHING] * (len(HEADERS) - 3)])
+            continue
+        last = run.epochs[-1]
+        scores = last.test or last.train
+        own = [f"{key} {value:.4g}" for key, value in scores.items() if key != "loss" or len(scores) == 1]
+        found.append(
+            [
+                plain(run.backend),
+                run.strategy,
+                f"{last.train['loss']:.6g}",
+                join(own),
+                "reference" if run.difference is None else f"{run.difference:.1e}",
+                text.time(median(run.seconds)) if run.seconds else text.NOTHING,
+                f"{sum(run.rows) / sum(run.seconds):,.0f}" if run.seconds else text.NOTHING,
+            ]
+        )
+    return found
+
+
+def failures(trainings: Trainings) -> list[str]:
+    """A line for each training that failed."""
+    return [f"{_named(run)}: {plain(run.reason)}" for run in trainings.runs if run.status != "ok"]
+
+
+def build(trainings: Trainings) -> tuple[list[Block], Pictures]:
+    """The report as blocks, and its pictures by file name."""
+    pictures = Pictures()
+    done = [run for run in trainings.runs if run.status == "ok"]
+    sentence = answer(trainings)
+    blocks: list[Block] = [
+        Heading(1, f"Training of {plain(trainings.model)}"),
+        paragraph(sentence[0].upper() + sentence[1:] + "."),
+        Heading(2, "Do the weights agree?"),
+        *_agreement(trainings),
+    ]
+    if any(run.losses for run in done):
+        words = f"Loss of {plain(trainings.model)} over the epochs, on {counted(len(done), 'training')}"
+        blocks += [Heading(2, "What was learnt?"), Image(pictures.add("losses", "", _losses(done, words)), words)]
+    blocks += [table(HEADERS, rows(trainings), right=RIGHT), paragraph(TIMES), terms(READING)]
+    if failures(trainings):
+        blocks += [Heading(2, "What failed"), bullets(*([line] for line in failures(trainings)))]
+    blocks += [Heading(2, "Devices"), *_devices(done), Heading(2, "Circumstances"), _circumstances(trainings)]
+    return blocks, pictures
+
+
+def _named(run: Trained) -> str:
+    return f"{plain(run.backend)}, {run.strategy} on {counted(run.devices, 'device')}"
+
+
+def _agreement(trainings: Trainings) -> list[Block]:
+    """The equivalence table: strategies by backends."""
+    strategies = list(dict.fromkeys(run.strategy for run in trainings.runs))
+    backends = list(dict.fromkeys(run.backend for run in trainings.runs))
+    cells = {(run.backend, run.strategy): _difference(run) for run in trainings.runs}
+    found = [[plain(b), *(cells.get((b, s), text.NOTHING) for s in strategies)] for b in backends]
+    return [
+        paragraph(
+            "The largest difference of a weight after the last step from that of the reference, over the largest "
+            f"element of its array. Weights are {join(trainings.dtypes)}; every training has the same batches in the "
+            "same order, and a batch that does not divide is weighted by rows."
+        ),
+        table(("backend", *strategies), found, right=strategies),
+    ]
+
+
+def _difference(run: Trained) -> str:
+    if run.status != "ok":
+        return "failed"
+    return "reference" if run.difference is None else f"{run.difference:.1e}"
+
+
+def _losses(done: Sequence[Trained], title: str) -> bytes:
+    """The loss of each training over its epochs: a colour for each backend, a kind of line for each strategy."""
+    backends = list(dict.fromkeys(run.backend for run in done))
+    strategies = list(dict.fromkeys(run.strategy for run in done))
+    with canvas(3.2 + 0.16 * len(done)) as (figure, finish):
+        axes = figure.subplots()
+        for run in done:
+            own = _curve(run.epochs)
+            axes.plot(
+                own.keys(), own.values(), color=COLOURS[backends.index(run.backend) % len(COLOURS)],
+                linestyle=_STYLES[strategies.index(run.strategy) % len(_STYLES)], linewidth=1.4,
+                marker="o", markersize=2.5, label=f"{text.shorten(run.backend, 24)}, {run.strategy}",
+            )  # fmt: skip
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("mean loss of its rows")
+        axes.grid(axis="y")
+        from matplotlib.ticker import MaxNLocator
+
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        figure.legend(loc="outside lower left", fontsize=8, ncols=2)
+        return finish(title)
+
+
+def _curve(epochs: Sequence[Passed]) -> Mapping[int, float]:
+    return {epoch.number + 1: epoch.train["loss"] for epoch in epochs}
+
+
+def _devices(done: Sequence[Trained]) -> list[Block]:
+    found = [
+        [
+            plain(run.backend),
+            run.strategy,
+            ", ".join(run.places),
+            str(run.transfers),
+            ", ".join(f"{place} {bytes_text(count)}" for place, count in run.memory.items()),
+        ]
+        for run in done
+    ]
+    headers = ("backend", "strategy", "on", "arrays moved in a step", "bytes at once")
+    return tabled(headers, found, right=headers[3:4])
+
+
+def _circumstances(trainings: Trainings) -> Block:
+    machine = trainings.machine
+    said = [
+        [f"{plain(trainings.model)}: {plain(trainings.summary)}"] if trainings.summary else [plain(trainings.model)],
+        [f"optimizer {plain(trainings.optimizer)}, batches of {trainings.batch} rows, seed {trainings.seed}"],
+        [f"{trainings.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"],
+    ]
+    each = dict.fromkeys((run.backend, tuple(run.versions.items())) for run in trainings.runs if run.versions)
+    said += [[f"{plain(name)}: {', '.join(f'{p} {v}' for p, v in versions)}"] for name, versions in each]
+    return bullets(*said)

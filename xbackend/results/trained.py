@@ -1,0 +1,92 @@
+"""What `xbackend train` leaves behind: what became of a model on each backend and with each strategy, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from xbackend.errors import DamagedStore
+from xbackend.files import read_file, refused
+from xbackend.results.schema import Amount, Count, Machine, Positive, Seconds, Status, checksum
+
+FORMAT = "xbackend.trained"
+VERSION = 1
+
+
+class Passed(msgspec.Struct, frozen=True, kw_only=True):
+    """An epoch: its number, the steps made since training began, and means over the rows, of both scopes."""
+
+    number: Count
+    steps: Count
+    train: Mapping[str, float]
+    test: Mapping[str, float] = msgspec.field(default_factory=dict)
+
+
+class Trained(msgspec.Struct, frozen=True, kw_only=True):
+    """A model trained on a backend with a strategy, or why it was not.
+
+    Attributes:
+        devices: how many were asked for; ``places`` are those, in the order of the logical names.
+        losses: of each step, in order.
+        seconds, rows: from the end of a step to that of the next, and rows of its batch; a first step of a shape, which
+            compiles, and what an epoch's end adds are left out.
+        memory: the most bytes of arrays on each device at once, by `xbackend.program.memory`.
+        transfers: arrays that are moved between devices in a step.
+        difference: the largest difference of a weight from that of the first of all, over the largest element of its
+            array; `None` of the first.
+    """
+
+    backend: str
+    strategy: str
+    devices: Positive
+    places: tuple[str, ...] = ()
+    status: Status = "ok"
+    reason: str = ""
+    versions: Mapping[str, str] = msgspec.field(default_factory=dict)
+    epochs: tuple[Passed, ...] = ()
+    losses: tuple[float, ...] = ()
+    seconds: tuple[Seconds, ...] = ()
+    rows: tuple[Positive, ...] = ()
+    memory: Mapping[str, Count] = msgspec.field(default_factory=dict)
+    transfers: Count = 0
+    difference: Amount | None = None
+
+
+class Trainings(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one call of `xbackend train`. ``summary`` and ``optimizer`` are the model's, in words."""
+
+    model: str
+    summary: str
+    optimizer: str
+    dtypes: tuple[str, ...]
+    batch: Positive
+    seed: Count
+    created: str
+    machine: Machine
+    runs: tuple[Trained, ...]
+    version: Positive = VERSION
+    format: str = FORMAT
+
+
+def encode(trainings: Trainings) -> bytes:
+    """The content of a file of trainings."""
+    content = msgspec.json.decode(msgspec.json.encode(trainings))
+    text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
+    return bytes(text + b"\n")
+
+
+def load(path: Path) -> Trainings:
+    """Read trainings. Raises `StoreError`, `DamagedStore`."""
+    with refused(f"trainings cannot be read from {path}"):
+        data = read_file(path)
+    try:
+        content = msgspec.json.decode(data)
+        if not isinstance(content, dict) or content.get("format") != FORMAT:
+            raise DamagedStore(f"{path} holds no trainings of xbackend train")
+        if content.get("checksum") != checksum(content):
+            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or train again")
+        return msgspec.convert(content, Trainings)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedStore(f"{path} is damaged: {error}; restore it or train again") from error
