@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from overhead import placement_targets as targets
-from overhead.handwritten.training import MIRRORED
+from overhead.asking import measure
 from xbackend.backends import registry
 
 Found = dict[str, Any]
@@ -21,7 +21,7 @@ def ask(choices: Any, say: Callable[[str], None]) -> Callable[[str, str], Found]
 
     def answer(backend: str, part: str) -> Found:
         if (backend, part) not in asked:
-            asked[backend, part] = targets.measure(backend, part, quick=choices.quick, on_progress=say)
+            asked[backend, part] = measure(backend, part, targets.parts(choices.quick)[part], on_progress=say)
         found = asked[backend, part]
         if isinstance(found, str):
             pytest.fail(f"{part} on {backend} was not measured: {found}", pytrace=False)
@@ -55,16 +55,6 @@ def test_stages(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) 
         note(figure)
     assert (few["transfers"], many["transfers"]) == (few["stages"] - 1, many["stages"] - 1)
     replay(many["ours"], many["iterations"][0])
-
-
-@pytest.mark.only_full
-@pytest.mark.only_for(*MIRRORED)
-def test_mirrored_against_the_frameworks_own(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:
-    benchmark.group = "placement: a step of mirrored training on two devices"
-    found = ask(backend, "mirrored")
-    assert found["difference"] <= 1e-10
-    assert note(targets.mirrored(backend, found)) > 0
-    replay(found["ours"], found["iterations"][0])
 
 
 def test_no_copy_over_the_host_in_training(backend: str, ask: Any, note: Any, replay: Any, benchmark: Any) -> None:

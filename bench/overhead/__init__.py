@@ -1,7 +1,8 @@
 """What xbackend costs over its frameworks, measured: its call beside the one written by hand, tracing, import, stages.
 
-`calls`, `placements`, `host_copies` and `handwritten` run in a worker, beside the framework, and need nothing more
-than it has. `targets` and `placement_targets` ask for them and hold the limits; `document` writes what was found.
+`calls`, `placements`, `trainings`, `host_copies` and `handwritten` run in a worker, beside the framework, and need
+nothing more than it has. `targets`, `placement_targets` and `training_targets` ask for them (`asking`) and hold the
+limits; `document` writes what was found.
 """
 
 from __future__ import annotations

@@ -6,15 +6,12 @@ Made as those of `overhead.targets`: ratios of two things measured in turn in th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from overhead import MODULES
+from overhead.asking import Part
 from overhead.figure import Figure
 from overhead.targets import ratio
-from xbackend.errors import XBackendError
-from xbackend.measure.worker import Worker, open_worker
 
 HAND_LIMIT = 1.03  # our A^10 + B^10 on two devices over the one by hand
 STAGE_LIMIT = 5.0  # microseconds of a stage and its transfer over the bare calls
@@ -24,18 +21,6 @@ TWO_LIMITS = {"jax": 1.9, "numba": 1.8}
 COPIES_LIMIT = 0.0
 
 MANY, FEW = 64, 8
-MIRRORED_LIMIT = 1.0  # our step of mirrored training over that of the framework's own strategy
-_STEP: dict[str, Any] = {"batch": 32, "widths": (64, 32, 10), "steps": 100, "dtype": "float64"}
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a worker is asked for, with how many virtual devices. ``threads`` are those of its BLAS, `None`: its own."""
-
-    function: str
-    devices: int
-    threads: int | None = None
-    job: dict[str, Any] = field(default_factory=dict)
 
 
 def _part(function: str, devices: int, threads: int | None = None, **job: Any) -> Part:
@@ -52,37 +37,8 @@ def parts(quick: bool) -> dict[str, Part]:
         "by hand": _part("against_hand", 2, None, size=1024, n=10, rounds=rounds, round_seconds=0.0),
         "stage": _part("stages", FEW, None, stages=FEW, rounds=4 * rounds, round_seconds=0.02),
         "many stages": _part("stages", MANY, None, stages=MANY, rounds=2 * rounds, round_seconds=0.02),
-        "mirrored": _part("mirrored", 2, None, **_STEP, rounds=rounds, round_seconds=0.02),
         "host copies": _part("host_copies_of_training", 2, None, steps=20),
     }
-
-
-def measure(
-    backend: str,
-    part: str,
-    *,
-    quick: bool = True,
-    limit: float | None = 600.0,
-    on_progress: Callable[[str], None] = lambda _: None,
-    opener: Callable[..., Worker] = open_worker,
-) -> dict[str, Any] | str:
-    """What a fresh process gave for the part, or why it gave nothing."""
-    asked = parts(quick)[part]
-    on_progress(f"placement of {backend}: {part}")
-    try:
-        worker = opener(
-            backend,
-            virtual_devices=asked.devices,
-            threads=asked.threads,
-            limit=limit,
-            on_progress=on_progress,
-            modules=MODULES,
-        )
-        with worker.backend:
-            found: dict[str, Any] = worker.call(asked.function, asked.job)
-            return found
-    except XBackendError as error:
-        return str(error)
 
 
 Value = Callable[[dict[str, Any]], tuple[float, dict[str, Any]]]
@@ -102,17 +58,6 @@ def _ratio(found: dict[str, Any], over: str, under: str) -> tuple[float, dict[st
     seconds = {f"{name.replace(' ', '_')}_seconds": median(found[name]) for name in (over, under)}
     best = {f"fastest_{name.replace(' ', '_')}": min(found[name]) for name in (over, under)}
     return value, {"interval": interval, "rounds": len(found[over]), **seconds, **best}
-
-
-def mirrored(backend: str, found: dict[str, Any] | str) -> Figure:
-    """A step of mirrored training on two devices over the same under the framework's own strategy."""
-
-    def value(f: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        number, detail = _ratio(f, "ours", "theirs")
-        return number, {**detail, "difference_of_weights": f["difference"]}
-
-    name = "a step of mirrored training on two devices over the framework's own strategy"
-    return _figure(found, value, subject=backend, name=name, unit="ratio", limit=MIRRORED_LIMIT, relation="at most")
 
 
 def speedup(backend: str, found: dict[str, Any] | str, limit: float) -> Figure:

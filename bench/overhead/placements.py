@@ -7,19 +7,14 @@ Plain data in, plain data out, as in the measuring loop.
 from __future__ import annotations
 
 import time
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import xbackend as xb
-from overhead import calls, host_copies
+from overhead import host_copies
 from overhead.calls import _check, _round, in_turn, side_by_side
-from overhead.handwritten.training import MOMENTUM, RATE
-from xbackend.backends import registry
 from xbackend.measure.loop import foreign_load
-from xbackend.strategies import Mirrored
-from xbackend.training import SGD
 from xbackend.workloads import matpow
 
 if TYPE_CHECKING:
@@ -60,42 +55,6 @@ def against_hand(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     by_hand, place_second = jax_placed.sum_of_powers(n, (first, second))
     theirs = [by_hand.place(a), place_second(b)]
     return side_by_side(run, (a, b), by_hand, theirs, expected=(oracle, tolerance), job=job)
-
-
-def mirrored(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Seconds of a step of mirrored training on all devices: ours, and under the framework's own strategy.
-
-    ``job``: ``batch``, ``widths``, ``steps``, ``dtype``, ``rounds``, ``round_seconds``. Returns ``ours`` and ``theirs``
-    (seconds per call of each round, in turn), ``difference``: of the weights after so many steps, the largest
-    difference over the largest weight of each array, and ``foreign_cores``.
-    """
-    places = [str(device) for device in backend.devices]
-    x, labels, start = calls.data_of_step(job, job["dtype"])
-    optimizer, strategy = SGD(RATE, momentum=MOMENTUM), Mirrored(places)
-    copies = strategy.variables(start, optimizer)
-    run = backend.compile(strategy.step(calls.classifier, copies, optimizer), x, labels)
-    module = import_module(f"overhead.handwritten.training.{registry.get(backend.name).environment}")
-    own = module.mirrored(start, len(places))
-    placed = own.place(x, labels)
-    for _ in range(job["steps"]):
-        run(x, labels)
-        own.call(*placed)
-    weights = own.weights()
-    ours = {name: backend.get_value(variable) for name, variable in copies[0].weights.items()}
-    difference = max(float(np.max(np.abs(ours[n] - weights[n])) / np.max(np.abs(weights[n]))) for n in weights)
-    sides = [
-        _round(run.execute, run.put(x, labels), backend.synchronize),
-        _round(own.call, placed, own.wait),
-    ]
-    with foreign_load() as foreign:
-        (seconds, theirs), iterations = in_turn(sides, job["rounds"], job["round_seconds"])
-    return {
-        "ours": seconds,
-        "theirs": theirs,
-        "difference": difference,
-        "iterations": iterations,
-        "foreign_cores": foreign[0],
-    }
 
 
 def _product(x: Any) -> Any:

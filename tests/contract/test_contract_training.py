@@ -65,6 +65,16 @@ def gradients(w: Mapping[str, np.ndarray], x: np.ndarray, y: np.ndarray) -> tupl
     return float(np.mean(difference**2)), found
 
 
+# Of what a framework's rewrites can make something else on one device than on another: mirrored copies would differ.
+REWRITTEN = {
+    "descent": SGD(0.07),
+    "nesterov, clipped": SGD(0.07, momentum=0.9, nesterov=True, clip=0.1),
+    "rmsprop": RMSProp(0.01),
+    "rmsprop, clipped": RMSProp(0.01, clip=0.1),
+    "adam, clipped": Adam(0.01, clip=0.1),
+}
+
+
 def by_hand(optimizer: str) -> tuple[list[float], dict[str, np.ndarray]]:
     """The losses and the weights, by NumPy alone."""
     w = dict(START)
@@ -118,6 +128,17 @@ def agrees(backend: Backend, strategy: str, optimizer: str) -> None:
         assert np.max(np.abs(value - weights[name])) <= BOUND[optimizer] * np.max(np.abs(weights[name])), name
     for run in training.executables:
         assert not run.placement.differences()
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("optimizer", REWRITTEN)
+@pytest.mark.parametrize("strategy", ["mirrored", "mirrored on two devices each"])
+def test_mirrored_copies_are_equal_to_the_bit(three: Backend, strategy: str, optimizer: str) -> None:
+    spread, function = STRATEGIES[strategy]
+    training = Training(three, function, START, REWRITTEN[optimizer], strategy=spread, devices=SPREAD)
+    for _ in range(3):
+        training.step(X[:17], Y[:17])
+        training.check_copies()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -28,6 +28,7 @@ VERSION = 1
 # What a stored parameter may be, or its items: integers, where nothing else is said. A shape rule sees nothing else.
 _TYPES: dict[str, tuple[type, ...]] = {
     "name": (str,),
+    "shares": (float,),
     "fill_value": (int, float, bool),
     "start": (int, float),
     "step": (int, float),
@@ -35,7 +36,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "dtype": (str,),
     "reverse": (bool,),
 }
-_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps", "drop", "strides", "padding"})
+_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps", "drop", "strides", "padding", "shares"})
 # What reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 _ONE_AXIS = frozenset(

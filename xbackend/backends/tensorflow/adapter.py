@@ -26,7 +26,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import ProfiledCall
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
-from xbackend.backends.tensorflow.graph import Lowering
+from xbackend.backends.tensorflow.graph import Lowering, numbered
 from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
 from xbackend.backends.threads import Pool
@@ -267,7 +267,7 @@ class TensorFlow(Backend):
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` for what TensorFlow refuses."""
         program, spec = lowering.program, self.tf.TensorSpec
         nodes = [(i, program.nodes[i].shape) for i in program.inputs]
-        specs = [spec(shape, lowering.carried(i), name=f"{lowering.prefix}a{i}") for i, shape in nodes]
+        specs = [spec(shape, lowering.carried(i), name=numbered(f"{lowering.prefix}a", i)) for i, shape in nodes]
         try:
             return trace(specs)
         except (NotImplementedError, LookupError, TypeError, ValueError) as error:

@@ -34,6 +34,17 @@ _CROSSING = "Xbackend from "  # how the gradients of crossings are called
 Tensors = dict[int, Any]
 
 
+def numbered(kind: str, number: int) -> str:
+    """The name of what a node becomes: names are in the order of their numbers.
+
+    TensorFlow's optimiser sorts what is multiplied by name, and then moves constants into the first of it. The same
+    formula on two devices is computed in the same order only where its nodes are sorted in the same way: otherwise
+    mirrored copies of a weight differ by roundings.
+    (tensorflow/core/grappler/optimizers/common_subgraph_elimination.cc, constant_folding.cc: ConstantPushDown)
+    """
+    return f"{kind}{number:07}"
+
+
 class Lowering:
     """One program on its way into a graph.
 
@@ -90,7 +101,7 @@ class Lowering:
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
         """The device and the name scope of a node."""
-        with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(f"{self.prefix}{kind}{i}"):
+        with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(numbered(f"{self.prefix}{kind}", i)):
             yield
 
     def node(self, i: int, tensors: Tensors) -> None:

@@ -3,7 +3,8 @@
 ``step(mode, dtype, weights)`` is SGD with momentum (`RATE`, `MOMENTUM`) of a classifier with one hidden layer: of rows
 and labels, the loss; the weights and their velocities are updated, as each framework has state.
 
-``mirrored(weights, count)`` is the same spread over devices by the framework's own strategy: a `Spread`.
+``spread(weights, count)`` is the same on so many devices by the framework's own strategy: a `Spread`.
+``fitted(weights, x, labels, batch)`` is the same by what trains whole epochs: a `Fitted`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-MIRRORED = ("tensorflow", "jax")  # whose framework has a strategy of its own: MirroredStrategy, shard_map
+SPREAD = ("tensorflow", "jax")  # whose framework has strategies of its own: tf.distribute, shard_map
+FITTED = ("tensorflow",)  # with Keras
 # Exact in float32, which Keras has a rate in whatever the dtype of the weights: 0.05 makes 1.3e-7 of a difference.
 RATE, MOMENTUM = 0.0625, 0.875
 
@@ -27,4 +29,12 @@ class Spread:
     call: Callable[..., Any]
     place: Callable[[np.ndarray, np.ndarray], tuple[Any, ...]]
     wait: Callable[[Any], object]
+    weights: Callable[[], Mapping[str, np.ndarray]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """Training by what makes epochs: ``call`` makes so many, ``weights`` are those of now."""
+
+    call: Callable[[int], None]
     weights: Callable[[], Mapping[str, np.ndarray]]

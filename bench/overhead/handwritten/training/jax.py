@@ -41,9 +41,9 @@ def step(mode: str, dtype: str, weights: Mapping[str, np.ndarray]) -> ByHand:
     return ByHand(call, jax.device_put, jax.block_until_ready)
 
 
-def mirrored(weights: Mapping[str, np.ndarray], count: int) -> Spread:
+def spread(weights: Mapping[str, np.ndarray], count: int) -> Spread:
     """The same under `jax.shard_map`: weights on every device, rows spread, gradients averaged by `pmean`. The rows
-    have to divide."""
+    have to divide; one device is a mesh of one."""
     mesh = jax.make_mesh((count,), ("d",))
     whole, spread = jax.P(), jax.P("d")
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from overhead.handwritten import ByHand
 from overhead.handwritten.tensorflow import _wait, by_hand
-from overhead.handwritten.training import MOMENTUM, RATE, Spread
+from overhead.handwritten.training import MOMENTUM, RATE, Fitted, Spread
 
 
 def step(mode: str, dtype: str, weights: Mapping[str, np.ndarray]) -> ByHand:
@@ -33,10 +33,12 @@ def step(mode: str, dtype: str, weights: Mapping[str, np.ndarray]) -> ByHand:
     return by_hand(mode, run)
 
 
-def mirrored(weights: Mapping[str, np.ndarray], count: int) -> Spread:
-    """The same under `tf.distribute.MirroredStrategy`, with Keras's optimiser, as its guide has a custom step
-    (https://www.tensorflow.org/tutorials/distribute/custom_training): losses over the whole batch, and their sum."""
-    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)])
+def spread(weights: Mapping[str, np.ndarray], count: int) -> Spread:
+    """The same under `tf.distribute.MirroredStrategy`, on one device under `OneDeviceStrategy`, with Keras's optimiser,
+    as its guide has a custom step (https://www.tensorflow.org/tutorials/distribute/custom_training): a distributed data
+    set, losses over the whole batch, and their sum."""
+    names = [f"CPU:{i}" for i in range(count)]
+    strategy = tf.distribute.MirroredStrategy(names) if count > 1 else tf.distribute.OneDeviceStrategy(names[0])
     with strategy.scope():
         variables = {name: tf.Variable(value) for name, value in weights.items()}
         optimizer = tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM)
@@ -58,11 +60,26 @@ def mirrored(weights: Mapping[str, np.ndarray], count: int) -> Spread:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, losses, axis=None)
 
     def place(x: np.ndarray, labels: np.ndarray) -> tuple[Any, ...]:
-        def split(array: np.ndarray) -> Any:
-            parts = [tf.constant(part) for part in np.array_split(array, count)]
-            made = strategy.experimental_distribute_values_from_function
-            return made(lambda context: parts[context.replica_id_in_sync_group])
-
-        return split(x), split(labels), tf.constant(len(x))
+        data = tf.data.Dataset.from_tensor_slices((x, labels)).batch(len(x))
+        return (*next(iter(strategy.experimental_distribute_dataset(data))), tf.constant(len(x)))
 
     return Spread(run, place, _wait, lambda: {name: value.numpy() for name, value in variables.items()})
+
+
+def fitted(weights: Mapping[str, np.ndarray], x: np.ndarray, labels: np.ndarray, batch: int) -> Fitted:
+    """The same by Keras's ``fit``, rows in order."""
+    (inputs, hidden), (_, classes) = weights["w"].shape, weights["v"].shape
+    model = tf.keras.Sequential(
+        [tf.keras.Input((inputs,)), tf.keras.layers.Dense(hidden, "tanh"), tf.keras.layers.Dense(classes)]
+    )
+    model.compile(
+        tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM),
+        tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+    )
+    names = ("w", "b", "v", "c")
+    model.set_weights([weights[name] for name in names])
+
+    def call(epochs: int) -> None:
+        model.fit(x, labels, batch_size=batch, epochs=epochs, shuffle=False, verbose=0)
+
+    return Fitted(call, lambda: dict(zip(names, model.get_weights(), strict=True)))

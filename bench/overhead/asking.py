@@ -1,0 +1,48 @@
+"""What a fresh process is asked for, and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from overhead import MODULES
+from xbackend.errors import XBackendError
+from xbackend.measure.worker import Worker, open_worker
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a worker is asked for, with how many virtual devices. ``threads`` are those of its BLAS, `None`: its own."""
+
+    function: str
+    devices: int
+    threads: int | None = None
+    job: dict[str, Any] = field(default_factory=dict)
+
+
+def measure(
+    backend: str,
+    name: str,
+    asked: Part,
+    *,
+    limit: float | None = 600.0,
+    on_progress: Callable[[str], None] = lambda _: None,
+    opener: Callable[..., Worker] = open_worker,
+) -> dict[str, Any] | str:
+    """What a fresh process gave for the part, or why it gave nothing."""
+    on_progress(f"{backend}: {name}")
+    try:
+        worker = opener(
+            backend,
+            virtual_devices=asked.devices,
+            threads=asked.threads,
+            limit=limit,
+            on_progress=on_progress,
+            modules=MODULES,
+        )
+        with worker.backend:
+            found: dict[str, Any] = worker.call(asked.function, asked.job)
+            return found
+    except XBackendError as error:
+        return str(error)
