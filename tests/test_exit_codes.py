@@ -19,10 +19,10 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 import xbackend as xb
 from xbackend import cli, environments, report
 from xbackend.analysis.gate import Outcome
-from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run, train
+from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run
 from xbackend.environments import system_packages
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
-from xbackend.measure import matrix, session
+from xbackend.measure import matrix, session, training
 from xbackend.measure.bisect import Beside, Bisection, Found
 from xbackend.results.runs import Store
 from xbackend.results.schema import Results, SessionSettings
@@ -122,7 +122,7 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(run, "RemoteBackend")),
     (2, ["run", "mine.py:nothing"], lambda here: None),
     (0, ["train", "trained.py:line", "--backends", "numpy"], lambda here: None),
-    (1, ["train", "trained.py:line", "--backends", "numpy"], lambda here: here.opens(train, "RemoteBackend")),
+    (1, ["train", "trained.py:line", "--backends", "numpy"], lambda here: here.opens(training, "RemoteBackend")),
     (2, ["train", "mine.py:twice"], lambda here: None),
     (0, ["draw", "matpow"], lambda here: None),
     (2, ["draw", "nothing"], lambda here: None),

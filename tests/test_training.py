@@ -16,7 +16,15 @@ from hypothesis import given
 
 import xbackend as xb
 from xbackend.backends.contract import Backend
-from xbackend.errors import ArgumentError, CheckpointError, DTypeError, ShapeError, StoreError, TrainingError
+from xbackend.errors import (
+    ArgumentError,
+    CheckpointError,
+    DeviceMemoryError,
+    DTypeError,
+    ShapeError,
+    StoreError,
+    TrainingError,
+)
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Towers
 from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers, schedules
 from xbackend.training.checkpoints import Checkpoint
@@ -230,6 +238,46 @@ def test_a_batch_smaller_than_the_replicas_is_refused(backend: Backend) -> None:
     fed = training(backend, strategy=Mirrored(("cpu:0", "cpu:1")), fed=True)
     with pytest.raises(ArgumentError, match="each gets a batch of its own"):
         fed.step(X, LABELS, X)
+
+
+def test_a_model_that_one_device_cannot_hold_is_trained_in_two_parts() -> None:
+    """Two layers of 128 KiB each, with their momenta: more than 700 KiB on one device, less on each of two."""
+    rng = np.random.default_rng(0)
+    start = {"w": rng.normal(size=(64, 256)) / 8, "v": rng.normal(size=(256, 64)) / 16}
+    x, y = rng.normal(size=(4, 64)), rng.normal(size=(4, 64))
+
+    def two_layers(w: Any, x: Any, y: Any) -> Any:
+        with xb.device("dev0"):
+            hidden = xb.tanh(x @ w["w"])
+        with xb.device("dev1"):
+            return xb.mean(xb.square(hidden @ w["v"] - y))
+
+    limit = 700 * 1024
+    with xb.open("numpy", virtual_devices=2) as backend:
+
+        def trained(strategy: Any, limit: int | None, **devices: str) -> Training:
+            options: dict[str, Any] = {"strategy": strategy, "devices": devices, "device_memory": limit}
+            made = Training(backend, two_layers, start, SGD(0.1, momentum=0.9), **options)
+            for _ in range(3):
+                made.step(x, y)
+            return made
+
+        whole = trained(OneDevice("cpu:0"), None, dev0="cpu:0", dev1="cpu:0")
+        with pytest.raises(DeviceMemoryError, match=r"has [\d,]+ bytes on cpu:0 at once.*device_memory allows 716,800"):
+            trained(OneDevice("cpu:0"), limit, dev0="cpu:0", dev1="cpu:0")
+        parts = trained(ModelParallel({"w": "dev0", "v": "dev1"}), limit, dev0="cpu:0", dev1="cpu:1")
+        for name, weight in parts.weights().items():
+            np.testing.assert_allclose(weight, whole.weights()[name], rtol=1e-12)
+        peaks = {place: peak.bytes for place, peak in parts.compiled_step.memory.items()}
+        assert set(peaks) == {"cpu:0", "cpu:1"} and max(peaks.values()) <= limit
+        one = whole.compiled_step.memory["cpu:0"].bytes
+        assert 2 * sum(w.nbytes for w in start.values()) < one  # weights and momenta, and gradients with them
+
+
+@pytest.mark.parametrize("limit", [0, -1, 1.5, True])
+def test_a_device_memory_that_is_none_is_refused(backend: Backend, limit: Any) -> None:
+    with pytest.raises(ArgumentError, match="a whole number of bytes from 1 up"):
+        backend.compile(lambda x: x + 1.0, X, device_memory=limit)
 
 
 def test_a_loss_that_is_no_scalar_is_refused(backend: Backend) -> None:
@@ -456,6 +504,7 @@ def command(*words: object) -> tuple[int, str, str]:
         capture_output=True,
         text=True,
         check=False,
+        cwd=Path(str(words[0]).partition(":")[0]).parent,  # its report is written there
     )
     return done.returncode, done.stdout, done.stderr
 

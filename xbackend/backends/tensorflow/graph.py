@@ -101,7 +101,8 @@ class Lowering:
     @contextmanager
     def place(self, i: int, kind: str = "n") -> Iterator[None]:
         """The device and the name scope of a node."""
-        with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(numbered(f"{self.prefix}{kind}", i)):
+        name = numbered(f"{self.prefix}{kind}", i)
+        with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(name):
             yield
 
     def node(self, i: int, tensors: Tensors) -> None:
