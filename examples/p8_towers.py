@@ -1,6 +1,7 @@
 """P8: towers: a gradient on each device, averaged on the CPU, applied once; two scopes, a saver, event files.
 
     python examples/p8_towers.py [backend ...]
+    xbackend compare examples/p8_towers.py --set strategy=one,towers,mirrored --devices 1,2
 
 A small classifier. Each tower is fed a batch of its own; the losses of the towers stand under tower_0/ and tower_1/,
 that of all rows beside them. The weights are those of one device on the whole batch, to rounding. Half-way it is saved,
@@ -31,15 +32,20 @@ def weights(seed=1):
     return {"w": rng.normal(size=(2, 16)), "b": np.zeros(16), "v": rng.normal(size=(16, 3)) / 4}
 
 
+@xb.model(optimizer=SGD(0.5, momentum=0.9), batch=2 * ROWS, epochs=EPOCHS)
 def classifier(w, x, labels):
     """The loss, and beside it the accuracy."""
     scores = xb.tanh(layers.dense(x, w["w"], w["b"])) @ w["v"]
     return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
 
 
+classifier.weights(lambda rng: weights())
+classifier.data(lambda rng: (data(96, seed=2), data(60, seed=3)))
+
+
 def model(backend, strategy, fed=False):
     devices = {"dev0": "cpu:0", "dev1": "cpu:1", "dev2": "cpu:2"}
-    return Training(backend, classifier, weights(), SGD(0.5, momentum=0.9), strategy=strategy, devices=devices, fed=fed)
+    return Training(backend, classifier, weights(), classifier.optimizer, strategy=strategy, devices=devices, fed=fed)
 
 
 def train(training, batches, epochs, towers, events=None):

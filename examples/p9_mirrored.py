@@ -1,6 +1,7 @@
 """P9: the visible devices limited; one device and mirrored; a custom step with its reduction; validation accuracy.
 
     python examples/p9_mirrored.py [backend ...]
+    xbackend train examples/p9_mirrored.py:classifier --strategy one,mirrored
 
 Of four devices two are visible. Every variable is on both, gradients are all-reduced to their mean, both copies are
 updated and stay equal to the bit. The printed sample of the tutorial sums what it calls the average, which is twice too

@@ -209,6 +209,15 @@ class Reader:
             # The result is another op's; what else belongs to it, as a part of a backward pass, is where it should be.
             shown = [op for _, op in ops if _device(op.outputs[0]) == self._graph.device(i)]
         if not shown:
+            # Computed elsewhere, as a gradient is whose weight lives here: its result is what was transferred here.
+            shown = [
+                op
+                for op in self._nodes
+                if _kind(op) in _TRANSFERS
+                and _device(op.outputs[0]) == self._graph.device(i)
+                and any(m.node == i for kind in (_COMPUTES, _CONTAINS) for m in self._of(op.outputs, kind))
+            ]
+        if not shown:
             return None
         return Executed(_device(shown[-1].outputs[0]), str(shown[-1].op), _EVIDENCE)
 
