@@ -26,7 +26,7 @@ from xbackend.errors import (
     TrainingError,
 )
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Towers
-from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers, schedules
+from xbackend.training import SGD, Adam, Batches, RMSProp, Training, checkpoints, layers, schedules
 from xbackend.training.checkpoints import Checkpoint
 
 X = np.random.default_rng(0).normal(size=(20, 3))
@@ -432,32 +432,6 @@ except StoreError as error:
     assert "cannot be written: File too large" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["step-00000007.safetensors"]
     assert checkpoints.newest(tmp_path)[0] is not None
-
-
-# Event files.
-
-
-def test_event_files_are_read_by_tensorboards_own_reader(backend: Backend, tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    made = training(backend, strategy=Towers(("cpu:0", "cpu:1")))
-    with Events(tmp_path, "train") as events:
-        losses = []
-        for step in range(3):
-            found = made.step(X, LABELS)
-            losses.append(found["loss"])
-            events.scalars(step, found)
-        events.histograms(2, made.weights())
-        events.program(made.executables[0].program)
-    read = EventAccumulator(str(tmp_path / "train"), size_guidance={"histograms": 0})
-    read.Reload()
-    assert set(read.Tags()["scalars"]) == {"loss", "tower_0/loss", "tower_1/loss"}
-    np.testing.assert_allclose([event.value for event in read.Scalars("loss")], losses, rtol=1e-6)
-    (histogram,) = read.Histograms("w")
-    value = histogram.histogram_value
-    assert value.num == 6 and sum(value.bucket) == 6 and value.sum == pytest.approx(made.weights()["w"].sum())
-    devices = {node.device for node in read.Graph().node}
-    assert devices == {"cpu:0", "cpu:1"}
 
 
 # The command.

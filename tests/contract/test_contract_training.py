@@ -12,7 +12,7 @@ import pytest
 import xbackend as xb
 from xbackend.backends.contract import Backend
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Strategy, Towers
-from xbackend.training import SGD, Adam, Batches, RMSProp, Training, checkpoints, layers
+from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers
 
 pytestmark = pytest.mark.takes_turns
 
@@ -270,6 +270,31 @@ def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backe
         ends.append(bits(again.values()))
         checkpoints.files(tmp_path / "here")[0].unlink()  # that of the end: the second one goes on from the same
     assert ends[0] == ends[1]
+
+
+def test_event_files_are_read_by_tensorboards_own_reader(three: Backend, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    spread, function = STRATEGIES["towers"]
+    training = Training(three, function, START, SGD(0.1), strategy=spread, devices=SPREAD)
+    with Events(tmp_path, "train") as events:
+        losses = []
+        for step in range(3):
+            found = training.step(X[:16], Y[:16])
+            losses.append(found["loss"])
+            events.scalars(step, found)
+        events.histograms(2, training.weights())
+        events.program(training.compiled_step.program)
+    read = EventAccumulator(str(tmp_path / "train"), size_guidance={"histograms": 0})
+    read.Reload()
+    towers = {f"tower_{number}/{name}" for number in range(3) for name in ("loss", "error")}
+    assert set(read.Tags()["scalars"]) == {"loss", "error", *towers}
+    np.testing.assert_allclose([event.value for event in read.Scalars("loss")], losses, rtol=1e-6)
+    (histogram,) = read.Histograms("w")
+    value = histogram.histogram_value
+    assert value.num == 32 and sum(value.bucket) == 32
+    assert value.sum == pytest.approx(training.weights()["w"].sum())
+    assert {node.device for node in read.Graph().node} == {"cpu:0", "cpu:1", "cpu:2"}
 
 
 def bits(arrays: Mapping[str, np.ndarray]) -> dict[str, bytes]:

@@ -56,7 +56,7 @@ def rows(trainings: Trainings) -> list[list[str]]:
     found = []
     for run in trainings.runs:
         if run.status != "ok":
-            found.append([plain(run.backend), run.strategy, "failed", *[text.NOTHING] * (len(HEADERS) - 3)])
+            found.append([plain(run.backend), plain(run.strategy), "failed", *[text.NOTHING] * (len(HEADERS) - 3)])
             continue
         last = run.epochs[-1]
         scores = last.test or last.train
@@ -64,7 +64,7 @@ def rows(trainings: Trainings) -> list[list[str]]:
         found.append(
             [
                 plain(run.backend),
-                run.strategy,
+                plain(run.strategy),
                 f"{last.train['loss']:.6g}",
                 join(own),
                 "reference" if run.difference is None else f"{run.difference:.1e}",
@@ -102,7 +102,7 @@ def build(trainings: Trainings) -> tuple[list[Block], Pictures]:
 
 
 def _named(run: Trained) -> str:
-    return f"{plain(run.backend)}, {run.strategy} on {counted(run.devices, 'device')}"
+    return f"{plain(run.backend)}, {plain(run.strategy)} on {counted(run.devices, 'device')}"
 
 
 def _agreement(trainings: Trainings) -> list[Block]:
@@ -117,7 +117,7 @@ def _agreement(trainings: Trainings) -> list[Block]:
             f"element of its array. Weights are {join(trainings.dtypes)}; every training has the same batches in the "
             "same order, and a batch that does not divide is weighted by rows."
         ),
-        table(("backend", *strategies), found, right=strategies),
+        table(("backend", *map(plain, strategies)), found, right=[*map(plain, strategies)]),
     ]
 
 
@@ -138,7 +138,7 @@ def _losses(done: Sequence[Trained], title: str) -> bytes:
             axes.plot(
                 own.keys(), own.values(), color=COLOURS[backends.index(run.backend) % len(COLOURS)],
                 linestyle=_STYLES[strategies.index(run.strategy) % len(_STYLES)], linewidth=1.4,
-                marker="o", markersize=2.5, label=f"{text.shorten(run.backend, 24)}, {run.strategy}",
+                marker="o", markersize=2.5, label=f"{text.shorten(plain(run.backend), 24)}, {plain(run.strategy)}",
             )  # fmt: skip
         axes.set_xlabel("epoch")
         axes.set_ylabel("mean loss of its rows")
@@ -158,7 +158,7 @@ def _devices(done: Sequence[Trained]) -> list[Block]:
     found = [
         [
             plain(run.backend),
-            run.strategy,
+            plain(run.strategy),
             ", ".join(run.places),
             str(run.transfers),
             ", ".join(f"{place} {bytes_text(count)}" for place, count in run.memory.items()),

@@ -80,8 +80,8 @@ class TheanoGpuArray(CMode, Theano):
         follow = follower(self.module("gof").Optimizer, self.module("gof.toolbox").Feature)
         # Lifting a graph as a whole fails where an array is made of nothing: it asks for a default context, and there
         # is none (theano/gpuarray/opt.py, GraphToGPU). Theano then lifts op by op. And its products of a matrix and a
-        # vector start from memory that holds anything, times 0, which is NaN where CLBlast finds NaN there. The logarithm
-        # of a sum of exponentials becomes one of what the largest was subtracted from, which it looks for on the host.
+        # vector start from memory that holds anything, times 0, which is NaN where CLBlast finds NaN there. And what
+        # it makes of a logarithm of a sum of exponentials looks for the largest of them, on the host.
         wrong = ("gpuarray_graph_optimization", "local_gemm_to_gemv", "local_log_sum_exp")
         self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
         return choose_visible(self._contexts, self.settings.visible)

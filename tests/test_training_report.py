@@ -1,0 +1,193 @@
+"""What `xbackend train` writes, and a step of a model as a workload."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given
+
+import xbackend as xb
+from xbackend.drawing.graph import bytes_text
+from xbackend.errors import ArgumentError, DamagedStore, StoreError, WorkloadError
+from xbackend.measure.machine import machine
+from xbackend.report import files
+from xbackend.report import training as report
+from xbackend.report.text import NOTHING
+from xbackend.results.trained import Passed, Trained, Trainings, encode, load
+from xbackend.strategies.named import NAMES, named
+from xbackend.training import SGD, Training, layers
+from xbackend.training.model import Model
+from xbackend.training.workload import step_of
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(40, 5))
+LABELS = (X[:, 0] > 0).astype(np.int64)
+
+
+def loss(weights: Any, x: Any, labels: Any) -> Any:
+    """Two layers."""
+    with xb.device("dev0"):
+        hidden = xb.tanh(layers.dense(x, weights["w"], weights["b"]))
+    with xb.device("dev1"):
+        scores = hidden @ weights["v"]
+        return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
+
+
+def plain(weights: Any, x: Any, labels: Any) -> Any:
+    """Two layers."""
+    scores = xb.tanh(layers.dense(x, weights["w"], weights["b"])) @ weights["v"]
+    return layers.cross_entropy(scores, labels), {"accuracy": layers.accuracy(scores, labels)}
+
+
+def model(function: Any = plain, **options: Any) -> Model:
+    made = Model(function, optimizer=SGD(0.5, momentum=0.9), batch=9, **options)
+    made.weights(lambda rng: {"w": rng.normal(size=(5, 4)), "b": np.zeros(4), "v": rng.normal(size=(4, 2))})
+    made.data(lambda rng: ((X[:30], LABELS[:30]), (X[30:], LABELS[30:])))
+    return made
+
+
+# A step as a workload.
+
+
+@pytest.mark.parametrize("strategy", NAMES)
+def test_a_step_as_a_workload_is_a_step_of_training(strategy: str) -> None:
+    places = {"w": "dev0", "b": "dev0", "v": "dev1"}
+    own = model(loss, places=places) if strategy == "model" else model()
+    workload = step_of(own)
+    parameters = workload.resolve(strategy=strategy)
+    arrays = workload.arrays(3, **parameters)
+    spread = {"dev0": "cpu:0", "dev1": "cpu:1"}
+    with xb.open("numpy", virtual_devices=2) as backend:
+        run = backend.compile(workload.traced(parameters), *arrays, devices=spread)
+        found, scalars, moved = run(*arrays)
+        again = run(*arrays)[2]
+        start = {name: arrays[2 + i] for i, name in enumerate(("w", "b", "v"))}
+        training = Training(
+            backend, own.loss, start, own.optimizer,
+            strategy=named(strategy, ("dev0", "dev1"), places), devices=spread,
+        )  # fmt: skip
+        expected = training.step(*arrays[:2])
+        values = [value for copy in range(len(training.copies)) for value in training.values(copy).values()]
+    assert float(found) == expected["loss"] and float(scalars["accuracy"]) == expected["accuracy"]
+    for value, other, same in zip(moved, values, again, strict=True):
+        np.testing.assert_array_equal(value, other)
+        np.testing.assert_array_equal(value, same)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "said"),
+    [
+        ({"strategy": "model"}, "none of one, towers, mirrored"),
+        ({"strategy": "tower"}, "none of one, towers, mirrored"),
+        ({"strategy": "towers", "replicas": 20}, "batch=9 is no whole number from 20"),
+        ({"replicas": 0}, "replicas=0"),
+        ({"batch": 0}, "batch=0"),
+    ],
+)
+def test_a_step_that_cannot_be_is_refused(parameters: dict[str, Any], said: str) -> None:
+    with pytest.raises(WorkloadError, match=said):
+        step_of(model()).resolve(**parameters)
+
+
+@pytest.mark.parametrize(("name", "places"), [("two", {}), ("model", {})])
+def test_a_strategy_is_known_by_its_name(name: str, places: dict[str, str]) -> None:
+    with pytest.raises(ArgumentError, match=r"there is one, towers|says of no weight"):
+        named(name, ("dev0",), places)
+
+
+def test_a_model_is_compared_as_a_workload_is(tmp_path: Path) -> None:
+    """By the command: fresh processes, one device and two, and what is checked are the weights after the step."""
+    examples = Path(__file__).parent.parent / "examples"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "xbackend", "compare", str(examples / "p8_towers.py"), "--quick", "--wait", "0"),
+            *("--processes", "1", "--backends", "numpy,jax", "--devices", "1,2", "--set", "strategy=one,mirrored"),
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = (tmp_path / "reports" / "p8_towers" / "report.md").read_text()
+    for strategy in ("one", "mirrored"):
+        assert f"strategy={strategy}" in written
+    assert "classifier" in done.stdout and "wrong" not in done.stdout
+
+
+# The report.
+
+
+def run_of(backend: str = "numpy", strategy: str = "one", **more: Any) -> Trained:
+    epochs = tuple(
+        Passed(number=i, steps=4 * (i + 1), train={"loss": 1.0 / (i + 1), "accuracy": 0.5}, test={"loss": 2.0})
+        for i in range(3)
+    )
+    common: dict[str, Any] = {
+        **{"backend": backend, "strategy": strategy, "devices": 1, "places": ("cpu:0",), "epochs": epochs},
+        **{"losses": (1.0, 0.5), "seconds": (0.5, 0.25, 0.125), "rows": (8, 8, 8), "memory": {"cpu:0": 4096}},
+    }
+    return Trained(**{**common, **more})
+
+
+def trainings(*runs: Trained, name: str = "classifier") -> Trainings:
+    return Trainings(
+        model=name, summary="Two layers.", optimizer="SGD(rate=0.5)", dtypes=("float64",), batch=8, seed=0,
+        created="2026-01-02T03:04:05+00:00", machine=machine(), runs=runs,
+    )  # fmt: skip
+
+
+FAILED = Trained(backend="theano", strategy="mirrored", devices=2, status="failed", reason="it is | broken")
+
+
+def test_a_report_says_first_whether_the_weights_agree() -> None:
+    far = run_of("jax", "mirrored", devices=2, places=("cpu:0", "cpu:1"), difference=3e-12, transfers=12)
+    blocks, pictures = report.build(trainings(run_of(), far, FAILED))
+    text = files("training", blocks, pictures)["training.md"].decode()
+    first = text.splitlines()[2]
+    assert first.startswith(
+        "All 2 trainings of classifier end with the weights of numpy, one on 1 device, but for 3.0e-12"
+    )
+    assert "jax, mirrored on 2 devices" in first and "1 training failed" in first
+    for row in (("numpy", "reference", NOTHING), ("jax", NOTHING, "3.0e-12"), ("theano", NOTHING, "failed")):
+        assert f"| {' | '.join(row)} |" in text
+    assert "theano, mirrored on 2 devices: it is | broken" in text.replace("\\", "")
+    assert list(pictures) == ["losses-01.svg"] and "(losses-01.svg)" in text
+    assert f"cpu:0 {bytes_text(4096)}" in text and "250.0 ms" in text
+
+
+def test_without_two_that_ended_nothing_is_said_of_weights() -> None:
+    assert report.answer(trainings(FAILED)) == "0 trainings of classifier ended; 1 training failed"
+    assert report.answer(trainings(run_of())) == "1 training of classifier ended"
+    blocks, pictures = report.build(trainings(FAILED))
+    assert not pictures and blocks
+
+
+@given(st.text(min_size=1), st.text())
+def test_any_names_make_a_report(name: str, reason: str) -> None:
+    failed = Trained(backend=name, strategy=name, devices=1, status="failed", reason=reason)
+    assert files("training", *report.build(trainings(run_of(name), failed, name=name)))["training.md"]
+
+
+def test_trainings_are_read_as_they_were_written(tmp_path: Path) -> None:
+    path, whole = tmp_path / "training.json", trainings(run_of(), FAILED)
+    path.write_bytes(encode(whole))
+    assert load(path) == whole
+    text = path.read_text()
+    path.write_text(text.replace('"broken', '"BROKEN').replace("it is", "it was"))
+    with pytest.raises(DamagedStore, match="not what its checksum says"):
+        load(path)
+    path.write_text(text[: len(text) // 2])
+    with pytest.raises(DamagedStore):
+        load(path)
+    path.write_text("{}")
+    with pytest.raises(DamagedStore, match="holds no trainings"):
+        load(path)
+    with pytest.raises(StoreError):
+        load(tmp_path / "nowhere.json")
