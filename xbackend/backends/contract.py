@@ -163,6 +163,14 @@ class Backend(abc.ABC):
     def get(self, value: Value) -> np.ndarray:
         """A copy of the value on the host, waiting for it if need be."""
 
+    def put_all(self, arrays: Sequence[np.ndarray], devices: Sequence[Device]) -> list[Value]:
+        """As `put`, of several."""
+        return [self.put(array, device) for array, device in zip(arrays, devices, strict=True)]
+
+    def get_all(self, values: Iterable[Value]) -> list[np.ndarray]:
+        """As `get`, of several."""
+        return [self.get(value) for value in values]
+
     @abc.abstractmethod
     def device_of(self, value: Value) -> Device:
         """The device that the framework says the value is on."""
@@ -437,8 +445,8 @@ class Executable:
         if len(arrays) != len(nodes):
             names = ", ".join(n.params["name"] for n in nodes)
             raise ArgumentError(f"{self.program.name}({names}) takes {len(nodes)} arrays, {len(arrays)} were given")
-        values = []
-        for array, node, device in zip(arrays, nodes, self.input_devices, strict=True):
+        hosts = []
+        for array, node in zip(arrays, nodes, strict=True):
             host = _host(array, f"argument {node.params['name']!r} of {self.program.name}")
             if host.shape != node.shape or host.dtype != node.dtype.value:
                 raise ArgumentError(
@@ -446,8 +454,8 @@ class Executable:
                     f"was given {host.dtype}[{','.join(map(str, host.shape))}]; shapes and dtypes are fixed when a "
                     "program is compiled"
                 )
-            values.append(self.backend.put(host, device))
-        return tuple(values)
+            hosts.append(host)
+        return tuple(self.backend.put_all(hosts, self.input_devices))
 
     def __call__(self, *arrays: Any) -> Any:
         """Run with NumPy arrays, return NumPy arrays in the form that the function returned.
@@ -472,7 +480,7 @@ class Executable:
             self.ledger = replace(self.ledger, first_call=time.perf_counter() - start)
             if self.strict:
                 self.placement.check()
-        return unflatten(self.program.structure, [self.backend.get(v) for v in results])
+        return unflatten(self.program.structure, self.backend.get_all(results))
 
     def __repr__(self) -> str:
         return f"<executable of {self.program!r} on {self.backend.name}>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -103,6 +103,12 @@ class RemoteBackend(Backend):
     def get(self, value: Value) -> np.ndarray:
         array: np.ndarray = self.worker.request("get", value)
         return array
+
+    def put_all(self, arrays: Sequence[np.ndarray], devices: Sequence[Device]) -> list[Value]:
+        return list(self.worker.request("put_all", list(arrays), list(devices)))
+
+    def get_all(self, values: Iterable[Value]) -> list[np.ndarray]:
+        return list(self.worker.request("get_all", list(values)))
 
     def device_of(self, value: Value) -> Device:
         device: Device = self.worker.request("device_of", value)

@@ -24,7 +24,7 @@ from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 from xbackend.workers import protocol
 
-OF_THE_BACKEND = ("get", "device_of", "synchronize", "compilations")  # asked of it as they are
+OF_THE_BACKEND = ("get", "get_all", "device_of", "synchronize", "compilations")  # asked of it as they are
 
 
 class Held:
@@ -62,6 +62,9 @@ class Host:
 
     def put(self, array: np.ndarray, device: Device) -> Held:
         return Held(self.backend.put(array, device))
+
+    def put_all(self, arrays: Sequence[np.ndarray], devices: Sequence[Device]) -> list[Held]:
+        return [Held(value) for value in self.backend.put_all(arrays, devices)]
 
     def build(self, program: str) -> Held:
         return Held(self.backend.build(from_json(program)))
