@@ -80,7 +80,7 @@ def test_stages_are_cut_at_transfers_and_run_in_straight_line() -> None:
     total = add(left, moved)
     back = Transfer(D[0], D[1])(total)
     plan = cut({a: D[0], b: D[1], w: D[1]}, [(total, D[0]), (back, D[1]), (add(right, back), D[1])], Transfer)
-    assert [(s.depth, s.device) for s in plan.stages] == [(0, D[0]), (0, D[1]), (1, D[0]), (2, D[1])]
+    assert [(s.depth, s.device) for s in plan.stages] == [(0, D[1]), (0, D[0]), (1, D[0]), (2, D[1])]
 
     class Cell:
         value: Any = 10
@@ -104,6 +104,28 @@ def test_stages_are_cut_at_transfers_and_run_in_straight_line() -> None:
     dropped = {slot for step in schedule.steps for slot in step.last}
     assert dropped | set(schedule.outputs) == set(schedule.slots.values())
     assert not dropped & set(schedule.outputs)
+
+
+def test_what_another_device_waits_for_does_not_wait_for_the_rest() -> None:
+    """One device splits rows and computes with its own: the other gets its part before that."""
+    add = Op()
+    x, w = Variable(), Variable()
+    first, second = add(x), add(x, x)  # its part of the rows, and that of the other device
+    mine, theirs = add(add(first, w), w), add(Transfer(D[0], D[1])(second))
+    plan = cut({x: D[0], w: D[0]}, [(mine, D[0]), (theirs, D[1])], Transfer)
+    assert [(s.depth, s.device, s.outputs) for s in plan.stages] == [
+        (0, D[0], [second]),
+        (0, D[0], [mine]),
+        (1, D[1], [theirs]),
+    ]
+    schedule = Schedule(plan, [x, w], [mine, theirs])
+    assert [step.stage for step in schedule.steps] == [0, None, 1, 2]
+    moves = dict.fromkeys(D[:2], lambda value: value)
+    assert straight_line(schedule, compiled(plan), moves, State())(1, 10) == [21, 2]
+    # What is used by both is computed once, and handed on.
+    shared = add(x)
+    plan = cut({x: D[0]}, [(add(shared), D[0]), (Transfer(D[0], D[1])(shared), D[1])], Transfer)
+    assert [(s.inputs, s.outputs) for s in plan.stages] == [([x], [shared]), ([shared], plan.stages[1].outputs)]
 
 
 def test_an_op_with_inputs_on_two_devices_lacks_a_transfer() -> None:

@@ -13,12 +13,14 @@ from xbackend.measure.worker import Worker, open_worker
 
 @dataclass(frozen=True)
 class Part:
-    """What a worker is asked for, with how many virtual devices. ``threads`` are those of its BLAS, `None`: its own."""
+    """What a worker is asked for, with how many virtual devices. ``threads`` are those of its BLAS, `None`: its own;
+    with ``cores`` each device is so many."""
 
     function: str
     devices: int
     threads: int | None = None
     job: dict[str, Any] = field(default_factory=dict)
+    cores: int | None = None
 
 
 def measure(
@@ -37,6 +39,7 @@ def measure(
             backend,
             virtual_devices=asked.devices,
             threads=asked.threads,
+            cores_per_device=asked.cores,
             limit=limit,
             on_progress=on_progress,
             modules=MODULES,

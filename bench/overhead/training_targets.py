@@ -23,11 +23,11 @@ Value = Callable[[dict[str, Any]], tuple[float, dict[str, Any]]]
 
 
 def parts(quick: bool) -> dict[str, Part]:
-    """By name. The prediction has one thread for each device, as each is one core."""
+    """By name. A device of the prediction is one core."""
     rounds = 15 if quick else 60
 
-    def part(function: str, devices: int, threads: int | None = None, **job: Any) -> Part:
-        return Part(f"overhead.trainings:{function}", devices, threads, job)
+    def part(function: str, devices: int, cores: int | None = None, **job: Any) -> Part:
+        return Part(f"overhead.trainings:{function}", devices, None, job, cores)
 
     return {
         "mirrored": part("spread", 2, **_SMALL, steps=100, rounds=rounds, round_seconds=0.02),
@@ -84,7 +84,9 @@ def prediction(backend: str, found: dict[str, Any] | str) -> list[Figure]:
 
     def step(f: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         kept = ("predicted", "measured", "compute", "launch", "exchange", "wait", "share of all-reduce")
-        return abs(f["predicted"] / f["measured"] - 1.0), {key.replace(" ", "_"): f[key] for key in kept}
+        return abs(f["predicted"] / f["measured"] - 1.0), {
+            key.replace(" ", "_").replace("-", "_"): f[key] for key in kept
+        }
 
     def speedup(f: dict[str, Any]) -> tuple[float, dict[str, Any]]:
         guess, real = f["one"] / f["predicted"], f["one"] / f["measured"]

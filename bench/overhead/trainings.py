@@ -132,7 +132,7 @@ def predicted(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
     - ``compute``: a step of one device with the rows of one replica;
     - ``launch``: a call that computes next to nothing on each of the devices;
-    - ``exchange``: an all-reduce of arrays as large as the gradients, on the devices;
+    - ``exchange``: the batch split and moved, and an all-reduce of arrays as large as the gradients;
     - ``wait``: a product of matrices on each device at once, over one on one device: 1 where devices do not wait for
       each other, d where one computes after the other.
 
@@ -147,7 +147,8 @@ def predicted(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         "one": _step(backend, OneDevice(places[0]), start, x, labels),
         "launch of one": _launch(backend, places[:1]),
         "launch": _launch(backend, places),
-        "exchange": _exchange(backend, places, start),
+        "exchange": _exchange(backend, places, start, (x, labels)),
+        "all-reduce": _exchange(backend, places, start, ()),
         "alone": _products(backend, places[:1]),
         "together": _products(backend, places),
     }
@@ -164,7 +165,7 @@ def predicted(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         "wait": wait,
         "predicted": guess,
         "measured": step,
-        "share of all-reduce": max(seconds["exchange"] - seconds["launch"], 0.0) / step,
+        "share of all-reduce": max(seconds["all-reduce"] - seconds["launch"], 0.0) / step,
         "ours": measured,
         "iterations": iterations,
         "foreign_cores": foreign[0],
@@ -205,17 +206,22 @@ def _launch(backend: Backend, places: Sequence[str]) -> tuple[Any, Any]:
     return _side(backend, backend.compile(nothing, *ones), *ones)
 
 
-def _exchange(backend: Backend, places: Sequence[str], start: Mapping[str, np.ndarray]) -> tuple[Any, Any]:
-    arrays = [array for _ in places for array in start.values()]
+def _exchange(
+    backend: Backend, places: Sequence[str], start: Mapping[str, np.ndarray], batch: Sequence[np.ndarray]
+) -> tuple[Any, Any]:
+    """The batch split on the first device and moved, and arrays as large as the gradients all-reduced."""
+    count, share = len(places), -(-len(batch[0]) // len(places)) if batch else 0
+    arrays = [*batch, *(array for _ in places for array in start.values())]
 
     def exchange(*values: Any) -> Any:
-        own = [values[i * len(start) : (i + 1) * len(start)] for i in range(len(places))]
-        placed = []
-        for place, mine in zip(places, own, strict=True):
+        with xb.device(places[0]):
+            parts = [[array[i * share : (i + 1) * share] for array in values[: len(batch)]] for i in range(count)]
+        given, placed, made = values[len(batch) :], [], []
+        for number, (place, part) in enumerate(zip(places, parts, strict=True)):
             with xb.device(place):
-                placed.append([value + 1.0 for value in mine])
+                placed.append([value + 1.0 for value in given[number * len(start) : (number + 1) * len(start)]])
+                made += [array[:1] + 1 for array in part]
         results = [xb.all_reduce(list(same), "mean") for same in zip(*placed, strict=True)]
-        made = []
         for number, place in enumerate(places):
             with xb.device(place):
                 made += [result[number] + 1.0 for result in results]

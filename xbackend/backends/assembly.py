@@ -194,6 +194,7 @@ class Assembly:
         """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
         constant, records = analyses.constant(self.graph.program), {}
         first = {variable: i for i, variable in reversed(list(enumerate(self.graph.variables)))}
+        moved = {move.target for move in self.plan.moves}
         for i, (node, variable) in enumerate(zip(self.graph.program.nodes, self.graph.variables, strict=True)):
             if node.op in ("input", "shared") or node.op in GENERATORS:
                 continue
@@ -201,7 +202,7 @@ class Assembly:
                 records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
                 continue
             name = str(variable.owner.op)
-            if node.op == "transfer":
+            if node.op == "transfer" or variable in moved:  # such as a gradient, moved to what it is of
                 if variable in self.devices:
                     records[i] = Executed(self.devices[variable], name, "device of what the transfer returned")
                 continue

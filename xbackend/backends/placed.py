@@ -19,6 +19,7 @@ from xbackend.program.analyses import last_uses
 
 Variable = Any  # of the framework
 Value = Any
+Part = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, and its own device
 
 
 def transfer_op(op_class: type, apply_class: type) -> type:
@@ -52,7 +53,11 @@ def transfer_op(op_class: type, apply_class: type) -> type:
 
 @dataclass(eq=False, slots=True)
 class Stage:
-    """A part of a graph that runs on one device, between transfers. It depends on stages of smaller depth only."""
+    """A part of a graph that runs on one device, between transfers.
+
+    It depends on stages of smaller depth only, and, if other devices wait for nothing that it computes, on the one of
+    its depth and device for which they do.
+    """
 
     depth: int
     device: Device
@@ -115,7 +120,8 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
 
     ``sources`` are the variables that get their values from outside, and the devices these are on. ``outputs`` come
     with the device that they are wanted on, which decides for those that depend on no source. Ops that depend on
-    constants only belong to every stage that uses them. Raises `PlacementError` where an op has inputs on two devices.
+    constants only belong to every stage that uses them. What another device waits for is a stage of its own, so that
+    this does not wait for the rest. Raises `PlacementError` where an op has inputs on two devices.
     """
     place: dict[Variable, tuple[int, Device]] = {v: (0, device) for v, device in sources.items()}
     order, entries = toposort([v for v, _ in outputs]), set(sources)
@@ -134,12 +140,19 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
     for variable, device in outputs:
         place.setdefault(variable, (0, device))
 
-    needed: dict[tuple[int, Device], dict[Variable, None]] = defaultdict(dict)  # what a stage takes
-    given: dict[tuple[int, Device], dict[Variable, None]] = defaultdict(dict)  # and what it gives
+    awaited = _awaited(order, place, entries, transfer)
+
+    def part(variable: Variable) -> Part:
+        depth, device = place[variable]
+        computed = variable not in entries and variable.owner is not None  # neither given nor a constant that is moved
+        return depth, computed and variable.owner not in awaited, device
+
+    needed: dict[Part, dict[Variable, None]] = defaultdict(dict)  # what a stage takes
+    given: dict[Part, dict[Variable, None]] = defaultdict(dict)  # and what it gives
 
     def give(variable: Variable) -> None:
         if variable not in entries:
-            given[place[variable]][variable] = None
+            given[part(variable)][variable] = None
 
     moves = []
     for node in order:
@@ -147,17 +160,31 @@ def cut(sources: Mapping[Variable, Device], outputs: Sequence[tuple[Variable, De
             moves.append(Move(node.inputs[0], node.outputs[0], node.op.target))
             give(node.inputs[0])
         elif node.outputs[0] in place:
-            here = place[node.outputs[0]]
+            here = part(node.outputs[0])
             for v in node.inputs:
-                if v in place and (v in entries or place[v] != here):
+                if v in place and (v in entries or part(v) != here):
                     needed[here][v] = None
                     give(v)
     for variable, _ in outputs:
         give(variable)
-    keys = sorted(set(place.values()), key=lambda key: (key[0], str(key[1])))
-    stages = {key: Stage(*key, list(needed[key]), list(given[key])) for key in keys}
+    keys = sorted({*map(part, place)}, key=lambda key: (*key[:2], str(key[2])))
+    stages = {key: Stage(key[0], key[2], list(needed[key]), list(given[key])) for key in keys}
     giving = tuple(stage for stage in stages.values() if stage.outputs)
-    return Plan(giving, tuple(moves), {v: stages[key] for v, key in place.items()})
+    return Plan(giving, tuple(moves), {v: stages[part(v)] for v in place})
+
+
+def _awaited(
+    order: Sequence[Any], place: Mapping[Variable, tuple[int, Device]], entries: Collection[Variable], transfer: Any
+) -> set[Any]:
+    """The apply nodes, between two transfers, that what is transferred to another device is computed by."""
+    awaited: set[Any] = set()
+    for node in reversed(order):
+        if not isinstance(node.op, transfer) and node not in awaited:
+            continue
+        here = place.get(node.inputs[0] if isinstance(node.op, transfer) else node.outputs[0])
+        own = (v for v in node.inputs if v not in entries and v.owner is not None)
+        awaited.update(v.owner for v in own if place.get(v) == here)
+    return awaited
 
 
 @dataclass(frozen=True, slots=True)
