@@ -299,12 +299,14 @@ class _Stages:
     def build(self) -> None:
         nodes = self.program.nodes
         waiting: dict[int, list[int]] = {}
-        stages: dict[int, dict[Device, list[int]]] = {}
+        stages: dict[int, dict[tuple[bool, Device], list[int]]] = {}
+        awaited = self._awaited()
         for i in range(len(nodes)):
             if self.between(i):
                 waiting.setdefault(self.level[i], []).append(i)
             elif not self.copied(i):
-                stages.setdefault(self.level[i], {}).setdefault(self.lowering.devices[i], []).append(i)
+                part = i not in awaited, self.lowering.devices[i]
+                stages.setdefault(self.level[i], {}).setdefault(part, []).append(i)
         stage_of = {i: (lv, d) for lv, by_device in stages.items() for d, members in by_device.items() for i in members}
         leaving = {*self.program.outputs, *self.program.updates.values()}
         for i, node in enumerate(nodes):
@@ -314,8 +316,19 @@ class _Stages:
                 for j in nodes[i].inputs:
                     self.lowering.value(j, self.tensors)
                 self.lowering.node(i, self.tensors)
-            for members in stages.get(level, {}).values():
+            for _, members in sorted(stages.get(level, {}).items(), key=lambda item: (item[0][0], str(item[0][1]))):
                 self._stage(members, [i for i in members if i in leaving])
+
+    def _awaited(self) -> set[int]:
+        """The nodes of stages that what is transferred is computed by: they do not wait for the rest of their stage."""
+        awaited: set[int] = set()
+        for i, node in reversed([*enumerate(self.program.nodes)]):
+            if node.op == "transfer":
+                awaited.update(j for j in node.inputs if not self.between(j))
+            elif i in awaited:
+                here = self.level[i], self.lowering.devices[i]
+                awaited.update(j for j in node.inputs if (self.level[j], self.lowering.devices[j]) == here)
+        return awaited
 
     def _stage(self, members: Sequence[int], results: Sequence[int]) -> None:
         if not results:  # nothing needs what it computes
