@@ -166,6 +166,39 @@ def test_outputs_outlive_later_calls_and_inputs_stay_as_they_are(backend: Backen
     np.testing.assert_array_equal(backend.get(other), -x, "an input was changed")
 
 
+def test_values_of_state_outlive_its_updates(backend: Backend) -> None:
+    """Frameworks that overwrite state, or free it, must not do so with what was returned of it."""
+    w, v = xb.shared(START, name="w"), xb.shared(START * 10, name="v")
+
+    def look() -> Any:
+        return w, v, w
+
+    def step() -> Any:
+        new = w * 2.0 + 1.0
+        xb.update(w, new)
+        xb.update(v, new)  # two variables with one value
+        return new, w, new
+
+    def swap() -> Any:
+        xb.update(w, v)
+        xb.update(v, w)
+        return v
+
+    looking, stepping, swapping = backend.compile(look), backend.compile(step), backend.compile(swap)
+    held, expected, value, other = list[Any](), list[np.ndarray](), START, START * 10
+    for _ in range(3):
+        read = backend.get_value(w)
+        held += [*looking.execute(), *stepping.execute()]
+        expected += [value, other, value, value * 2 + 1, value, value * 2 + 1]
+        np.testing.assert_array_equal(read, value)
+        value = other = value * 2 + 1
+        held += [*looking.execute(), *swapping.execute()]
+        expected += [value, other, value, other]
+    for found, array in zip(held, expected, strict=True):
+        np.testing.assert_array_equal(backend.get(found), array)
+    np.testing.assert_array_equal(backend.get_value(v), value)
+
+
 def test_values_on_a_device_are_copies_and_go_from_program_to_program(backend: Backend) -> None:
     x = np.arange(6.0).reshape(2, 3)
     value = backend.put(x, backend.default_device)

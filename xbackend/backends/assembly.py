@@ -93,10 +93,11 @@ class Assembly:
         one_device = len({*self.graph.sources.values(), *(s.device for s in stages)}) <= 1
         if one_device and not self.plan.moves and backend.plain:
             device = next(iter(self.graph.sources.values()), None) or self.graph.results()[0][1]
-            only = Stage(0, device, self.sources, self.outputs)
+            outputs = self._distinct()
+            only = Stage(0, device, self.sources, outputs)
             compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
-            self.devices.update(dict.fromkeys(self.outputs, compiled[0].device))
-            schedule = Schedule(Plan((only,), (), {}), self.sources, self.outputs)
+            self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
+            schedule = Schedule(Plan((only,), (), {}), self.sources, outputs)
             # The framework's innermost callable itself, unless there is state.
             execute = compiled[0].call
             if self.cells or self.constants:
@@ -108,11 +109,24 @@ class Assembly:
             execute = self._staged(schedule, compiled)
         return Built(execute, self._executed, partial(self._profile, schedule, compiled, names))
 
+    @property
+    def _alone(self) -> bool:
+        """Whether what is updated may be overwritten in place, as in a function of the framework with updates. With
+        several devices that would need care: a value could be part of two stages."""
+        return len(self.backend.devices) == 1 and self.backend.mutates
+
     def _mutable(self) -> set[Variable]:
-        """What is updated may be overwritten in place, as in a function of the framework with updates. With several
-        devices that would need care: a value could be part of two stages."""
-        alone = len(self.backend.devices) == 1 and self.backend.mutates
-        return {self.graph.shared[i] for i in self.graph.program.updates} if alone else set()
+        return {self.graph.shared[i] for i in self.graph.program.updates} if self._alone else set()
+
+    def _distinct(self) -> list[Variable]:
+        """The results, where none is what another one or a shared variable holds, if such would be overwritten."""
+        if not self._alone:
+            return self.outputs
+        held, distinct = {*self.graph.shared.values()}, list[Variable]()
+        for variable in self.outputs:
+            distinct.append(self.backend.copied(variable) if variable in held else variable)
+            held.add(variable)
+        return distinct
 
     def _staged(self, schedule: Schedule, compiled: Sequence[Compiled]) -> Callable[..., Sequence[Value]]:
         """All stages in straight line; the first run is watched, to see where each value is."""

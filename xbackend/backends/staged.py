@@ -48,6 +48,10 @@ class StagedBackend(Backend):
         Raises `UnsupportedOperation`.
         """
 
+    def copied(self, variable: Variable) -> Variable:
+        """A variable that is to hold a copy of another one's value, where results may be each other's; else that."""
+        return variable
+
     def behind(self, variable: Variable) -> Variable:
         """What a variable is with other axes, where lowering puts changes of axes together; else the variable."""
         return variable

@@ -41,7 +41,7 @@ def cross_entropy(logits: Any, labels: Any) -> Array:
     """
     scores, of = _chosen("cross_entropy", logits, labels)
     own = xp.expand_dims(of, axis=1) == xp.arange(scores.shape[1], dtype=of.dtype)
-    known = xp.any(own, axis=1)
+    known = xp.logical_and(of >= 0, of < scores.shape[1])
     picked = xp.sum(xp.where(own, scores, xp.zeros_like(scores)), axis=1)
     return xp.mean(xp.where(known, xp.logsumexp(scores, axis=1) - picked, float("nan")))
 

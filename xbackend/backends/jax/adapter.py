@@ -8,7 +8,7 @@ device.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,7 +40,7 @@ class Variable:
 
     __slots__ = ("dtype", "owner", "shape", "value")
 
-    def __init__(self, aval: Any, owner: Equation | None = None, value: Any = None) -> None:
+    def __init__(self, aval: Any, owner: Equation | Copied | None = None, value: Any = None) -> None:
         self.shape, self.dtype, self.owner, self.value = aval.shape, np.dtype(aval.dtype), owner, value
 
 
@@ -61,6 +61,22 @@ class Equation:
         return results if self.primitive.multiple_results else [results]
 
 
+class Copied:
+    """An array of its own that is equal to its input: an equation that JAX notes nothing of."""
+
+    __slots__ = ("inputs", "op", "outputs")
+
+    def __init__(self, variable: Variable) -> None:
+        self.inputs, self.op = [variable], "copy"
+        self.outputs = [Variable(variable, self)]
+
+    def results(self, values: Sequence[Any]) -> Sequence[Any]:
+        """Its one result."""
+        from jax import numpy
+
+        return [numpy.array(value, copy=True) for value in values]
+
+
 class DevicePut(NamedTuple):
     """A transfer."""
 
@@ -75,6 +91,7 @@ class JAXBackend(JAXDevices):
     """JAX, without a framework above it."""
 
     added: tuple[str, ...] = (QUOTIENTS,)
+    mutates: ClassVar[bool] = True  # the old values of what is updated are donated, as users of JAX do with state
 
     def start(self) -> Iterable[Device]:
         self.limit_threads()
@@ -82,6 +99,9 @@ class JAXBackend(JAXDevices):
 
     def build(self, program: Program) -> Built:
         return assembled(self, _Tracing(self, program).traced(), DevicePut)
+
+    def copied(self, variable: Variable) -> Variable:
+        return Copied(variable).outputs[0]
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
         equations = toposort(stage.outputs, stage.inputs)
@@ -94,7 +114,8 @@ class JAXBackend(JAXDevices):
             return tuple([known[v] if v in known else self.jax.numpy.asarray(v.value) for v in stage.outputs])
 
         try:
-            return self.compiled(function, stage.inputs, stage.device)
+            donated = [i for i, v in enumerate(stage.inputs) if v in mutable]
+            return self.compiled(function, stage.inputs, stage.device, donated)
         except Exception as error:
             raise self.unsupported(label, None, error) from error
 

@@ -86,12 +86,15 @@ class JAXDevices(StagedBackend):
     def finish(self, contents: Sequence[Any]) -> None:
         self.jax.block_until_ready(contents)
 
-    def compiled(self, function: Callable[..., Any], inputs: Sequence[Any], device: Device) -> Compiled:
-        """The function jitted for a device, for inputs that have a shape and a dtype."""
+    def compiled(
+        self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
+    ) -> Compiled:
+        """The function jitted for a device, for inputs that have a shape and a dtype; those ``donated`` (by their
+        numbers) are gone after a call."""
         jax = self.jax
         sharding = jax.sharding.SingleDeviceSharding(self.theirs[device])
         # With the device named, a value that is elsewhere is an error instead of a computation that is elsewhere.
-        call = jax.jit(function, out_shardings=sharding)
+        call = jax.jit(function, out_shardings=sharding, donate_argnums=tuple(donated))
         if any(None in t.shape for t in inputs):
             return Compiled(call, device)
         # Compiled now and not by the first call, which finds it in JAX's cache.
