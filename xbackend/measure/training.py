@@ -99,7 +99,9 @@ def _each(
                 continue
             difference = None if first is None else differs(weights, first)
             first = weights if first is None else first
-            yield msgspec.structs.replace(found, versions=matrix.versions(name, environment), difference=difference)
+            versions, own = matrix.versions(name, environment), {"numpy", *registry.get(name).packages}
+            versions = {package: version for package, version in versions.items() if package in own}
+            yield msgspec.structs.replace(found, versions=versions, difference=difference)
 
 
 def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import Any
 
-from xbackend.drawing.graph import bytes_text
+from xbackend.drawing.graph import GREY, bytes_text
 from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Image, bullets, paragraph, table, tabled, terms
-from xbackend.report.canvas import COLOURS, canvas
+from xbackend.report.canvas import canvas
 from xbackend.report.pictures import Pictures
+from xbackend.report.styles import style
 from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.wording import counted, join, plain
 
@@ -31,7 +33,7 @@ READING = (
     ),
     (
         "bytes at once",
-        "of the arrays of the program on a device, by `xbackend.program.memory`: not what a framework adds or saves",
+        "of the arrays of the program on a device, by its placed program: not what a framework adds or saves",
     ),
 )
 _STYLES = ("-", "--", ":", "-.")
@@ -92,7 +94,8 @@ def build(trainings: Trainings) -> tuple[list[Block], Pictures]:
         *_agreement(trainings),
     ]
     if any(run.losses for run in done):
-        words = f"Loss of {plain(trainings.model)} over the epochs, on {counted(len(done), 'training')}"
+        many = counted(len(done), "training")
+        words = f"Loss of {plain(trainings.model)} over the epochs, of {many}, and how far they are apart"
         blocks += [Heading(2, "What was learnt?"), Image(pictures.add("losses", "", _losses(done, words)), words)]
     blocks += [table(HEADERS, rows(trainings), right=RIGHT), paragraph(TIMES), terms(READING)]
     if failures(trainings):
@@ -128,26 +131,42 @@ def _difference(run: Trained) -> str:
 
 
 def _losses(done: Sequence[Trained], title: str) -> bytes:
-    """The loss of each training over its epochs: a colour for each backend, a kind of line for each strategy."""
-    backends = list(dict.fromkeys(run.backend for run in done))
+    """The loss of each training over its epochs, and below how far that of each step is from the first training's: a
+    colour for each backend, a kind of line for each strategy."""
     strategies = list(dict.fromkeys(run.strategy for run in done))
-    with canvas(3.2 + 0.16 * len(done)) as (figure, finish):
-        axes = figure.subplots()
-        for run in done:
-            own = _curve(run.epochs)
-            axes.plot(
-                own.keys(), own.values(), color=COLOURS[backends.index(run.backend) % len(COLOURS)],
-                linestyle=_STYLES[strategies.index(run.strategy) % len(_STYLES)], linewidth=1.4,
-                marker="o", markersize=2.5, label=f"{text.shorten(plain(run.backend), 24)}, {plain(run.strategy)}",
-            )  # fmt: skip
-        axes.set_xlabel("epoch")
-        axes.set_ylabel("mean loss of its rows")
-        axes.grid(axis="y")
-        from matplotlib.ticker import MaxNLocator
+    lines = {name: _STYLES[i % len(_STYLES)] for i, name in enumerate(strategies)}
+    backends = list(dict.fromkeys(run.backend for run in done))
+    with canvas(5.4 + 0.1 * (len(backends) + len(strategies))) as (figure, finish):
+        from matplotlib.lines import Line2D
+        from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
 
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        figure.legend(loc="outside lower left", fontsize=8, ncols=2)
+        above, below = figure.subplots(2, 1)
+        for run in done:
+            own, looks = _curve(run.epochs), {**style(run.backend), "linestyle": lines[run.strategy], "markersize": 3.5}
+            above.plot(own.keys(), own.values(), linewidth=1.2, **looks)
+            far = _far(run.losses, done[0].losses)
+            below.plot(far.keys(), far.values(), linewidth=0.9, **{**looks, "marker": ""})
+        above.set_xlabel("epoch")
+        above.set_ylabel("mean loss of its rows")
+        above.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        below.set_yscale("log")
+        below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))
+        below.yaxis.set_minor_formatter(NullFormatter())
+        below.set_xlabel("step")
+        below.set_ylabel("loss: difference from the\nfirst training's, relative")
+        for axes in (above, below):
+            axes.grid(axis="y")
+        grey: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
+        handles = [Line2D([], [], label=text.shorten(plain(name), 24), **style(name)) for name in backends]
+        handles += [Line2D([], [], label=plain(name), **{**grey, "linestyle": lines[name]}) for name in strategies]
+        figure.legend(handles=handles, loc="outside lower left", fontsize=8, ncols=3)
         return finish(title)
+
+
+def _far(losses: Sequence[float], first: Sequence[float]) -> Mapping[int, float]:
+    """By step, where they differ: a logarithm has no place for 0."""
+    pairs = enumerate(zip(losses, first, strict=False), 1)
+    return {i: abs(loss / other - 1.0) for i, (loss, other) in pairs if other and loss != other}
 
 
 def _curve(epochs: Sequence[Passed]) -> Mapping[int, float]:
