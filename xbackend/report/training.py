@@ -55,7 +55,7 @@ def answer(trainings: Trainings) -> str:
 
 def rows(trainings: Trainings) -> list[list[str]]:
     """A row of `HEADERS` for each training, in plain text."""
-    found = []
+    found, unit = [], text.time_unit([median(run.seconds) for run in trainings.runs if run.seconds])
     for run in trainings.runs:
         if run.status != "ok":
             found.append([plain(run.backend), plain(run.strategy), "failed", *[text.NOTHING] * (len(HEADERS) - 3)])
@@ -70,7 +70,7 @@ def rows(trainings: Trainings) -> list[list[str]]:
                 f"{last.train['loss']:.6g}",
                 join(own),
                 "reference" if run.difference is None else f"{run.difference:.1e}",
-                text.time(median(run.seconds)) if run.seconds else text.NOTHING,
+                text.time(median(run.seconds), unit) if run.seconds else text.NOTHING,
                 f"{sum(run.rows) / sum(run.seconds):,.0f}" if run.seconds else text.NOTHING,
             ]
         )
