@@ -131,11 +131,11 @@ def test_a_profile_says_what_each_device_did_when(planted: RemoteBackend) -> Non
     run = planted.compile(sums, A, A, devices=BOUND)
     spans = run.profile(*run.put(A, A)).spans
     assert [(str(s.device), s.kind) for s in sorted(spans, key=lambda s: (s.kind, s.what))] == [
-        ("cpu:0", "compute"), ("cpu:1", "compute"), ("cpu:0", "compute"), ("cpu:0", "transfer"),
+        ("cpu:1", "compute"), ("cpu:0", "compute"), ("cpu:0", "compute"), ("cpu:0", "transfer"),
     ]  # fmt: skip
     assert all(0 <= s.start < s.end < 60 for s in spans)
     by_name = {s.what: s for s in spans}
-    first, move, last = by_name["stage 1 of sums"], by_name["cpu:1 to cpu:0"], by_name["stage 2 of sums"]
+    first, move, last = by_name["stage 0 of sums"], by_name["cpu:1 to cpu:0"], by_name["stage 2 of sums"]
     assert first.end <= move.start and move.end <= last.start
 
 

@@ -24,15 +24,6 @@ EXPECTED = (
     *(
         ExpectedFailure(
             "test_result_of_op",
-            f"logsumexp{label}-*",
-            "Theano's own rewrite of log(sum(exp(x))) leaves the logarithm on the host",
-            "https://github.com/Theano/Theano/blob/rel-1.0.5/theano/tensor/opt.py",
-        )
-        for label in ("", "_special", "_kept")
-    ),
-    *(
-        ExpectedFailure(
-            "test_result_of_op",
             label,
             "what one number of a vector is set to is written by the host (GpuAdvancedIncSubtensor1 is for rows)",
             "https://github.com/Theano/Theano/blob/rel-1.0.5/theano/gpuarray/subtensor.py",

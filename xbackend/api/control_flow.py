@@ -35,6 +35,8 @@ class _Body(Tracer):
     ``captured`` are the arrays of the program around it that it, and the other functions of the same loop, use.
     """
 
+    body = True
+
     def __init__(self, name: str, outer: Tracer, captured: dict[int, Array]) -> None:
         super().__init__()
         self.name, self.outer, self.captured = name, outer, captured

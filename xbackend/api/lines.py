@@ -14,7 +14,9 @@ import numpy as np
 # Frames in these places are no user's: this package, what calls it for the user, and NumPy, whose functions call it
 # back.
 _PACKAGE = Path(__file__).parents[1]
-_OURS = (str(_PACKAGE / name) for name in ("devices.py", "program", "api", "eager", "backends", "strategies"))
+_OURS = (
+    str(_PACKAGE / name) for name in ("devices.py", "program", "api", "eager", "backends", "strategies", "training")
+)
 _NOT_THE_USERS = (*_OURS, str(Path(np.__file__).parent))
 _own_code: dict[CodeType, bool] = {}
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Awaitable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from xbackend.api import widening
 from xbackend.api.array import Array
@@ -24,7 +24,9 @@ CONSTANT_BYTES = 1 << 30
 
 
 class Tracer:
-    """The program under construction."""
+    """The program under construction. ``body``: it is that of a loop or a choice, and runs on one device."""
+
+    body: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []

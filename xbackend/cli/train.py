@@ -57,9 +57,7 @@ def train(
 
     chosen = model(target)
     spreads = _spreads(strategy or ["one"], devices, chosen)
-    asked = measure.Asked(
-        chosen, epochs or chosen.epochs, batch or chosen.batch, seed, checkpoints, events, calling, device_memory
-    )
+    asked = measure.Asked(chosen, epochs or chosen.epochs, batch, seed, checkpoints, events, calling, device_memory)
     runs = matrix.runs(backends)
     with progress() as shown:
         done = measure.trainings(asked, runs, spreads, shown)
@@ -85,7 +83,9 @@ def _spreads(names: list[str], devices: int | None, chosen: Model) -> list[tuple
     """The strategies, each with its number of devices. Raises `UsageError`, `ArgumentError`."""
     if set(names) == {"one"} and devices not in (None, 1):
         raise UsageError(f"--devices {devices}: strategy one has 1; take towers, mirrored or model")
-    spreads = [(name, 1 if name == "one" else devices or 2) for name in dict.fromkeys(names)]
+    parts = len({*chosen.places.values()})
+    counts = {"one": 1, "model": devices or max(2, parts)}
+    spreads = [(name, counts.get(name, devices or 2)) for name in dict.fromkeys(names)]
     for name, count in spreads:
         named(name, [f"dev{i}" for i in range(count)], chosen.places)
     return spreads

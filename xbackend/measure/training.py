@@ -4,11 +4,13 @@ are from those of the first."""
 from __future__ import annotations
 
 import datetime
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,7 +18,7 @@ import numpy as np
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
 from xbackend.devices import default_device
-from xbackend.errors import ArgumentError, BackendUnavailable, DeviceUnavailable, XBackendError
+from xbackend.errors import ArgumentError, BackendUnavailable, DeviceUnavailable, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import machine
 from xbackend.measure.matrix import Run
@@ -26,6 +28,7 @@ from xbackend.strategies.named import named
 from xbackend.training import Batches, Epoch, Events, Training
 from xbackend.training.model import Model
 from xbackend.training.sources import Stream
+from xbackend.training.workload import MOST
 from xbackend.workers.remote import RemoteBackend
 
 Progress = Callable[[str], None]
@@ -44,7 +47,7 @@ class Asked:
 
     model: Model
     epochs: int
-    batch: int
+    batch: int | None
     seed: int
     checkpoints: Path | None
     events: Path | None
@@ -58,13 +61,15 @@ def trainings(
     """Each backend with each strategy and its number of devices; one that fails is a row with its reason."""
     with asked.guard(asked.model.name):
         start = asked.model.start(asked.seed)
+        batches, _ = asked.model.batches(asked.seed, asked.batch)
+        rows = len(next(iter(batches))[0])
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Trainings(
         model=asked.model.name,
         summary=asked.model.summary,
         optimizer=repr(asked.model.optimizer),
         dtypes=tuple(sorted({str(weight.dtype) for weight in start.values()})),
-        batch=asked.batch,
+        batch=rows,
         seed=asked.seed,
         created=created,
         machine=machine(),
@@ -92,6 +97,8 @@ def _each(
                 with RemoteBackend(name, settings, requirement=environment) as backend:
                     one = _One(asked, called, strategy, count, len(spreads) > 1, on_progress)
                     found, weights = one.on(backend, start)
+            except UsageError:  # of the user's own functions, with their lines
+                raise
             except XBackendError as error:
                 yield Trained(
                     backend=called, strategy=strategy, devices=count, status="failed", reason=str(error).splitlines()[0]
@@ -106,10 +113,11 @@ def _each(
 
 def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:
     """The largest difference of a weight over the largest element of its array in the others."""
-    return max(
+    found = [
         float(np.max(np.abs(weights[name] - other), initial=0.0)) / (float(np.max(np.abs(other), initial=0.0)) or 1.0)
         for name, other in others.items()
-    )
+    ]
+    return float(np.max(found))  # and not Python's own, which passes over what is no number
 
 
 def _places(backend: Backend, count: int) -> list[str]:
@@ -134,21 +142,20 @@ class _One:
 
     def on(self, backend: Backend, start: Mapping[str, np.ndarray]) -> tuple[Trained, dict[str, np.ndarray]]:
         """What became of it, and its weights."""
-        asked, places = self.asked, _places(backend, self.devices)
-        logical = [f"dev{i}" for i in range(self.devices)]
-        made = Training(
-            backend,
-            asked.model.loss,
-            start,
-            asked.model.optimizer,
-            strategy=named(self.strategy, logical, asked.model.places),
-            devices=dict(zip(logical, places, strict=True)),
-            device_memory=asked.device_memory,
-        )
-        watched = _Watched()
+        asked, places, watched = self.asked, _places(backend, self.devices), _Watched()
+        logical = [f"dev{i}" for i in range(MOST)]  # a loss may name more devices than there are
         with asked.guard(asked.model.name):
             batches, test = asked.model.batches(asked.seed, asked.batch)
-        done = self._fitted(made, watched, batches, test)
+            made = Training(
+                backend,
+                asked.model.loss,
+                start,
+                asked.model.optimizer,
+                strategy=named(self.strategy, logical[: self.devices], asked.model.places),
+                devices={name: places[i % len(places)] for i, name in enumerate(logical)},
+                device_memory=asked.device_memory,
+            )
+            done = self._fitted(made, watched, batches, test)
         if not done:
             raise ArgumentError(
                 f"{asked.epochs} epochs were trained before; ask for more with --epochs, or another folder"
@@ -159,7 +166,8 @@ class _One:
             strategy=self.strategy,
             devices=self.devices,
             places=tuple(places),
-            epochs=tuple(Passed(number=e.number, steps=e.steps, train=e.train, test=e.test) for e in done),
+            began=made.steps - len(watched.losses),
+            epochs=tuple(_passed(epoch) for epoch in done),
             losses=tuple(watched.losses),
             seconds=tuple(watched.seconds),
             rows=tuple(watched.rows),
@@ -193,10 +201,17 @@ class _One:
                 self.on_progress(f"{self.called}, {self.strategy}: {_where(epoch, asked)}, {watched.rate()}")
 
             folder = None if asked.checkpoints is None else asked.checkpoints / own
-            done = made.fit(batches, epochs=asked.epochs, test=test, folder=folder, on_step=on_step, on_epoch=on_epoch)
+            calls: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_notice": self.on_progress}
+            done = made.fit(batches, epochs=asked.epochs, test=test, folder=folder, **calls)
             if scopes and done:
                 scopes["train"].program(made.compiled_step.program)
         return done
+
+
+def _passed(epoch: Epoch) -> Passed:
+    """An epoch, with what is a number of it."""
+    train, test = ({k: v for k, v in of.items() if math.isfinite(v)} for of in (epoch.train, epoch.test))
+    return Passed(number=epoch.number, steps=epoch.steps, train=train, test=test)
 
 
 def _where(epoch: Epoch, asked: Asked) -> str:

@@ -114,7 +114,10 @@ def _agreement(trainings: Trainings) -> list[Block]:
     backends = list(dict.fromkeys(run.backend for run in trainings.runs))
     cells = {(run.backend, run.strategy): _difference(run) for run in trainings.runs}
     found = [[plain(b), *(cells.get((b, s), text.NOTHING) for s in strategies)] for b in backends]
+    resumed = [f"{_named(run)} from step {run.began}" for run in trainings.runs if run.began]
+    blocks: list[Block] = [paragraph(f"Gone on from a checkpoint: {join(resumed)}.")] if resumed else []
     return [
+        *blocks,
         paragraph(
             "The largest difference of a weight after the last step from that of the reference, over the largest "
             f"element of its array. Weights are {join(trainings.dtypes)}; every training has the same batches in the "
@@ -144,7 +147,7 @@ def _losses(done: Sequence[Trained], title: str) -> bytes:
         for run in done:
             own, looks = _curve(run.epochs), {**style(run.backend), "linestyle": lines[run.strategy], "markersize": 3.5}
             above.plot(own.keys(), own.values(), linewidth=1.2, **looks)
-            far = _far(run.losses, done[0].losses)
+            far = _far(run, done[0])
             below.plot(far.keys(), far.values(), linewidth=0.9, **{**looks, "marker": ""})
         above.set_xlabel("epoch")
         above.set_ylabel("mean loss of its rows")
@@ -163,10 +166,11 @@ def _losses(done: Sequence[Trained], title: str) -> bytes:
         return finish(title)
 
 
-def _far(losses: Sequence[float], first: Sequence[float]) -> Mapping[int, float]:
+def _far(run: Trained, first: Trained) -> Mapping[int, float]:
     """By step, where they differ: a logarithm has no place for 0."""
-    pairs = enumerate(zip(losses, first, strict=False), 1)
-    return {i: abs(loss / other - 1.0) for i, (loss, other) in pairs if other and loss != other}
+    other = dict(enumerate(first.losses, first.began + 1))
+    pairs = ((i, loss, other.get(i)) for i, loss in enumerate(run.losses, run.began + 1))
+    return {i: abs(loss / known - 1.0) for i, loss, known in pairs if known and loss != known}
 
 
 def _curve(epochs: Sequence[Passed]) -> Mapping[int, float]:

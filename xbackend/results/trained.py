@@ -29,6 +29,7 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         devices: how many were asked for; ``places`` are those, in the order of the logical names.
+        began: the steps that were made before, by the training whose checkpoint it went on from.
         losses: of each step, in order.
         seconds, rows: from the end of a step to that of the next, and rows of its batch; a first step of a shape, which
             compiles, and what an epoch's end adds are left out.
@@ -45,6 +46,7 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     status: Status = "ok"
     reason: str = ""
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)
+    began: Count = 0
     epochs: tuple[Passed, ...] = ()
     losses: tuple[float, ...] = ()
     seconds: tuple[Seconds, ...] = ()

@@ -27,7 +27,7 @@ from xbackend.api.scopes import device, renamed
 from xbackend.api.state import shared, update
 from xbackend.api.tracer import current
 from xbackend.devices import Device, canonical
-from xbackend.errors import ArgumentError, ShapeError, TraceError
+from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable
 
 Loss = Callable[..., Any]
@@ -140,6 +140,9 @@ class Strategy(abc.ABC):
         """
         if not weights:
             raise ArgumentError("there are no weights to train; give arrays by name, {'w': ..., 'b': ...}")
+        unnamed = [name for name in weights if not isinstance(name, str) or not name]
+        if unnamed:
+            raise ArgumentError(f"a weight is called {unnamed[0]!r:.40}: give each a name, {{'w': ..., 'b': ...}}")
         arrays = {name: np.asarray(value) for name, value in weights.items()}
         slots = {slot: {name: np.zeros_like(value) for name, value in arrays.items()} for slot in optimizer.slots}
         return [Copy(arrays, slots, np.zeros((), np.int64)).named() for _ in range(self.copies)]
@@ -253,9 +256,18 @@ def _rows(arrays: Sequence[Array]) -> int:
 def _found(result: Any) -> tuple[Array, dict[str, Array]]:
     """The loss and the further scalars that a loss gave."""
     tracer = current("a step of training")
-    value, further = result if isinstance(result, tuple) and len(result) == 2 else (result, {})
+    if result is None or (isinstance(result, tuple | list) and len(result) != 2):
+        form = "None" if result is None else f"{len(result)} values"
+        raise TraceError(f"the loss returns {form}: return a scalar, or a scalar and a dictionary of further scalars")
+    value, further = result if isinstance(result, tuple | list) else (result, {})
     if not isinstance(further, Mapping):
         raise TraceError(f"the loss returns {type(further).__name__} beside its value; return a dictionary of scalars")
+    for name in further:
+        if not isinstance(name, str) or not name or name == "loss" or TOWER.match(name):
+            raise TraceError(
+                f"the loss returns a further scalar called {name!r:.40}: they have names, and 'loss' and what begins "
+                "with tower_0/ is what training itself says; give it another name"
+            )
     scalars = {"loss": tracer.array(value), **{name: tracer.array(of) for name, of in further.items()}}
     for name, array in scalars.items():
         if array.shape != () or not array.dtype.is_floating:
@@ -266,7 +278,16 @@ def _found(result: Any) -> tuple[Array, dict[str, Array]]:
 def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[str, Array], dict[str, Array]]:
     """What one replica found, its loss under ``loss``, and the gradients by weight, where its weights are."""
     value, further = _found(loss(weights, *part.arrays))
-    return {"loss": value, **further}, dict(zip(weights, grad(value, list(weights.values())), strict=True))
+    try:
+        found = grad(value, list(weights.values()))
+    except GradientError:
+        for name, weight in weights.items():
+            try:
+                grad(value, weight)
+            except GradientError as error:
+                raise GradientError(f"the weight {name!r}: {error}") from None
+        raise
+    return {"loss": value, **further}, dict(zip(weights, found, strict=True))
 
 
 def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:

@@ -38,6 +38,8 @@ class Batches:
         self.rows = rows[0]
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise ArgumentError(f"size={size!r:.40} of a batch: it is a whole number from 1 up")
+        if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+            raise ArgumentError(f"seed={seed!r:.40} of a data set: a whole number from 0 up")
         if size > self.rows and not partial:
             raise ArgumentError(f"batches of {size} rows of a data set of {self.rows}: none is full")
         self.size, self.seed, self.shuffled, self.partial, self.seeds = size, seed, shuffled, partial, seeds
@@ -60,10 +62,12 @@ class Batches:
 
     def state(self) -> dict[str, int]:
         """What a checkpoint keeps of it."""
-        return {"seed": self.seed, "epoch": self.epoch, "place": self.place}
+        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, "size": self.size}
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Go on where the state was taken. Raises `ArgumentError` for one of another data set."""
         if state.get("place", -1) not in range(self.rows + 1) or state.get("epoch", -1) < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.rows} rows")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
+        if self.rows - self.place < (1 if self.partial else self.size):  # no batch is left of this epoch
+            self.epoch, self.place = self.epoch + 1, 0

@@ -28,6 +28,9 @@ _SUFFIX = ".safetensors"
 _LEFT = 60.0  # seconds after which a file that is being written was left by a process that was killed
 
 
+_SAID = ("format", "version", "model", "step", "data")  # what is said of the arrays
+
+
 @dataclass(frozen=True)
 class Checkpoint:
     """What a checkpoint holds: arrays by name, the fingerprint of the model, the step, the order of the data."""
@@ -38,8 +41,9 @@ class Checkpoint:
     data: Mapping[str, int]
 
 
-def _digest(arrays: Mapping[str, np.ndarray]) -> str:
-    digest = hashlib.sha256()
+def _digest(arrays: Mapping[str, np.ndarray], about: Mapping[str, str]) -> str:
+    """SHA-256 of the arrays and of what is said of them, but for the checksum itself."""
+    digest = hashlib.sha256(json.dumps([about[key] for key in _SAID]).encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
         digest.update(array.tobytes())
@@ -69,13 +73,14 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
         "model": checkpoint.model,
         "step": str(checkpoint.step),
         "data": json.dumps(dict(checkpoint.data), sort_keys=True),
-        "checksum": _digest(arrays),
     }
+    about["checksum"] = _digest(arrays, about)
     path = folder / f"step-{checkpoint.step:08d}{_SUFFIX}"
     with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
         write_whole(path, numbers.save(arrays, metadata=about))
         for old in files(folder)[KEPT:]:
-            old.unlink(missing_ok=True)
+            if old != path:  # those of a longer training may lie there
+                old.unlink(missing_ok=True)
         for left in folder.glob(f".step-*{_SUFFIX}.*"):
             with suppress(FileNotFoundError):
                 if time.time() - left.stat().st_mtime > _LEFT:
@@ -101,15 +106,16 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
             about = _metadata(data)
             found = about["format"], int(about["version"])
             arrays = numbers.load(data) if found == (FORMAT, VERSION) else {}
-            whole = found != (FORMAT, VERSION) or about["checksum"] == _digest(arrays)
+            whole = found != (FORMAT, VERSION) or about["checksum"] == _digest(arrays, about)
             checkpoint = Checkpoint(arrays, about["model"], int(about["step"]), json.loads(about["data"]))
         except (wrong, ValueError, KeyError, TypeError, AttributeError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from None
     if found[0] != FORMAT:
-        raise CheckpointError(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")
-    if found[1] > VERSION:
-        raise CheckpointError(
-            f"{path} is a checkpoint of version {found[1]}, and {VERSION} is read here: upgrade xbackend"
+        raise _Unreadable(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")
+    if found[1] != VERSION:
+        raise _Unreadable(
+            f"{path} is a checkpoint of version {found[1]}, and {VERSION} is read here: upgrade xbackend, or give "
+            "another folder"
         )
     if not whole:
         raise _damaged(path, "its numbers are not those that were written")
@@ -121,8 +127,12 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
     return checkpoint
 
 
+class _Unreadable(CheckpointError):
+    """Nobody knows what it holds: the one before is tried."""
+
+
 def _damaged(path: Path, why: str) -> CheckpointError:
-    return CheckpointError(f"checkpoint {path} is damaged ({why}); remove it, the one before is tried then")
+    return _Unreadable(f"checkpoint {path} is damaged ({why}); remove it, the one before is tried then")
 
 
 def _metadata(data: bytes) -> dict[str, Any]:
@@ -133,13 +143,13 @@ def _metadata(data: bytes) -> dict[str, Any]:
 def newest(folder: Path, model: str | None = None) -> tuple[Checkpoint | None, list[str]]:
     """The newest whole one of a folder, `None` where there is none; and what is wrong with the newer ones.
 
-    Raises `CheckpointError` where there are some and none can be read.
+    Raises `CheckpointError` where none can be read, and for the first one of another model.
     """
     wrong: list[str] = []
     for path in files(folder):
         try:
             return read(path, model), wrong
-        except CheckpointError as error:
+        except _Unreadable as error:
             wrong.append(str(error))
     if wrong:
         raise CheckpointError("; ".join(wrong))

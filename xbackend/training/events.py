@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.errors import StoreError
+from xbackend.files import refused
 from xbackend.program.program import Program
 
 _BINS = 30
@@ -23,7 +24,7 @@ class Events:
     """An event file in a folder, written to until it is closed; a context manager.
 
     A ``scope`` (``train``, ``test``) is a folder below, which TensorBoard shows as a run of its own. Raises
-    `StoreError` where the tensorboard package is not there.
+    `StoreError` where the tensorboard package is not there, or the folder cannot be made.
     """
 
     def __init__(self, folder: Path, scope: str = "") -> None:
@@ -36,7 +37,9 @@ class Events:
             ) from None
         self._event, self._summary, self._graph = event_pb2.Event, summary_pb2.Summary, graph_pb2.GraphDef
         self._histogram = summary_pb2.HistogramProto
-        self._writer = EventFileWriter(str(folder / scope if scope else folder))
+        where = folder / scope if scope else folder
+        with refused(f"event files cannot be written to {where}"):
+            self._writer = EventFileWriter(str(where))
 
     def __enter__(self) -> Events:
         return self

@@ -30,7 +30,7 @@ def _chosen(name: str, logits: Any, labels: Any) -> tuple[Array, Array]:
         raise ShapeError(f"{name} takes scores [rows, classes] and labels [rows], not {scores!r} and {of!r}")
     if not of.dtype.is_integer:
         raise DTypeError(f"{name} takes labels that are integers, not {of!r}; convert with xb.astype")
-    return scores, of
+    return scores, xp.astype(of, DType.int64)
 
 
 def cross_entropy(logits: Any, labels: Any) -> Array:
@@ -49,7 +49,7 @@ def cross_entropy(logits: Any, labels: Any) -> Array:
 def accuracy(logits: Any, labels: Any) -> Array:
     """The share of rows whose largest score is that of the label, a scalar of the dtype of the scores."""
     scores, of = _chosen("accuracy", logits, labels)
-    found = xp.argmax(scores, axis=1) == xp.astype(of, DType.int64)
+    found = xp.argmax(scores, axis=1) == of
     return xp.mean(xp.astype(found, scores.dtype))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -69,7 +70,7 @@ class Training:
         device_memory: int | None = None,
     ) -> None:
         self.backend, self.optimizer, self.devices = backend, optimizer, devices
-        self.device_memory = device_memory
+        self.device_memory, self._fed = device_memory, fed
         self.strategy = strategy or OneDevice("cpu:0")
         self._loss, self._initial = loss, {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
         self.copies = self.strategy.variables(self._initial, optimizer)
@@ -98,13 +99,16 @@ class Training:
 
     def _run(self, kind: str, function: Callable[..., Any], batch: Sequence[Any]) -> dict[str, float]:
         arrays = [host_array(array, f"array {i} of a batch") for i, array in enumerate(batch)]
-        key = kind, *((array.shape, array.dtype.str) for array in arrays)
+        loss, further = self._executable(kind, function, arrays)(*arrays)
+        return {"loss": float(loss), **{name: float(value) for name, value in further.items()}}
+
+    def _executable(self, kind: str, function: Callable[..., Any], arrays: Sequence[Any]) -> Any:
+        key = kind, *((np.shape(array), np.asarray(array).dtype.str) for array in arrays)
         if key not in self._compiled:
             self._compiled[key] = self.backend.compile(
                 function, *arrays, devices=self.devices, device_memory=self.device_memory
             )
-        loss, further = self._compiled[key](*arrays)
-        return {"loss": float(loss), **{name: float(value) for name, value in further.items()}}
+        return self._compiled[key]
 
     @property
     def executables(self) -> tuple[Any, ...]:
@@ -139,6 +143,23 @@ class Training:
             for name, value in self.values(number).items():
                 if value.tobytes() != first[name].tobytes():
                     raise TrainingError(f"copy {number} of {name} is not the first one after step {self.steps}")
+
+    def _go_on(self, folder: Path, batches: Batches | Stream, on_notice: Callable[[str], None]) -> None:
+        """Go on from the newest checkpoint of a folder, if there is one."""
+        found, wrong = checkpoints.newest(folder, self._model_of(batches))
+        for line in wrong:
+            on_notice(line)
+        if found is not None:
+            _check_order(found, batches, folder)
+            self.restore(found, batches)
+
+    def _check_finite(self, epoch: Epoch, folder: Path | None) -> None:
+        """Raises `TrainingError`: what is no number in a weight need not be seen in the loss of the step."""
+        wrong = [f"the weight {name!r}" for name, value in self.weights().items() if not np.all(np.isfinite(value))]
+        if not math.isfinite(epoch.test.get("loss", 0.0)):
+            wrong.append("the loss of the test rows")
+        if wrong:
+            raise TrainingError(f"{wrong[0]} is not finite after step {epoch.steps}; {_last(folder)}")
 
     def model(self, *batch: Any) -> str:
         """The fingerprint of the model: of its loss, whatever the strategy, the devices and the number of rows."""
@@ -187,22 +208,30 @@ class Training:
         test: Iterable[Sequence[Any]] | None = None,
         folder: Path | None = None,
         patience: int | None = None,
+        on_notice: Callable[[str], None] = warnings.warn,
         on_step: Callable[[int, Mapping[str, float]], None] | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> list[Epoch]:
         """Train until ``epochs`` of the data were seen, those before a checkpoint among them.
 
         ``test`` are batches that are evaluated after each epoch. With ``folder`` a checkpoint is written after each
-        epoch, and what lies there is gone on from. With ``patience`` it stops when the loss of the test batches (else
-        of the train batches) was not below its least one for so many epochs. Raises `TrainingError` where the loss is
-        no finite number, after naming the last checkpoint, and what `step` and `save` raise.
+        epoch, and what lies there is gone on from; what was wrong with newer ones goes to ``on_notice``. With
+        ``patience`` it stops when the loss of the test batches (else of the train batches) was not below its least one,
+        since it began or went on, for so many epochs.
+
+        Raises `TrainingError` where the loss, or a weight at the end of an epoch, is no finite number, after naming the
+        last checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data, and what
+        `step` and `save` raise.
         """
         if patience is not None and patience < 1:
             raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
+        if self._fed:
+            raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
         if folder is not None:
-            found, _ = checkpoints.newest(folder, self._model_of(batches))
-            if found is not None:
-                self.restore(found, batches)
+            self._go_on(folder, batches, on_notice)
+        held = [*(test or ())]
+        if self.device_memory is not None and held:  # refused before anything is computed
+            self._executable("evaluation", self._evaluate, held[0])
         done: list[Epoch] = []
         least, since = math.inf, 0
         while batches.epoch < epochs:
@@ -216,10 +245,11 @@ class Training:
                 if on_step is not None:
                     on_step(self.steps, scalars)
             tested = _Mean()
-            for held in test or ():
-                tested.add(len(held[0]), self.evaluate(*held))
+            for rows in held:
+                tested.add(len(rows[0]), self.evaluate(*rows))
             epoch = Epoch(number, self.steps, mean.found(), tested.found() if tested.rows else {})
             done.append(epoch)
+            self._check_finite(epoch, folder)
             if folder is not None:
                 self.save(folder, batches)
             if on_epoch is not None:
@@ -229,6 +259,17 @@ class Training:
             if patience is not None and since >= patience:
                 break
         return done
+
+
+def _check_order(found: Checkpoint, batches: Batches | Stream, folder: Path) -> None:
+    """Raises `CheckpointError` where another seed or size of batches was trained with."""
+    now = batches.state()
+    for key in ("seed", "size"):
+        if found.data.get(key) != now.get(key):
+            raise CheckpointError(
+                f"the checkpoints in {folder} are of batches with {key} {found.data.get(key)}, these have "
+                f"{now.get(key)}: give that, or another folder"
+            )
 
 
 def _last(folder: Path | None) -> str:

@@ -38,6 +38,7 @@ class Model:
         name, summary: of the function, its name and the first line of its docstring.
         loss: ``loss(weights, *batch)``, as `xbackend.strategies` takes it.
         optimizer, batch, epochs: how it is trained where nobody says otherwise.
+        partial: whether the last batch of an epoch, with what is left, is trained with too.
         seeds: whether the last array of a batch is one uint32 for each row (`layers.dropout`).
         places: the device of a variable by its name, for model parallel training.
     """
@@ -50,12 +51,19 @@ class Model:
         batch: int = 32,
         epochs: int = 1,
         seeds: bool = False,
+        partial: bool = True,
         places: Mapping[str, str] | None = None,
     ) -> None:
-        self.loss, self.name = loss, str(getattr(loss, "__name__", "model"))
+        name = str(getattr(loss, "__name__", "model"))
+        if optimizer is not None and not isinstance(optimizer, Optimizer):
+            raise TrainingError(f"model {name}: optimizer={optimizer!r:.60} is none; write SGD(0.1), Adam()")
+        for what, value in (("batch", batch), ("epochs", epochs)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise TrainingError(f"model {name}: {what}={value!r:.40} is no whole number from 1 up")
+        self.loss, self.name = loss, name
         self.summary = (inspect.getdoc(loss) or "").partition("\n")[0]
         self.optimizer = optimizer or SGD(0.01)
-        self.batch, self.epochs, self.seeds = batch, epochs, seeds
+        self.batch, self.epochs, self.seeds, self.partial = batch, epochs, seeds, partial
         self.places = dict(places or {})
         self._weights: Callable[..., Any] | None = None
         self._data: Callable[..., Any] | None = None
@@ -87,28 +95,50 @@ class Model:
         return {name: host_array(value, f"the weight {name!r}") for name, value in made.items()}
 
     def batches(self, seed: int = 0, size: int | None = None) -> tuple[Batches | Stream, list[tuple[np.ndarray, ...]]]:
-        """Batches to train with, and those to test with, none where it has no such arrays. Raises `TrainingError`."""
+        """Batches to train with, of ``size`` rows where that is given, and those to test with, none where it has no
+        such arrays.
+
+        Raises `TrainingError` for data that are none, and for a size that they cannot have.
+        """
         made = self._made(self._data, "data", np.random.default_rng([seed, 1]))
-        made = (made, ()) if isinstance(made, Stream) else made
-        if not isinstance(made, Sequence) or not made:
+        train, test = made if _is_pair(made) else (made, ())
+        if not (isinstance(train, Stream) or _is_arrays(train)) or not (len(test) == 0 or _is_arrays(test)):
             raise TrainingError(
-                f"the data of model {self.name} are a tuple of arrays, or two of them, not {made!r:.40}"
+                f"the data of model {self.name} are a tuple of arrays to train with, or that and one to test with, not "
+                f"{made!r:.60}"
             )
-        train, test = made if len(made) == 2 and isinstance(made[0], tuple | list | Stream) else (made, ())
-        batches: Batches | Stream = (
-            train
-            if isinstance(train, Stream)
-            else Batches(*train, size=size or self.batch, seed=seed, seeds=self.seeds)
-        )
-        if not test:
-            return batches, []
-        held = Batches(*test, size=size or self.batch, shuffled=False, seeds=self.seeds)
-        return batches, list(held)
+        if isinstance(train, Stream):
+            if size is not None:
+                raise TrainingError(
+                    f"the data of model {self.name} are a stream, which makes its batches: leave --batch"
+                )
+            return train, self._held(test)
+        rows = len(train[0]) if np.ndim(train[0]) else 0
+        if size is not None and size > rows > 0:
+            raise TrainingError(f"batches of {size} rows of {rows} that model {self.name} has: there are no such")
+        options: dict[str, Any] = {"seed": seed, "seeds": self.seeds, "partial": self.partial}
+        return Batches(*train, size=size or max(1, min(self.batch, rows)), **options), self._held(test)
+
+    def _held(self, test: Sequence[Any]) -> list[tuple[np.ndarray, ...]]:
+        if len(test) == 0 or np.shape(test[0])[:1] == (0,):
+            return []
+        return [*Batches(*test, size=max(self.batch, 1), shuffled=False, seeds=self.seeds)]
 
     def _made(self, make: Callable[..., Any] | None, what: str, rng: np.random.Generator) -> Any:
         if make is None:
             raise TrainingError(f"model {self.name} has no {what}: write @{self.name}.{what} above def {what}(rng)")
         return make(rng)
+
+
+def _is_arrays(value: Any) -> bool:
+    return isinstance(value, tuple | list) and len(value) > 0 and all(isinstance(one, np.ndarray) for one in value)
+
+
+def _is_pair(made: Any) -> bool:
+    """Whether it is what to train with and what to test with."""
+    if not isinstance(made, tuple | list) or len(made) != 2 or not isinstance(made[1], tuple | list):
+        return False
+    return isinstance(made[0], Stream) or _is_arrays(made[0])
 
 
 def model(function: Callable[..., Any] | None = None, **options: Any) -> Any:

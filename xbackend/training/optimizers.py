@@ -18,6 +18,7 @@ from xbackend.api.array import Array
 from xbackend.api.casting import cast
 from xbackend.api.elementwise import add, less, pow, sqrt, square, where
 from xbackend.api.reductions import sum
+from xbackend.api.tracer import current
 from xbackend.errors import ArgumentError
 
 # The learning rate: a number, or what it is at a step, an int64 scalar that counts from 0.
@@ -56,7 +57,8 @@ class Optimizer(abc.ABC):
 
     def rate_at(self, step: Array, like: Array) -> Any:
         """The rate of a step: a number, or a scalar of the dtype of a weight."""
-        return cast(self.rate(step), like.dtype) if callable(self.rate) else self.rate
+        rate = self.rate(step) if callable(self.rate) else self.rate
+        return rate if isinstance(rate, int | float) else cast(current("a rate").array(rate), like.dtype)
 
 
 def _checked(optimizer: Optimizer, **bounds: tuple[Any, float]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from xbackend.api.casting import cast
 from xbackend.api.elementwise import cos, floor, less, minimum, pow, where
+from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 
 Schedule = Callable[[Any], Any]
@@ -17,8 +18,14 @@ def _number(step: Any) -> Any:
     return cast(step, DType.float64)
 
 
+def _check(steps: Any) -> None:
+    if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+        raise ArgumentError(f"steps={steps!r:.40} of a schedule: a whole number from 1 up")
+
+
 def exponential(rate: float, decay: float, steps: int, *, staircase: bool = False) -> Schedule:
     """rate * decay ** (step / steps), of whole quotients with ``staircase``. optax: `exponential_decay`."""
+    _check(steps)
 
     def at(step: Any) -> Any:
         quotient = _number(step) / float(steps)
@@ -32,6 +39,7 @@ def cosine(rate: float, steps: int, *, least: float = 0.0) -> Schedule:
 
     optax: `cosine_decay_schedule`.
     """
+    _check(steps)
 
     def at(step: Any) -> Any:
         share = minimum(_number(step), float(steps)) / float(steps)
@@ -55,6 +63,7 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
 def warmed_up(schedule: Schedule, rate: float, steps: int) -> Schedule:
     """From 0 to the rate over the steps, evenly; after that the schedule, which begins at 0 then. optax:
     `join_schedules` of `linear_schedule` and the other."""
+    _check(steps)
 
     def at(step: Any) -> Any:
         return where(less(step, steps), rate * _number(step) / float(steps), schedule(step - steps))

@@ -136,3 +136,5 @@ class Stream:
         if state.get("place", -1) not in range(self.steps + 1) or state.get("epoch", -1) < 0:
             raise ArgumentError(f"the order of the data {dict(state)} is not one of {self.steps} batches")
         self.seed, self.epoch, self.place = state["seed"], state["epoch"], state["place"]
+        if self.place == self.steps:  # no batch is left of this epoch
+            self.epoch, self.place = self.epoch + 1, 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.errors import WorkloadError
 from xbackend.strategies import Strategy
 from xbackend.strategies.named import NAMES, REPLICATED, named
 from xbackend.training.model import Model
@@ -32,7 +33,9 @@ def step_of(model: Model) -> Workload:
 
     def step(*arrays: Any, strategy: str, replicas: int) -> Any:
         chosen = spread(strategy, replicas)
-        weights = names.setdefault(model.name, list(model.start()))
+        if model.name not in names:
+            names[model.name] = list(model.start())
+        weights = names[model.name]
         start = chosen.start(dict.fromkeys(weights, np.zeros(())), model.optimizer)
         loss, further, moved = chosen.pure_step(model.loss, start, model.optimizer)(*arrays)
         return loss, further, moved
@@ -46,14 +49,17 @@ def step_of(model: Model) -> Workload:
         seed = int(rng.integers(1 << 31))
         weights = model.start(seed)
         names[model.name] = list(weights)
-        batches, _ = model.batches(seed, batch)
+        batches, _ = model.batches(seed, None if batch == model.batch else batch)
+        rows = next(iter(batches))
+        if len(rows[0]) != batch:
+            raise WorkloadError(f"workload {model.name}: its data give {len(rows[0])} rows, and batch={batch}")
         start = spread(strategy, replicas).start(weights, model.optimizer)
-        return [*next(iter(batches)), *(value for one in start for value in one.values())]
+        return [*rows, *(value for one in start for value in one.values())]
 
     @workload.check
     def check(*, strategy: str, replicas: int, batch: int) -> None:
         check_choice(model.name, "strategy", strategy, NAMES if model.places else [n for n in NAMES if n != "model"])
-        check_whole(model.name, "batch", batch, replicas if strategy in REPLICATED else 1, 10**9)
         check_whole(model.name, "replicas", replicas, 1, MOST)
+        check_whole(model.name, "batch", batch, replicas if strategy in REPLICATED else 1, 10**9)
 
     return workload
