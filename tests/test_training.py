@@ -21,13 +21,16 @@ from xbackend.errors import (
     CheckpointError,
     DeviceMemoryError,
     DTypeError,
+    GradientError,
     ShapeError,
     StoreError,
+    TraceError,
     TrainingError,
 )
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Towers
-from xbackend.training import SGD, Adam, Batches, RMSProp, Training, checkpoints, layers, schedules
+from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers, schedules
 from xbackend.training.checkpoints import Checkpoint
+from xbackend.training.sources import Stream
 
 X = np.random.default_rng(0).normal(size=(20, 3))
 LABELS = (X[:, 0] > 0).astype(np.int64)
@@ -460,6 +463,22 @@ def data(rng):
 def unfinished(weights, x):
     return xb.sum(x)
 
+@xb.model(batch=8)
+def raising(weights, x, labels):
+    return weights["nope"]
+
+raising.weights(lambda rng: {"w": np.zeros(2)})
+raising.data(lambda rng: (np.zeros((8, 2)), np.zeros(8, np.int64)))
+
+@xb.model(batch=8)
+def spread(weights, x, labels):
+    with xb.device("dev1"):
+        return layers.cross_entropy(layers.dense(x, weights["w"]), labels)
+
+spread.weights(lambda rng: {"w": np.zeros((3, 2))})
+spread.data(classifier._data)
+spread.places = {"w": "dev1"}
+
 def no_model(x):
     return x
 """
@@ -518,6 +537,18 @@ def test_what_cannot_be_trained_is_one_line(file: Path, words: tuple[str, ...], 
     assert said in err and "Traceback" not in err and len(err.strip().splitlines()) == 1
 
 
+def test_what_the_users_function_raises_is_his_lines(file: Path) -> None:
+    code, out, err = command(f"{file}:raising")
+    assert code == 2 and not out
+    assert 'return weights["nope"]' in err and "KeyError: 'nope'" in err and "xbackend/training" not in err
+
+
+@pytest.mark.parametrize("words", [("model", "1"), ("one,model", "2")])
+def test_devices_that_a_loss_names_are_bound_to_those_there_are(file: Path, words: tuple[str, str]) -> None:
+    code, out, err = command(f"{file}:spread", "--strategy", words[0], "--devices", words[1])
+    assert code == 0 and "failed" not in out, out + err
+
+
 def test_the_code_of_the_document_runs(tmp_path: Path) -> None:
     text = (Path(__file__).parent.parent / "docs" / "training.md").read_text()
     first, second = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
@@ -527,6 +558,161 @@ def test_the_code_of_the_document_runs(tmp_path: Path) -> None:
     words = re.findall(r"xbackend train model.py:classifier (.*) --backends", text)[0].split()
     code, out, err = command(f"{tmp_path / 'model.py'}:classifier", *words)
     assert code == 0 and re.search(r"accuracy (0\.9\d*|1)\b", out), out + err
+
+
+# What users get wrong, or go on from.
+
+
+def plain(w: Any, x: Any, labels: Any) -> Any:
+    return layers.cross_entropy(layers.dense(x, w["w"], w["b"]), labels)
+
+
+@pytest.mark.parametrize(
+    ("returned", "words"),
+    [
+        (lambda v: (v, {"loss": v}), "'loss' and what begins with tower_0/"),
+        (lambda v: (v, {"tower_0/x": v}), "called 'tower_0/x'"),
+        (lambda v: (v, {1: v}), "called 1"),
+        (lambda v: (v, v, v), "returns 3 values"),
+        (lambda v: None, "returns None"),
+        (lambda v: (v, [v]), "returns list beside its value"),
+    ],
+)
+def test_what_a_loss_returns_is_said_of_it(backend: Backend, returned: Any, words: str) -> None:
+    with pytest.raises(TraceError, match=re.escape(words)):
+        Training(backend, lambda w, x, labels: returned(plain(w, x, labels)), START, SGD(0.1)).step(X, LABELS)
+
+
+def test_a_weight_that_the_loss_does_not_need_is_named(backend: Backend) -> None:
+    start = {**START, "unused": np.zeros(2)}
+    with pytest.raises(GradientError, match="the weight 'unused'"):
+        Training(backend, plain, start, SGD(0.1)).step(X, LABELS)
+    for name in ("", 0):
+        with pytest.raises(ArgumentError, match="give each a name"):
+            Training(backend, plain, {name: np.zeros(2)}, SGD(0.1))  # type: ignore[dict-item]
+
+
+def test_a_weight_that_is_no_number_stops_it_where_the_loss_does_not_show_it(backend: Backend, tmp_path: Path) -> None:
+    def hidden(w: Any, x: Any, labels: Any) -> Any:  # the gradient of a root at 0
+        return plain(w, x, labels) + 0.0 * xb.sum(xb.sqrt(xb.square(w["b"])))
+
+    made = Training(backend, hidden, START, SGD(0.1))
+    with pytest.raises(TrainingError, match="the weight 'b' is not finite after step 1; there is no checkpoint"):
+        made.fit(Batches(X, LABELS, size=20), epochs=1, folder=tmp_path)
+    assert not checkpoints.files(tmp_path)
+
+
+def test_checkpoints_of_another_order_are_refused_and_damaged_ones_named(backend: Backend, tmp_path: Path) -> None:
+    Training(backend, plain, START, SGD(0.1)).fit(Batches(X, LABELS, size=8), epochs=2, folder=tmp_path)
+    for options in ({"size": 8, "seed": 1}, {"size": 4}):
+        again = Training(backend, plain, START, SGD(0.1))
+        with pytest.raises(CheckpointError, match="give that, or another folder"):
+            again.fit(Batches(X, LABELS, **options), epochs=3, folder=tmp_path)
+    newest = checkpoints.files(tmp_path)[0]
+    newest.write_bytes(newest.read_bytes()[:-9])
+    said: list[str] = []
+    again = Training(backend, plain, START, SGD(0.1))
+    assert len(again.fit(Batches(X, LABELS, size=8), epochs=3, folder=tmp_path, on_notice=said.append)) == 2
+    assert len(said) == 1 and str(newest) in said[0] and "damaged" in said[0]
+
+
+def test_a_save_stays_where_those_of_a_longer_training_lie(tmp_path: Path) -> None:
+    arrays = {"w": np.zeros(2)}
+    for step in (20, 16, 12, 1):
+        path = checkpoints.write(tmp_path, Checkpoint(arrays, "m", step, {"seed": 0}))
+        assert path.exists()
+
+
+def test_it_goes_on_from_the_last_batch_of_an_epoch(backend: Backend, tmp_path: Path) -> None:
+    made, batches = Training(backend, plain, START, SGD(0.1)), Batches(X, LABELS, size=8)
+    made.fit(batches, epochs=1, on_step=lambda number, scalars: made.save(tmp_path, batches))
+    found = checkpoints.read(checkpoints.files(tmp_path)[0])
+    assert found.data["place"] == 20
+    again, rest = Training(backend, plain, START, SGD(0.1)), Batches(X, LABELS, size=8)
+    again.restore(found, rest)
+    assert (rest.epoch, rest.place) == (1, 0)
+    assert [epoch.number for epoch in again.fit(rest, epochs=2)] == [1]
+
+
+def test_test_rows_may_be_given_once_and_batches_of_replicas_are_not_for_epochs(backend: Backend) -> None:
+    made = Training(backend, plain, START, SGD(0.1))
+    epochs = made.fit(Batches(X, LABELS, size=8), epochs=3, test=iter([(X, LABELS)]))
+    assert all("loss" in epoch.test for epoch in epochs)
+    fed = Training(backend, plain, START, SGD(0.1), strategy=Towers(("cpu:0", "cpu:1")), fed=True)
+    with pytest.raises(ArgumentError, match="fit feeds whole batches"):
+        fed.fit(Batches(X, LABELS, size=8), epochs=1)
+
+
+@pytest.mark.parametrize("rate", [lambda step: 0.5, lambda step: 1, lambda step: np.float64(0.5)])
+def test_a_rate_may_be_a_function_of_a_number(backend: Backend, rate: Any) -> None:
+    made = Training(backend, plain, START, SGD(rate))
+    made.step(X, LABELS)
+    same = Training(backend, plain, START, SGD(float(rate(0))))
+    same.step(X, LABELS)
+    np.testing.assert_array_equal(made.weights()["w"], same.weights()["w"])
+
+
+@pytest.mark.parametrize("make", [lambda n: schedules.exponential(0.1, 0.9, n), lambda n: schedules.cosine(0.1, n)])
+@pytest.mark.parametrize("steps", [0, -1, 1.5, True])
+def test_a_schedule_of_no_steps_is_refused(make: Any, steps: Any) -> None:
+    with pytest.raises(ArgumentError, match="a whole number from 1 up"):
+        make(steps)
+
+
+def test_labels_of_a_small_dtype_have_as_many_classes_as_there_are(backend: Backend) -> None:
+    scores, labels = np.zeros((2, 300)), np.array([3, 255], np.uint8)
+    assert float(backend.compile(layers.cross_entropy, scores, labels)(scores, labels)) == pytest.approx(np.log(300))
+
+
+def test_an_all_reduce_in_a_loop_is_a_sum_there(backend: Backend) -> None:
+    def function(x: Any) -> Any:
+        def step(carry: Any, row: Any) -> Any:
+            mean, total = xb.all_reduce([carry, row], weights=[1, 3])[1], xb.all_reduce([carry, row], "sum")[0]
+            return mean, total
+
+        return xb.scan(step, xb.zeros(3), x)
+
+    carry, rows = backend.compile(function, X)(X)
+    expected, totals = np.zeros(3), []
+    for row in X:
+        totals.append(expected + row)
+        expected = 0.25 * expected + 0.75 * row
+    np.testing.assert_allclose(carry, expected)
+    np.testing.assert_allclose(rows, totals)
+
+
+def test_event_files_that_cannot_be_written_are_one_error() -> None:
+    with pytest.raises(StoreError, match="event files cannot be written to /dev/null/here"):
+        Events(Path("/dev/null/here"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"optimizer": SGD}, "is none; write SGD(0.1)"),
+        ({"epochs": "2"}, "epochs='2' is no whole number"),
+        ({"batch": 0}, "batch=0 is no whole number"),
+    ],
+)
+def test_a_model_says_what_it_cannot_be(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(TrainingError, match=re.escape(words)):
+        xb.model(**options)(plain)
+
+
+@pytest.mark.parametrize(
+    ("data", "size", "words"),
+    [
+        (lambda rng: ([1.0, 2.0], [0, 1]), None, "a tuple of arrays to train with"),
+        (lambda rng: ((X,), X), None, "a tuple of arrays to train with"),
+        (lambda rng: Stream(lambda rng: iter([(X, LABELS)]), steps=1), 8, "leave --batch"),
+        (lambda rng: (X, LABELS), 21, "batches of 21 rows of 20"),
+    ],
+)
+def test_data_that_are_none_are_refused(data: Any, size: int | None, words: str) -> None:
+    model = xb.model(plain)
+    model.data(data)
+    with pytest.raises(TrainingError, match=re.escape(words)):
+        model.batches(0, size)
 
 
 def test_a_state_of_other_data_is_refused() -> None:
