@@ -525,6 +525,7 @@ def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
     ("words", "said"),
     [
         (("no_model",), "is no model: write @xb.model(...) above it"),
+        (("",), "has classifier, unfinished, raising and spread: write @xb.model(...) above a loss, and name it"),
         (("unfinished",), "model unfinished has no weights: write @unfinished.weights above def weights(rng)"),
         (("classifier", "--strategy", "tower"), "strategy 'tower': there is one, towers, mirrored, model"),
         (("classifier", "--devices", "2"), "strategy one has 1"),
@@ -532,7 +533,7 @@ def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_trained_is_one_line(file: Path, words: tuple[str, ...], said: str) -> None:
-    code, _, err = command(f"{file}:{words[0]}", *words[1:])
+    code, _, err = command(f"{file}:{words[0]}".rstrip(":"), *words[1:])
     assert code == 2
     assert said in err and "Traceback" not in err and len(err.strip().splitlines()) == 1
 

@@ -165,7 +165,14 @@ def _weighed(target: str) -> tuple[Callable[..., Any], Any]:
 
 
 def model(target: str) -> Model:
-    """The model that ``FILE.py:MODEL`` names. Raises `UsageError`."""
+    """The model that ``FILE.py:MODEL`` names, or the only one of ``FILE.py``. Raises `UsageError`."""
+    if target.endswith(".py"):
+        module = _module(Path(target))
+        own = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Model)))
+        if len(own) != 1:
+            there = join([one.name for one in own]) or "no model"
+            raise UsageError(f"{target} has {there}: write @xb.model(...) above a loss, and name it, {target}:MODEL")
+        return own[0]
     found, _ = _load(target)
     if not isinstance(found, Model):
         raise UsageError(f"{target} is no model: write @xb.model(...) above it")
