@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -31,3 +32,15 @@ class Figure:
         if self.value is None or self.limit is None:
             return None
         return self.value <= self.limit if self.relation == "at most" else self.value >= self.limit
+
+
+Value = Callable[[dict[str, Any]], tuple[float, dict[str, Any]]]
+
+
+def made(found: dict[str, Any] | str, value: Value, **common: Any) -> Figure:
+    """A figure with the value and the detail that ``value`` makes of what a process gave, or with the reason."""
+    if isinstance(found, str):
+        return Figure(value=None, reason=found, **common)
+    number, detail = value(found)
+    detail["foreign_cores"] = found.get("foreign_cores", 0.0)
+    return Figure(value=number, detail=detail, **common)

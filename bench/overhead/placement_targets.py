@@ -5,12 +5,12 @@ Made as those of `overhead.targets`: ratios of two things measured in turn in th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
 from overhead.asking import Part
-from overhead.figure import Figure
+from overhead.figure import Figure, made
 from overhead.targets import ratio
 
 HAND_LIMIT = 1.03  # our A^10 + B^10 on two devices over the one by hand
@@ -41,16 +41,7 @@ def parts(quick: bool) -> dict[str, Part]:
     }
 
 
-Value = Callable[[dict[str, Any]], tuple[float, dict[str, Any]]]
-
-
-def _figure(found: dict[str, Any] | str, value: Value, **common: Any) -> Figure:
-    """A figure with the value and the detail that ``value`` makes of what was found, or with the reason."""
-    if isinstance(found, str):
-        return Figure(group="placement", value=None, reason=found, **common)
-    number, detail = value(found)
-    detail["foreign_cores"] = found.get("foreign_cores", 0.0)
-    return Figure(group="placement", value=number, detail=detail, **common)
+_figure = partial(made, group="placement")
 
 
 def _ratio(found: dict[str, Any], over: str, under: str) -> tuple[float, dict[str, Any]]:

@@ -3,12 +3,12 @@ in the same process."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
 from overhead.asking import Part
-from overhead.figure import Figure
+from overhead.figure import Figure, made
 from overhead.targets import ratio
 
 OWN_LIMIT = 1.0  # our step over that under the framework's own strategy
@@ -18,8 +18,6 @@ DIFFERENCE = 1e-10  # of weights in float64 from those of the framework's own st
 REPLICAS = (1, 2, 4, 8)
 _SMALL: dict[str, Any] = {"batch": 32, "widths": (64, 32, 10)}
 _LARGE: dict[str, Any] = {"batch": 1024, "widths": (256, 512, 10)}
-
-Value = Callable[[dict[str, Any]], tuple[float, dict[str, Any]]]
 
 
 def parts(quick: bool) -> dict[str, Part]:
@@ -38,13 +36,7 @@ def parts(quick: bool) -> dict[str, Part]:
     }
 
 
-def _figure(found: dict[str, Any] | str, value: Value, **common: Any) -> Figure:
-    """A figure with the value and the detail that ``value`` makes of what was found, or with the reason."""
-    if isinstance(found, str):
-        return Figure(group="training", value=None, reason=found, **common)
-    number, detail = value(found)
-    detail["foreign_cores"] = found.get("foreign_cores", 0.0)
-    return Figure(group="training", value=number, detail=detail, **common)
+_figure = partial(made, group="training")
 
 
 def own(backend: str, found: dict[str, Any] | str, name: str, limit: float) -> Figure:

@@ -22,6 +22,7 @@ from xbackend.errors import ParityError
 from xbackend.measure.loop import foreign_load
 from xbackend.strategies import Mirrored, OneDevice, Strategy
 from xbackend.training import SGD, Batches, Training
+from xbackend.workloads.agreement import relative_error
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Executable
@@ -180,7 +181,7 @@ def _difference(ours: Mapping[str, np.ndarray], theirs: Mapping[str, np.ndarray]
     """Raises `ParityError` where they are of different models."""
     if set(ours) != set(theirs):
         raise ParityError(f"weights {', '.join(ours)} and by hand {', '.join(theirs)}")
-    return max(float(np.max(np.abs(ours[n] - theirs[n])) / np.max(np.abs(theirs[n]))) for n in theirs)
+    return max(relative_error(ours[name], theirs[name]) for name in theirs)
 
 
 def _side(backend: Backend, run: Executable, *arrays: Any) -> tuple[Executable, Any]:

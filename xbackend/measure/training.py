@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,8 +31,11 @@ from xbackend.training.model import Model
 from xbackend.training.sources import Stream
 from xbackend.training.workload import MOST
 from xbackend.workers.remote import RemoteBackend
+from xbackend.workloads.agreement import relative_error
 
 Progress = Callable[[str], None]
+Held = Sequence[tuple[np.ndarray, ...]]  # batches to test with
+Made = tuple[Mapping[str, np.ndarray], Batches | Stream, Held]  # what a model starts with, the same for each training
 _RECENT = 20  # steps that a rate is said of
 _OFTEN = 0.5  # seconds from one line about the progress to the next
 
@@ -40,9 +44,9 @@ _OFTEN = 0.5  # seconds from one line about the progress to the next
 class Asked:
     """How a model is trained, everywhere the same.
 
-    ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where there
-    are ``several``: so that what one began another can go on with; ``guard`` is around what the model's
-    own functions do; ``device_memory`` as of `Backend.compile`.
+    ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where several
+    are asked for: so that what one began another can go on with. ``guard`` is around what the model's own functions do;
+    ``device_memory`` as of `Backend.compile`.
     """
 
     model: Model
@@ -61,8 +65,8 @@ def trainings(
     """Each backend with each strategy and its number of devices; one that fails is a row with its reason."""
     with asked.guard(asked.model.name):
         start = asked.model.start(asked.seed)
-        batches, _ = asked.model.batches(asked.seed, asked.batch)
-        rows = len(next(iter(batches))[0])
+        data = asked.model.batches(asked.seed, asked.batch)
+        rows = len(next(iter(copy(data[0])))[0])
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Trainings(
         model=asked.model.name,
@@ -73,13 +77,13 @@ def trainings(
         seed=asked.seed,
         created=created,
         machine=machine(),
-        runs=tuple(_each(asked, start, runs, spreads, on_progress)),
+        runs=tuple(_each(asked, (start, *data), runs, spreads, on_progress)),
     )
 
 
 def _each(
     asked: Asked,
-    start: Mapping[str, np.ndarray],
+    made: Made,
     runs: Sequence[Run],
     spreads: Sequence[tuple[str, int]],
     on_progress: Progress,
@@ -96,7 +100,7 @@ def _each(
                 settings = Settings(virtual_devices=count)
                 with RemoteBackend(name, settings, requirement=environment) as backend:
                     one = _One(asked, called, strategy, count, len(spreads) > 1, on_progress)
-                    found, weights = one.on(backend, start)
+                    found, weights = one.on(backend, *made)
             except UsageError:  # of the user's own functions, with their lines
                 raise
             except XBackendError as error:
@@ -113,11 +117,7 @@ def _each(
 
 def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:
     """The largest difference of a weight over the largest element of its array in the others."""
-    found = [
-        float(np.max(np.abs(weights[name] - other), initial=0.0)) / (float(np.max(np.abs(other), initial=0.0)) or 1.0)
-        for name, other in others.items()
-    ]
-    return float(np.max(found))  # and not Python's own, which passes over what is no number
+    return max(relative_error(weights[name], other) for name, other in others.items())
 
 
 def _places(backend: Backend, count: int) -> list[str]:
@@ -140,12 +140,13 @@ class _One:
     several: bool  # strategies on this backend
     on_progress: Progress
 
-    def on(self, backend: Backend, start: Mapping[str, np.ndarray]) -> tuple[Trained, dict[str, np.ndarray]]:
+    def on(
+        self, backend: Backend, start: Mapping[str, np.ndarray], data: Batches | Stream, test: Held
+    ) -> tuple[Trained, dict[str, np.ndarray]]:
         """What became of it, and its weights."""
         asked, places, watched = self.asked, _places(backend, self.devices), _Watched()
         logical = [f"dev{i}" for i in range(MOST)]  # a loss may name more devices than there are
         with asked.guard(asked.model.name):
-            batches, test = asked.model.batches(asked.seed, asked.batch)
             made = Training(
                 backend,
                 asked.model.loss,
@@ -155,7 +156,7 @@ class _One:
                 devices={name: places[i % len(places)] for i, name in enumerate(logical)},
                 device_memory=asked.device_memory,
             )
-            done = self._fitted(made, watched, batches, test)
+            done = self._fitted(made, watched, copy(data), test)
         if not done:
             raise ArgumentError(
                 f"{asked.epochs} epochs were trained before; ask for more with --epochs, or another folder"
@@ -176,9 +177,7 @@ class _One:
         )
         return found, made.weights()
 
-    def _fitted(
-        self, made: Training, watched: _Watched, batches: Batches | Stream, test: Sequence[tuple[np.ndarray, ...]]
-    ) -> list[Epoch]:
+    def _fitted(self, made: Training, watched: _Watched, batches: Batches | Stream, test: Held) -> list[Epoch]:
         asked = self.asked
         own = Path(self.called) / self.strategy if self.several else Path(self.called)
         with ExitStack() as stack:

@@ -388,6 +388,11 @@ def encode(results: Results, path: Path) -> bytes:
         msgspec.convert(content, Results)
     except msgspec.ValidationError as error:
         raise StoreError(f"results cannot be written to {path}: {error}") from error
+    return sealed(content)
+
+
+def sealed(content: dict[str, Any]) -> bytes:
+    """Decoded JSON as the content of a file, with its ``checksum``."""
     text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
     return bytes(text + b"\n")
 

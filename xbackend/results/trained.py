@@ -9,7 +9,7 @@ import msgspec
 
 from xbackend.errors import DamagedStore
 from xbackend.files import read_file, refused
-from xbackend.results.schema import Amount, Count, Machine, Positive, Seconds, Status, checksum
+from xbackend.results.schema import Amount, Count, Machine, Positive, Seconds, Status, checksum, sealed
 
 FORMAT = "xbackend.trained"
 VERSION = 1
@@ -74,9 +74,7 @@ class Trainings(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(trainings: Trainings) -> bytes:
     """The content of a file of trainings."""
-    content = msgspec.json.decode(msgspec.json.encode(trainings))
-    text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
-    return bytes(text + b"\n")
+    return sealed(msgspec.json.decode(msgspec.json.encode(trainings)))
 
 
 def load(path: Path) -> Trainings:

@@ -144,14 +144,15 @@ class Training:
                 if value.tobytes() != first[name].tobytes():
                     raise TrainingError(f"copy {number} of {name} is not the first one after step {self.steps}")
 
-    def _go_on(self, folder: Path, batches: Batches | Stream, on_notice: Callable[[str], None]) -> None:
+    def _go_on(self, folder: Path, model: str, batches: Batches | Stream, on_notice: Callable[[str], None]) -> None:
         """Go on from the newest checkpoint of a folder, if there is one."""
-        found, wrong = checkpoints.newest(folder, self._model_of(batches))
+        found, wrong = checkpoints.newest(folder, model)
         for line in wrong:
             on_notice(line)
         if found is not None:
             _check_order(found, batches, folder)
-            self.restore(found, batches)
+            self.restore(found)
+            batches.restore(found.data)
 
     def _check_finite(self, epoch: Epoch, folder: Path | None) -> None:
         """Raises `TrainingError`: what is no number in a weight need not be seen in the loss of the step."""
@@ -174,8 +175,10 @@ class Training:
 
     def save(self, folder: Path, batches: Batches | Stream) -> Path:
         """Write a checkpoint; on disk when this returns. Raises `StoreError`, `CheckpointError`."""
-        checkpoint = Checkpoint(self.values(), self._model_of(batches), self.steps, batches.state())
-        return checkpoints.write(folder, checkpoint)
+        return self._save(folder, self._model_of(batches), batches)
+
+    def _save(self, folder: Path, model: str, batches: Batches | Stream) -> Path:
+        return checkpoints.write(folder, Checkpoint(self.values(), model, self.steps, batches.state()))
 
     def restore(self, checkpoint: Checkpoint, batches: Batches | Stream | None = None) -> None:
         """Go on from a checkpoint, of whatever backend and strategy: every copy takes its values.
@@ -227,13 +230,15 @@ class Training:
             raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
         if self._fed:
             raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
+        model = ""
         if folder is not None:
-            self._go_on(folder, batches, on_notice)
+            model = self._model_of(batches)
+            self._go_on(folder, model, batches, on_notice)
         held = [*(test or ())]
         if self.device_memory is not None and held:  # refused before anything is computed
             self._executable("evaluation", self._evaluate, held[0])
         done: list[Epoch] = []
-        least, since = math.inf, 0
+        least, since, steps = math.inf, 0, self.steps
         while batches.epoch < epochs:
             number, mean = batches.epoch, _Mean()
             for batch in batches:
@@ -242,16 +247,17 @@ class Training:
                 except TrainingError as error:
                     raise TrainingError(f"{error}; {_last(folder)}") from None
                 mean.add(len(batch[0]), {name: value for name, value in scalars.items() if not TOWER.match(name)})
+                steps += 1
                 if on_step is not None:
-                    on_step(self.steps, scalars)
+                    on_step(steps, scalars)
             tested = _Mean()
             for rows in held:
                 tested.add(len(rows[0]), self.evaluate(*rows))
-            epoch = Epoch(number, self.steps, mean.found(), tested.found() if tested.rows else {})
+            epoch = Epoch(number, steps, mean.found(), tested.found() if tested.rows else {})
             done.append(epoch)
             self._check_finite(epoch, folder)
             if folder is not None:
-                self.save(folder, batches)
+                self._save(folder, model, batches)
             if on_epoch is not None:
                 on_epoch(epoch)
             value = (epoch.test or epoch.train)["loss"]

@@ -7,6 +7,7 @@ are the weights after it.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -26,17 +27,14 @@ def step_of(model: Model) -> Workload:
     Parameters: ``strategy`` (one of `NAMES`), ``replicas`` (of towers and mirrored, each on a logical device, dev0 and
     so on, or on one of them where fewer are measured), ``batch`` (rows).
     """
-    names = dict[str, list[str]]()  # of the weights; asked for once
+    names = cache(lambda: [*model.start()])  # of the weights
 
     def spread(strategy: str, replicas: int) -> Strategy:
         return named(strategy, [f"dev{i}" for i in range(replicas)], model.places)
 
     def step(*arrays: Any, strategy: str, replicas: int) -> Any:
         chosen = spread(strategy, replicas)
-        if model.name not in names:
-            names[model.name] = list(model.start())
-        weights = names[model.name]
-        start = chosen.start(dict.fromkeys(weights, np.zeros(())), model.optimizer)
+        start = chosen.start(dict.fromkeys(names(), np.zeros(())), model.optimizer)
         loss, further, moved = chosen.pure_step(model.loss, start, model.optimizer)(*arrays)
         return loss, further, moved
 
@@ -48,7 +46,6 @@ def step_of(model: Model) -> Workload:
     def inputs(rng: np.random.Generator, *, strategy: str, replicas: int, batch: int) -> list[np.ndarray]:
         seed = int(rng.integers(1 << 31))
         weights = model.start(seed)
-        names[model.name] = list(weights)
         batches, _ = model.batches(seed, None if batch == model.batch else batch)
         rows = next(iter(batches))
         if len(rows[0]) != batch:
