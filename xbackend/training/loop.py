@@ -203,6 +203,12 @@ class Training:
     def _model_of(self, batches: Batches | Stream) -> str:
         return self.model(*batches.arrays, *((np.zeros(2, np.uint32),) if batches.seeds else ()))
 
+    def _check_fit(self, patience: int | None) -> None:
+        if patience is not None and patience < 1:
+            raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
+        if self._fed:
+            raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
+
     def fit(
         self,
         batches: Batches | Stream,
@@ -226,13 +232,9 @@ class Training:
         last checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data, and what
         `step` and `save` raise.
         """
-        if patience is not None and patience < 1:
-            raise ArgumentError(f"patience={patience}: a number of epochs from 1 up")
-        if self._fed:
-            raise ArgumentError("fit feeds whole batches: with fed=True make each step of a batch for each replica")
-        model = ""
+        self._check_fit(patience)
+        model = "" if folder is None else self._model_of(batches)
         if folder is not None:
-            model = self._model_of(batches)
             self._go_on(folder, model, batches, on_notice)
         held = [*(test or ())]
         if self.device_memory is not None and held:  # refused before anything is computed
