@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import inspect
 import shutil
 import threading
@@ -17,10 +18,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends.contract import Value
+from xbackend.backends.contract import Built, Value
 from xbackend.backends.description import IN_TURN
 from xbackend.backends.device_threads import DeviceThreads, Resident
-from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.staged import Call, Compiled
 from xbackend.devices import Device, choose_visible
@@ -116,7 +117,11 @@ class CMode(HostMode):
     """Compiled by the C++ compiler, op by op, run by the virtual machine in C (``cvm``)."""
 
     linker_name = "cvm"
-    mode_added: ClassVar[tuple[str, ...]] = ("powers of integers by squaring", "quotients of the smallest integer")
+    mode_added: ClassVar[tuple[str, ...]] = (
+        "powers of integers by squaring",
+        "quotients of the smallest integer",
+        "no fused multiply-adds where variables on several devices are updated",
+    )
     overlap = f"{IN_TURN}compiled C code keeps Python's interpreter lock"
 
     def make_mode(self) -> Any:
@@ -131,6 +136,16 @@ class CMode(HostMode):
             self.blas.load()  # now, so that its threads can be set and read
         self._machine = self.module("link.c.cvm").CVM
         return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
+
+    def _compile(self, graph: Lowered) -> Built:
+        """Copies of a variable on several devices are to be equal to the bit. Which ops become one loop depends on what
+        other devices wait for; there the compiler contracts products and sums, which rounds once in place of twice."""
+        if len({graph.program.nodes[target].device for target in graph.program.updates}) < 2:
+            return super()._compile(graph)
+        name = f"gcc{self.separator}cxxflags"
+        present = functools.reduce(getattr, name.split("."), self.framework.config)
+        with self.changed_flags(**{name: f"{present} -ffp-contract=off".strip()}):
+            return super()._compile(graph)
 
     def compilations(self) -> dict[str, int]:
         """The modules of C that were asked for; of these it finds some in its cache and has the others compiled."""
