@@ -20,7 +20,7 @@ from xbackend.backends.contract import Backend
 REPOSITORY = Path(__file__).parent.parent
 PACKAGE = REPOSITORY / "xbackend"
 SOURCES = sorted(p for p in PACKAGE.rglob("*.py"))
-FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {"jaxlib", "torch"}
+FRAMEWORKS = {package for e in registry.entries() for package in e.packages} - {"numpy"} | {"jaxlib", "mpi4py", "torch"}
 # What a worker imports of xbackend, and what that may import beside the standard library and its framework.
 WORKER_SIDE = (
     *(
@@ -34,6 +34,7 @@ WORKER_SIDE = (
         "api",
         "eager",
         "backends",
+        "engines",
         "workers.bootstrap",
         "workers.serving",
         "workers.protocol",
@@ -50,6 +51,7 @@ WORKER_SIDE = (
     ),
 )
 WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}
+ADAPTERS = ("xbackend.backends.", "xbackend.engines.")
 # The two modules that open a backend for the user: the public names, and the commands' entry.
 DOORS = {"xbackend", "xbackend.__main__"}
 
@@ -178,7 +180,7 @@ def worker_sources() -> list[Path]:
 def foreign(source: str, module: str) -> set[str]:
     """Packages that a worker's environment does not hold, imported by the source."""
     tops = {name.split(".")[0] for name, _ in imports(source, module)}
-    allowed = WORKER_PACKAGES | (FRAMEWORKS if module.startswith("xbackend.backends.") else set())
+    allowed = WORKER_PACKAGES | (FRAMEWORKS if module.startswith(ADAPTERS) else set())
     return tops - allowed - {"xbackend", "__future__"} - sys.stdlib_module_names
 
 
@@ -203,7 +205,7 @@ def test_a_package_that_no_environment_has_would_be_found() -> None:
     assert not foreign("import tensorflow, json, numpy", "xbackend.backends.tensorflow.adapter")
 
 
-ONLY_BACKENDS = [p for p in SOURCES if PACKAGE / "backends" not in p.parents]
+ONLY_BACKENDS = [p for p in SOURCES if not module_name(p).startswith(ADAPTERS)]
 
 
 @pytest.mark.parametrize("path", ONLY_BACKENDS, ids=module_name)

@@ -33,6 +33,7 @@ _HOME = {
     "open": "xbackend.workers.opening",
     **dict.fromkeys(("workload", "Workload"), "xbackend.workloads.workload"),
     **dict.fromkeys(("model", "Model"), "xbackend.training.model"),
+    **dict.fromkeys(("job", "Job"), "xbackend.cluster.job"),
     "backend_names": "xbackend.backends.registry",
 }
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
     from xbackend.api.trace import ArraySpec, trace
     from xbackend.api.traced_program import TracedProgram as Program
     from xbackend.backends.registry import backend_names
+    from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap
     from xbackend.program.dtypes import DType
     from xbackend.program.shared import SharedVariable

@@ -16,7 +16,7 @@ _DEVICE = re.compile(
     r"""(?:/?job:(?P<job>[a-z][a-z0-9_]*))?      # TensorFlow's job
         (?:/replica:(?P<replica>\d{1,9}))?
         (?:/task:(?P<task>\d{1,9}))?
-        (?:^|/)(?:device:)?(?P<kind>[a-z]+)(?::?(?P<index>\d{1,9}))?""",
+        (?:(?:^|/)(?:device:)?(?P<kind>[a-z]+)(?::?(?P<index>\d{1,9}))?)?""",
     re.VERBOSE | re.IGNORECASE | re.ASCII,
 )
 _JOB = re.compile(r"[a-z][a-z0-9_]*")
@@ -55,12 +55,13 @@ class Device:
         """Read any spelling of a device.
 
         Case, a leading slash, ``device:`` and the colon before the number do not matter; ``cuda``, ``rocm`` and
-        ``hip`` are ``gpu``; a missing number is 0. Raises `DeviceSpellingError` for anything else.
+        ``hip`` are ``gpu``; a missing number is 0, and a task alone is its cpu:0. Raises `DeviceSpellingError` for
+        anything else.
         """
         if isinstance(spelling, Device):
             return spelling
         match = _DEVICE.fullmatch(spelling.strip()) if isinstance(spelling, str) else None
-        kind = _KINDS.get(match["kind"].lower()) if match else None
+        kind = _KINDS.get((match["kind"] or ("cpu" if match["task"] else "")).lower()) if match else None
         if match is None or kind is None:
             raise DeviceSpellingError(f"{spelling!r} names no device; write for example {SPELLINGS}")
         if match["replica"] not in (None, "0"):

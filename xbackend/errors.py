@@ -23,6 +23,10 @@ class DeviceUnavailable(DeviceError):
     """A device was asked for that the backend does not have; the message names those it has."""
 
 
+class ClusterError(XBackendError, ValueError):
+    """A cluster that is none, a task that it does not have, or one that was lost; the message names the task."""
+
+
 class DeviceMemoryError(DeviceError):
     """A program has more bytes on a device at once than were allowed for one."""
 

@@ -4,24 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, Protocol
 
 from xbackend.api.array import Array
-from xbackend.api.elementwise import add, multiply
+from xbackend.api.creation import full
+from xbackend.api.elementwise import add, divide, multiply
 from xbackend.api.tracer import current
-from xbackend.errors import ArgumentError, DTypeError, ShapeError
+from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
 REDUCTIONS = ("sum", "mean")
 
 
+class Across(Protocol):
+    """The tasks of a job, as one of them: a `xbackend.engines.spec.Task`."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+
 def all_reduce(
-    values: Sequence[Any], reduction: str = "mean", *, weights: Sequence[float] | None = None
+    values: Sequence[Any],
+    reduction: str = "mean",
+    *,
+    weights: Sequence[float] | None = None,
+    across: Across | None = None,
 ) -> list[Array]:
     """The sum or the mean of arrays on several devices, on each of them: a result for each value, where that is.
 
     It is one op of the program. Bound to devices it is transfers to the device of the first value, the sum there in the
     order of the values, and transfers back, so that all results are equal to the bit. ``weights``, of a mean only, say
     how much each value counts, as the rows of a replica: sum(w_i x_i) / sum(w_i).
+
+    ``across=task``, in a function of a cluster, reduces over the values of all tasks of the task's job: every task
+    gives as many values as the others, or ``weights`` for its own.
 
     Raises `ArgumentError` for no values, another reduction or weights that do not fit, `ShapeError` and `DTypeError`
     where values differ or have no mean.
@@ -34,6 +50,7 @@ def all_reduce(
         raise ArgumentError(f"xb.all_reduce has the reductions {', '.join(REDUCTIONS)}, not {reduction!r:.40}")
     if weights is not None and reduction != "mean":
         raise ArgumentError("weights are of a mean: a sum counts each value once")
+    tasks = 1 if across is None else across.count
     shares = _shares(weights, len(arrays)) if reduction == "mean" else ()
     first = arrays[0]
     for other in arrays[1:]:
@@ -43,10 +60,30 @@ def all_reduce(
             raise DTypeError(f"xb.all_reduce of {first.dtype} and {other.dtype}: they have to be equal")
     if not (first.dtype.is_floating if reduction == "mean" else first.dtype.is_numeric and not first.dtype.is_unsigned):
         raise DTypeError(f"xb.all_reduce of {first.dtype} has no {reduction}; convert with xb.astype")
+    if across is not None:
+        if tracer.body:
+            raise TraceError("xb.all_reduce across tasks inside of a loop or a choice: reduce what it returns")
+        if weights is not None:
+            return _weighted(arrays, weights, across)
+        shares = tuple(share / tasks for share in shares)
     if tracer.body:  # on one device
         terms = [multiply(x, share) for x, share in zip(arrays, shares, strict=True)] if shares else arrays
         return [reduce(add, terms)] * len(arrays)
-    return [tracer.emit("all_reduce", arrays, {"shares": shares, "part": part}) for part in range(len(arrays))]
+    params = {"shares": shares, "tasks": tasks}
+    return [tracer.emit("all_reduce", arrays, {**params, "part": part}) for part in range(len(arrays))]
+
+
+def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across) -> list[Array]:
+    """The mean over tasks that do not know each other's weights: their sum is reduced beside the arrays."""
+    if len(weights) != len(arrays) or any(not w >= 0 for w in weights):
+        raise ArgumentError(f"weights={list(weights)!r:.60} of {len(arrays)} values: one from 0 up for each")
+    tracer, dtype = current(), arrays[0].dtype
+    terms = [multiply(x, float(w)) for x, w in zip(arrays, weights, strict=True)]
+    counts = [full((), float(w), dtype=dtype) for w in weights]
+    params = {"shares": (), "tasks": across.count}
+    sums = [tracer.emit("all_reduce", terms, {**params, "part": part}) for part in range(len(arrays))]
+    totals = [tracer.emit("all_reduce", counts, {**params, "part": part}) for part in range(len(arrays))]
+    return [divide(total, count) for total, count in zip(sums, totals, strict=True)]
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:

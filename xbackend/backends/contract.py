@@ -135,6 +135,8 @@ class Backend(abc.ABC):
     # What xbackend adds to the framework or replaces in it: a note of `Description`, so that it stands beside seconds.
     added: tuple[str, ...] = ()
 
+    engine: Any = None  # what joins its process with others, of `xbackend.engines.contract`
+
     name: str
     devices: tuple[Device, ...]
 

@@ -53,7 +53,8 @@ class Entry:
     ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
     what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
     ``exclusive``: its framework fixes devices and threads when it starts, or cannot be loaded beside others, so that an
-    interpreter has it for itself. ``system``: what it needs of the operating system. ``options`` are those that there
+    interpreter has it for itself. ``engine``: what joins several processes of it, of `xbackend.engines.registry`.
+    ``system``: what it needs of the operating system. ``options`` are those that there
     are, ``chosen`` the values that the name of this one says.
     """
 
@@ -63,6 +64,7 @@ class Entry:
     packages: tuple[str, ...]
     summary: str
     exclusive: bool = True
+    engine: str = "mpi"
     system: tuple[SystemPackage, ...] = ()
     options: tuple[Option, ...] = ()
     chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -90,6 +92,11 @@ _BRACKETS = re.compile(r"\[([^\[\]]+)\]")
 
 def _entry(name: str, adapter: str, environment: str, packages: str, summary: str, **more: Any) -> Entry:
     return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, **more)
+
+
+def _tensorflow(name: str, adapter: str, summary: str) -> Entry:
+    packages = "tensorflow"
+    return _entry(name, f"tensorflow.{adapter}", "tensorflow", packages, summary, engine="tensorflow")
 
 
 def _lineage(name: str, adapter: str, *rest: str, **more: Any) -> Entry:
@@ -126,18 +133,19 @@ _ENTRIES = (
         "the oracle, with pretend devices",
         exclusive=False,
     ),
-    _entry("tensorflow", "tensorflow.adapter:TensorFlowGraph", "tensorflow", "tensorflow", "graphs of tf.function"),
+    _tensorflow("tensorflow", "adapter:TensorFlowGraph", "graphs of tf.function"),
+    _tensorflow("tensorflow-xla", "adapter:TensorFlowXLA", "tf.function compiled by XLA"),
+    _tensorflow("tensorflow-eager", "eager:TensorFlowEager", "op by op"),
     _entry(
-        "tensorflow-xla", "tensorflow.adapter:TensorFlowXLA", "tensorflow", "tensorflow", "tf.function compiled by XLA"
+        *("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
+        engine="jax",
     ),
-    _entry("tensorflow-eager", "tensorflow.eager:TensorFlowEager", "tensorflow", "tensorflow", "op by op"),
-    _entry("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
     _lineage("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
     _lineage("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
-    _lineage("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX"),
+    _lineage("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX", engine="jax"),
     _lineage("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
     _lineage("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
-    _lineage("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX"),
+    _lineage("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX", engine="jax"),
     _lineage("theano", "theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
     _entry(
         *("theano-gpuarray", "gpuarray.adapter:TheanoGpuArray", "theano", "theano pygpu"),

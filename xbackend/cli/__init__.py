@@ -48,6 +48,7 @@ COMMANDS = {
     "draw": "draw a program by device",
     "run": "run your own function on backends and compare what it returns",
     "train": "train your own model on backends and devices, and compare what it becomes",
+    "cluster": "run your own function as the step of every task of a cluster",
 }
 
 

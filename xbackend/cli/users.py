@@ -18,6 +18,7 @@ import numpy as np
 import xbackend as xb
 from xbackend import errors, workloads
 from xbackend.cli.options import Assignments
+from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, session
 from xbackend.measure.candidates import Refused, Task
@@ -177,6 +178,21 @@ def model(target: str) -> Model:
     if not isinstance(found, Model):
         raise UsageError(f"{target} is no model: write @xb.model(...) above it")
     return found
+
+
+def job(target: str) -> Job:
+    """The job that ``FILE.py:FUNCTION`` names, or a function of a task made one; or the only job of ``FILE.py``.
+
+    Raises `UsageError`.
+    """
+    if target.endswith(".py"):
+        own = list(dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, Job)))
+        if len(own) != 1:
+            there = join([one.name for one in own]) or "no job"
+            raise UsageError(f"{target} has {there}: write @xb.job above a function of a task, or name it")
+        return own[0]
+    found, _ = _load(target)
+    return found if isinstance(found, Job) else Job(found)
 
 
 def _own(

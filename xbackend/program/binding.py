@@ -79,7 +79,7 @@ class _Binding:
     # Bodies by what they were traced as and where they run: all results of a loop share theirs.
     bodies: dict[tuple[int, Device], Program] = field(default_factory=dict)
     # The sums of all-reduces by what they are of: all results share theirs.
-    sums: dict[tuple[tuple[int, ...], tuple[float, ...]], int] = field(default_factory=dict)
+    sums: dict[tuple[tuple[int, ...], tuple[float, ...], int], int] = field(default_factory=dict)
     reducing: set[int] = field(default_factory=set)
     # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
     targets: frozenset[int] = frozenset()
@@ -194,20 +194,23 @@ class _Binding:
 
     def reduced(self, number: int, node: Node, home: Device) -> int:
         """The position of an all-reduce's result."""
-        root, shares = self.home(node.inputs[0]), node.params["shares"]
+        root, shares, tasks = self.home(node.inputs[0]), node.params["shares"], node.params["tasks"]
 
         def made(op: str, inputs: Sequence[int], device: Device, **params: Any) -> int:
             shape = () if op == "constant" else node.shape
             own = Node(op, (), params, shape, node.dtype, None, node.source)
             return self.append(own, inputs, device, number if op != "transfer" else None, node.device)
 
-        key = node.inputs, shares
+        key = node.inputs, shares, tasks
         if key not in self.sums:
             terms = [self.on(i, root, node) for i in node.inputs]
             if shares:
                 factors = [made("constant", (), root, value=np.asarray(s, node.dtype.value)) for s in shares]
                 terms = [made("multiply", pair, root) for pair in zip(terms, factors, strict=True)]
-            self.sums[key] = reduce(lambda x, y: made("add", (x, y), root), terms)
+            total = reduce(lambda x, y: made("add", (x, y), root), terms)
+            if tasks > 1:  # the rest of it is between processes
+                total = made("all_reduce", (total,), root, shares=(), part=0, tasks=tasks)
+            self.sums[key] = total
         if home == root:  # one sum may be several results, and each has an identity of its own
             own = Node("reshape", (), {"shape": node.shape}, node.shape, node.dtype, None, node.source)
             return self.append(own, (self.sums[key],), root, number, node.device)

@@ -374,6 +374,8 @@ def _cond(avals: Sequence[Aval], params: Params) -> Aval:
 def _reduced(avals: Sequence[Aval], params: Params) -> Aval:
     shares, first = params["shares"], avals[0]
     _require("all_reduce", avals, "floating-point" if shares else "signed")
+    if params["tasks"] < 1:
+        raise ShapeError(f"all_reduce over {params['tasks']} tasks: there is one at least")
     if any(aval.shape != first.shape for aval in avals) or len(shares) not in (0, len(avals)):
         raise ShapeError(f"all_reduce of {', '.join(map(str, avals))}: they are alike, with a share for each or none")
     return _part("all_reduce", avals, params)
@@ -447,7 +449,7 @@ def _moving(add: Callable[..., None]) -> None:
     add("reshape", 1, _plain(_reshape), _free, "shape")
     add("permute_dims", 1, _plain(_permute), _free, "axes")
     add("broadcast_to", 1, _plain(_broadcast_to), _free, "shape")
-    add("all_reduce", -1, _plain(_reduced), _reduced_count, "shares", "part")
+    add("all_reduce", -1, _plain(_reduced), _reduced_count, "shares", "part", "tasks")
     add("concat", -1, _plain(_concat), _free, "axis")
     add("stack", -1, _plain(_stack), _free, "axis")
     add("slice", 1, _plain(_slice), _free, "starts", "stops", "steps", "drop")

@@ -32,6 +32,7 @@ class SharedVariable(Operators):
         if name is not None and (not isinstance(name, str) or not name):
             raise SharedVariableError(f"the name of a shared variable is text, not {name!r}")
         number = next(_numbers)
+        self.unnamed = name is None  # by its user
         self.name = name or f"shared_{number}"
         try:
             self._dtype = as_dtype(array.dtype)

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from subprocess import PIPE, Popen, TimeoutExpired
@@ -28,6 +28,13 @@ CLOSING = 10.0  # seconds that a backend has to close itself
 FORCE = 4.0  # seconds after which a guard that was asked to end its worker is not waited for
 
 
+Start = Callable[[list[str]], Popen[bytes]]  # starts a command; its input and output are pipes
+
+
+def _child(command: list[str]) -> Popen[bytes]:
+    return Popen(command, bufsize=0, stdin=PIPE, stdout=PIPE, start_new_session=True)
+
+
 @dataclass(frozen=True)
 class Launch:
     """How a worker is started.
@@ -40,6 +47,7 @@ class Launch:
         memory: limit of its address space in bytes, or none.
         limit: seconds for the start, and for a request that gives no limit of its own; `None` for no limit.
         cores: the processor cores that it may use, by number; those of this process if not given.
+        start: how its guard is started, where it is not as a child of this process.
     """
 
     label: str
@@ -49,6 +57,7 @@ class Launch:
     memory: int | None = None
     limit: float | None = 600.0
     cores: Sequence[int] | None = None
+    start: Start | None = None
 
 
 class Reference:
@@ -97,7 +106,7 @@ class WorkerProcess:
         end = _end(launch.limit)
         try:
             # In a session of its own: a terminal's Ctrl-C is for xbackend.
-            self._guard = Popen(self._command(launch), bufsize=0, stdin=PIPE, stdout=PIPE, start_new_session=True)
+            self._guard = (launch.start or _child)(self._command(launch))
             reader, writer = (pipe.fileno() for pipe in self._pipes())
             os.set_blocking(writer, False)  # a worker that hangs does not read either
             connection = protocol.Connection(reader, writer)
@@ -222,6 +231,11 @@ class WorkerProcess:
     def pids(self) -> dict[str, int]:
         """Process ids of `guard` and `worker`; empty before they are there and after the end."""
         return _read(Path(f"{self._report}.pids")) or {}
+
+    def kill(self) -> None:
+        """Kill the worker; who waits for its answer gets `WorkerDied`."""
+        with contextlib.suppress(KeyError, ProcessLookupError):
+            os.kill(self.pids["worker"], signal.SIGKILL)
 
     def close(self) -> None:
         """End the worker in peace; may be called again."""

@@ -19,7 +19,7 @@ from xbackend.backends.description import Description
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerError
 from xbackend.program.serialization import to_json
-from xbackend.workers.process import OWN_LIMIT, Launch, Reference, WorkerProcess
+from xbackend.workers.process import OWN_LIMIT, Launch, Reference, Start, WorkerProcess
 from xbackend.workers.protocol import LIMIT
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class RemoteBackend(Backend):
         environment: more environment variables for the worker; `None` removes one.
         modules: top-level modules that the worker shall be able to import beside xbackend and its environment's: name
             to file or package directory.
+        label: what messages call it beside its name.
+        start: how its process is started, where it is not as a child of this one.
 
     Raises:
         BackendUnavailable: its environment is not there, or the framework says that it cannot run here.
@@ -67,18 +69,22 @@ class RemoteBackend(Backend):
         memory: int | None = None,
         environment: Mapping[str, str | None] | None = None,
         modules: Mapping[str, str] | None = None,
+        label: str = "",
+        start: Start | None = None,
     ) -> None:
         wanted = settings or Settings()
         each = wanted.cores_per_device
         self.cores = None if each is None else cores.pinned(wanted.virtual_devices, each)
+        said = ", ".join(filter(None, (label, requirement)))
         self._launch = Launch(
-            f"backend {name!r} ({requirement})" if requirement else f"backend {name!r}",
+            f"backend {name!r} ({said})" if said else f"backend {name!r}",
             Path(python) if python is not None else _python(name, requirement),
             {**threads.environment(wanted.threads), **(environment or {})},
             modules or {},
             memory,
             limit,
             self.cores,
+            start,
         )
         entry = registry.get(name)
         super().__init__(entry.name, entry.settings(wanted))
@@ -90,11 +96,16 @@ class RemoteBackend(Backend):
         # For a backend that is dropped without being closed.
         self._finalizer = weakref.finalize(self, self.worker.end)
         try:
-            devices: list[Device] = self.worker.request("start", self.name, self.settings)
+            devices = self.begin()
         except BaseException:
             self.worker.end()
             raise
         self.process_start, self.framework_import = answered - begun, time.perf_counter() - answered
+        return devices
+
+    def begin(self) -> Iterable[Device]:
+        """Start the framework in the worker."""
+        devices: list[Device] = self.worker.request("start", self.name, self.settings)
         return devices
 
     def put(self, array: np.ndarray, device: Device) -> Value:

@@ -56,8 +56,16 @@ class Host:
             raise BackendError("this worker hosts no backend yet: the first request is 'start'")
         return self._backend
 
-    def start(self, name: str, settings: Settings) -> list[Device]:
+    def start(self, name: str, settings: Settings, joined: dict[str, Any] | None = None) -> list[Device]:
+        """``joined``: what the engine is told that joins this process with others; it comes before the framework."""
+        engine = None
+        if joined is not None:
+            module, _, cls = joined["engine"].partition(":")
+            engine = getattr(import_module(module), cls)(joined)
         self._backend = registry.get(name).load(settings)
+        if engine is not None:
+            self._backend.engine = engine
+            engine.started(self._backend)
         return list(self._backend.devices)
 
     def put(self, array: np.ndarray, device: Device) -> Held:

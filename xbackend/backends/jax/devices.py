@@ -48,7 +48,7 @@ class JAXDevices(StagedBackend):
             # Refused where JAX computes already in this process; the devices that it has may be enough.
             with contextlib.suppress(RuntimeError):
                 jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
-        host = jax.devices("cpu")
+        host = jax.local_devices(backend="cpu")  # of this process, where several are joined
         if len(host) < settings.virtual_devices:
             raise DeviceUnavailable(
                 f"backend {self.name} was asked for {settings.virtual_devices} virtual devices, but JAX was started in "

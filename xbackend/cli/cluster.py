@@ -1,0 +1,86 @@
+"""``cluster``: a function of the user's file as one step of every task of a cluster; and which clusters run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from xbackend.cli import DONE, options
+from xbackend.cli.console import say, table
+from xbackend.cli.users import calling, job
+from xbackend.errors import UsageError
+
+_ACTION = Parameter(help="run a job, or show the status of those that run")
+_TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
+_BACKEND = options.backend("what computes in every task")
+_WORKERS = options.option(options.count, "N", "how many tasks compute")
+_SERVERS = options.option(options.whole(0, 1024), "N", "how many tasks are parameter servers")
+_STEPS = options.option(options.count, "N", "steps of each worker (default: the job's)")
+_DEVICES = options.option(options.count, "N", "CPU devices of each task")
+_ASYNCHRONOUS = options.flag("workers do not wait for each other")
+_RESTARTS = options.option(options.whole(0, 1000), "N", "how often what is lost is started again")
+_LIMIT = options.option(options.duration("seconds"), "SECONDS", "what a step may take before its task is lost")
+_START = options.option(options.duration("seconds"), "SECONDS", "what the start and compilation may take")
+_EVERY = options.option(options.count, "N", "steps from one checkpoint to the next")
+_FOLDER = options.option(options.folder, "DIR", "keep checkpoints there, and go on from the newest that lies there")
+_CORES = options.option(options.count, "N", "cores of each task, pinned")
+_REPLAY = options.flag("repeat the recorded updates in one process, and compare to the bit")
+
+
+def cluster(
+    action: Annotated[Literal["run", "status"], _ACTION],
+    target: Annotated[str, _TARGET] = "",
+    /,
+    *,
+    backend: Annotated[str, _BACKEND] = "numpy",
+    workers: Annotated[int, _WORKERS] = 2,
+    ps: Annotated[int, _SERVERS] = 0,
+    steps: Annotated[int | None, _STEPS] = None,
+    devices: Annotated[int, _DEVICES] = 1,
+    asynchronous: Annotated[bool, _ASYNCHRONOUS] = False,
+    replay: Annotated[bool, _REPLAY] = False,
+    restarts: Annotated[int, _RESTARTS] = 3,
+    limit: Annotated[float, _LIMIT] = 60.0,
+    start_limit: Annotated[float, _START] = 600.0,
+    checkpoints: Annotated[Path | None, _FOLDER] = None,
+    every: Annotated[int, _EVERY] = 50,
+    cores_per_device: Annotated[int | None, _CORES] = None,
+    python: options.Python = None,
+) -> int:
+    """Run a job on a cluster of processes, or show the clusters that run."""
+    from xbackend.cluster import ran, running, status  # what they import would keep a shell waiting
+
+    if action == "status":
+        table(list(status.HEADERS), status.rows())
+        return DONE
+    if not target:
+        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
+    from xbackend.backends.contract import Settings
+    from xbackend.cluster import replaying
+    from xbackend.cluster.asked import Asked
+    from xbackend.cluster.starting import local
+
+    chosen = job(target)
+    asked = Asked(
+        job=chosen,
+        backend=backend,
+        cluster=lambda: local(workers, ps),
+        steps=steps or chosen.steps,
+        settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
+        asynchronous=asynchronous,
+        restarts=restarts,
+        limit=limit,
+        start_limit=start_limit,
+        every=every,
+        folder=checkpoints,
+        guard=calling,
+        on_line=say,
+    )
+    done = running.run(asked)
+    for line in ran.words(done):
+        say(line)
+    if replay:
+        say(replaying.words(done, replaying.replay(asked, done)))
+    return DONE

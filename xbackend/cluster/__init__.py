@@ -1,0 +1,1 @@
+"""Jobs of several processes and hosts: their programs, their start, their faults."""

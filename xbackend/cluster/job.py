@@ -1,0 +1,76 @@
+"""What a cluster runs: a function of a task, called once for each to write down its program, and its data by step.
+
+@xb.job(steps=100)
+def step(task, x, labels):
+    w = xb.shared(np.zeros(64), "w", device="/job:ps/task:0")
+    loss = ...
+    xb.update(w, w - 0.1 * xb.grad(loss, w))
+    return loss
+
+@step.data
+def data(task, number):
+    own = task.share(len(X))
+    return X[own.start : own.stop], labels[own.start : own.stop]
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from xbackend.engines.spec import Task
+from xbackend.errors import ClusterError
+from xbackend.program.host import host_array
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+class Job:
+    """One step of each task of a cluster; made by `job`, above its function.
+
+    Attributes:
+        function: ``function(task, *arrays)`` with traced arrays; called once for each task.
+        name, summary: of the function, its name and the first line of its docstring.
+        steps: how many each worker does where nobody says otherwise.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, steps: int = 1) -> None:
+        self.name = str(getattr(function, "__name__", "job"))
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 1:
+            raise ClusterError(f"job {self.name}: steps={steps!r:.40}: a whole number from 1 up is needed")
+        self.function = function
+        self.summary = (inspect.getdoc(function) or "").partition("\n")[0]
+        self.steps = steps
+        self._data: Callable[..., Any] | None = None
+        self.__doc__ = inspect.getdoc(function)
+
+    def __call__(self, task: Task, *arrays: Any) -> Any:
+        return self.function(task, *arrays)
+
+    def __repr__(self) -> str:
+        return f"<job {self.name}, {self.steps} steps>"
+
+    def data(self, function: Made) -> Made:
+        """Register ``function(task, number)``: the arrays of a task for its step of that number, from 0 on."""
+        self._data = function
+        return function
+
+    def arrays(self, task: Task, number: int) -> list[np.ndarray]:
+        """What the function of a task is given at a step. Raises `ClusterError` for what is no array."""
+        if self._data is None:
+            return []
+        made = self._data(task, number)
+        if not isinstance(made, list | tuple):
+            made = (made,)
+        what = f"data of {task} for step {number}"
+        return [host_array(array, f"array {k} of the {what}") for k, array in enumerate(made)]
+
+
+def job(function: Callable[..., Any] | None = None, *, steps: int = 1) -> Any:
+    """Make a `Job` of a function: ``@xb.job`` or ``@xb.job(steps=100)``. Raises `ClusterError`."""
+    if function is not None:
+        return Job(function, steps=steps)
+    return lambda own: Job(own, steps=steps)

@@ -1,0 +1,87 @@
+"""An asynchronous job repeated by one process: each update is computed from the versions that it read when it ran, and
+applied in the order that was written down, so that what comes out is the same to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+
+import numpy as np
+
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.programs import Programs, compiled, shapes
+from xbackend.cluster.ran import Ran
+from xbackend.cluster.tasks import TaskBackend, joined
+from xbackend.engines.member import plain
+from xbackend.engines.record import Applied
+from xbackend.engines.registry import of
+from xbackend.engines.spec import WORKER, ClusterSpec, Task
+from xbackend.errors import ClusterError
+
+
+def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
+    """The servers' variables after all updates that were written down, by the names of `Ran.variables`.
+
+    Raises `ClusterError` where the record has gaps, and what backends raise.
+    """
+    engine = of(asked.backend)
+    spec = asked.cluster()
+    programs = Programs(asked.job, spec, engine, asynchronous=True, guard=asked.guard)
+    tasks = [task for task in spec.tasks if task.job == WORKER]
+    for task in tasks:
+        programs.of(task, programs.arrays(task, 0))
+    layouts, order = programs.layouts, ordered(ran.applied, ran.servers)
+    read = {(server, version) for one in order for server, version in enumerate(one.read)}
+    alone = Task(WORKER, 0, 1)
+    told = joined(engine.alone, ClusterSpec.local([1]), alone, limit=asked.limit)
+    with TaskBackend(asked.backend, alone, told, asked.settings) as backend:
+        backend.call("xbackend.engines.member:begun", [plain(one) for one in layouts], ran.begun)
+        steps, records = {}, dict(enumerate(ran.begun))
+        for one in order:
+            task = tasks[one.worker]
+            arrays = programs.arrays(task, one.step)
+            key = task, shapes(arrays)
+            if key not in steps:
+                traced = programs.of(task, arrays)
+                steps[key] = compiled(backend, traced, layouts, engine, asked.devices).step
+            wanted = (one.server, one.version) in read
+            records[one.server] = backend.call(
+                "xbackend.engines.member:repeated", steps[key], asdict(one), arrays, wanted
+            )
+    return {
+        f"/job:ps/task:{layout.server}/{name}": array
+        for layout in layouts
+        for name, array in layout.arrays(records[layout.server]).items()
+    }
+
+
+def ordered(applied: Sequence[Applied], servers: int) -> list[Applied]:
+    """Updates in an order in which they can be repeated: those of a server by their versions, each after all that it
+    read. Raises `ClusterError` where one is missing."""
+    queues = {
+        k: sorted((one for one in applied if one.server == k), key=lambda one: one.version) for k in range(servers)
+    }
+    for k, queue in queues.items():
+        if [one.version for one in queue] != list(range(1, len(queue) + 1)):
+            raise ClusterError(f"the record of /job:ps/task:{k} has gaps: it began at a checkpoint of another run")
+    at, order = dict.fromkeys(queues, 0), list[Applied]()
+    while any(at[k] < len(queue) for k, queue in queues.items()):
+        ready = [
+            queue[at[k]]
+            for k, queue in queues.items()
+            if at[k] < len(queue) and all(at[s] >= v for s, v in enumerate(queue[at[k]].read))
+        ]
+        if not ready:
+            raise ClusterError("the record is of no order: an update read what was not there")
+        order.append(ready[0])
+        at[ready[0].server] += 1
+    return order
+
+
+def words(ran: Ran, again: dict[str, np.ndarray]) -> str:
+    """Whether it came to the same."""
+    other = [name for name, array in again.items() if array.tobytes() != ran.variables[name].tobytes()]
+    count = len(ran.applied)
+    if other:
+        return f"replayed in one process: {count} updates in their order give other numbers in {', '.join(other)}"
+    return f"replayed in one process: {count} updates in their order give the same to the bit"

@@ -1,0 +1,464 @@
+"""A job on a cluster, from its start to its end: tasks are started, take their steps, are watched, and started again
+where one is lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from xbackend.cluster import starting, status
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.programs import Compiled, Programs, compiled, shapes
+from xbackend.cluster.ran import Fault, Ran
+from xbackend.cluster.tasks import TaskBackend
+from xbackend.engines.member import plain
+from xbackend.engines.record import KEPT, Applied, Layout
+from xbackend.engines.registry import Entry, of
+from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
+from xbackend.errors import BackendError, ClusterError, WorkerDied, WorkerError, WorkerTimeout, XBackendError
+from xbackend.program.structure import unflatten
+from xbackend.training import checkpoints
+from xbackend.training.checkpoints import Checkpoint
+
+T = TypeVar("T")
+CHUNK = 0.5  # seconds of steps that a task takes from one question of the launcher to the next
+MOST = KEPT  # steps of a chunk: what a task could not say of them a server still knows
+GRACE = 2.0  # seconds in which the task that ended is told from those that only miss it
+STOPPED = 1.5  # seconds after which a process that is stopped is lost
+SMALL = 4096  # bytes of an output that is kept of every step
+
+
+class Lost(Exception):
+    """A task is gone; what raised it is its cause."""
+
+    def __init__(self, task: Task, step: int, why: XBackendError) -> None:
+        super().__init__(str(why))
+        self.task, self.step, self.why = task, step, why
+
+
+@dataclass
+class State:
+    """What a job goes on from: the steps that are done (of all workers where they are in step), and all arrays."""
+
+    step: int
+    arrays: dict[str, np.ndarray]
+
+
+def run(asked: Asked) -> Ran:
+    """Run a job to its end.
+
+    Raises `ClusterError` naming the task that was lost where it was not to be started again, what the job's own
+    functions raise as the guard says, and what backends raise for its program.
+    """
+    engine = of(asked.backend)
+    spec = asked.cluster()
+    programs = Programs(asked.job, spec, engine, asynchronous=asked.asynchronous, guard=asked.guard)
+    for task in spec.tasks:
+        if task.job == WORKER:
+            programs.of(task, programs.arrays(task, 0))
+    if asked.asynchronous and not programs.servers:
+        raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
+    ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
+    ran.begun = programs.records()
+    state = _newest(asked, programs)
+    with status.told(asked.job.name, asked.backend) as told:
+        return _attempts(_All(asked, engine, programs, ran, told), spec, state)
+
+
+@dataclass(frozen=True)
+class _All:
+    """What all attempts have in common."""
+
+    asked: Asked
+    engine: Entry
+    programs: Programs
+    ran: Ran
+    told: status.Told
+
+
+def _attempts(common: _All, spec: ClusterSpec, state: State) -> Ran:
+    asked, ran = common.asked, common.ran
+    while True:
+        attempt = _Attempt(common, spec, state)
+        try:
+            attempt.run()
+            return ran
+        except Lost as lost:
+            fault = Fault(str(lost.task), lost.step, _short(lost.why), "all")
+            ran.faults.append(fault)
+            if len(ran.faults) > asked.restarts:
+                raise ClusterError(
+                    f"{lost.task} was lost at step {lost.step}: {lost.why}\n"
+                    + ("Let what is lost be started again: --restarts 3." if not asked.restarts else "")
+                    + (f"It was started again {asked.restarts} times." if asked.restarts else "")
+                ) from lost.why
+            state = attempt.state
+            asked.on_line(f"{lost.task} was lost at step {lost.step} ({fault.why}); all go on from step {state.step}")
+            spec = asked.cluster()
+
+
+def _newest(asked: Asked, programs: Programs) -> State:
+    """Where a job begins: at the newest checkpoint of its folder, else at its beginning."""
+    if asked.folder is not None:
+        found, wrong = checkpoints.newest(asked.folder, programs.fingerprint)
+        for line in wrong:
+            asked.on_line(line)
+        if found is not None:
+            asked.on_line(f"goes on from step {found.step} of {asked.folder}")
+            return State(found.step, dict(found.arrays))
+    return State(0, {})
+
+
+class _Attempt:
+    """A job from one start of all its tasks to the next."""
+
+    def __init__(self, common: _All, spec: ClusterSpec, state: State) -> None:
+        self.asked, self.engine, self.programs = common.asked, common.engine, common.programs
+        self.ran, self.told, self.spec, self.state = common.ran, common.told, spec, state
+        self.workers = [task for task in spec.tasks if task.job == WORKER]
+        self.servers = [task for task in spec.tasks if task.job == SERVER]
+        self.layouts: list[Layout] = self.programs.layouts if self.servers else []
+        self.backends: dict[Task, TaskBackend] = {}
+        self.compiled: dict[tuple[Task, Any], Compiled] = {}
+        self.at = dict.fromkeys(self.workers, state.step)
+        self.pace: dict[Task, float] = {}
+        self.said: dict[Task, float] = {}
+        self._lock = threading.Lock()
+
+    def run(self) -> None:
+        begun = time.monotonic()
+        with self._tasks():
+            self._open()
+            self.ran.start = self.ran.start or time.monotonic() - begun
+            self._each(self._compile_first, self.workers)
+            if self.asked.asynchronous:
+                self._out_of_step()
+            else:
+                self._in_step()
+            self._finish()
+
+    # --- start and end ---------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _tasks(self) -> Iterator[None]:
+        with starting.started(self.asked, self.engine, self.spec) as how, self._pool() as self.pool:
+            self.how = how
+            try:
+                self._each(self._start, list(self.spec.tasks))
+                self._tell()
+                yield
+            except BaseException:
+                self._kill()
+                raise
+            finally:
+                self._kill()
+
+    @contextmanager
+    def _pool(self) -> Iterator[ThreadPoolExecutor]:
+        pool = ThreadPoolExecutor(len(self.spec.tasks) + 1)
+        try:
+            yield pool
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+    def _start(self, task: Task) -> None:
+        backend = self.how.backend(task)
+        with self._lock:
+            self.backends[task] = backend
+
+    def _tell(self) -> None:
+        """Say which processes there are, and what they listen on."""
+        pids = {task: backend.worker.pids.get("worker", 0) for task, backend in self.backends.items()}
+        self.ran.listens = {str(task): starting.listening(pids[task]) for task in self.spec.tasks if task in pids}
+        self.told(
+            {
+                "tasks": [
+                    [str(task), pids[task], f"from step {self.state.step}"] for task in self.spec.tasks if task in pids
+                ]
+            }
+        )
+
+    def _kill(self) -> None:
+        with self._lock:
+            left, self.backends = list(self.backends.values()), {}
+        for future in [self.pool.submit(backend.worker.end) for backend in left]:
+            future.result()
+
+    def _ask(self, task: Task, function: str, *arguments: Any, limit: float | None = None) -> Any:
+        backend = self.backends[task]
+        return backend.call(f"xbackend.engines.member:{function}", *arguments, limit=limit or self.asked.start_limit)
+
+    def _open(self) -> None:
+        """Give the servers their records: new ones, or those of the state."""
+        plainly = [plain(one) for one in self.layouts]
+        new = self.programs.records() if self.layouts else []
+        records = [self.state.arrays.get(f"ps/{k}", record) for k, record in enumerate(new)]
+
+        def open_(task: Task) -> None:
+            self._ask(task, "opened", plainly, records[task.index] if task.job == SERVER else None)
+
+        self._each(open_, list(self.spec.tasks))
+        for one, record in zip(self.layouts, records, strict=True):
+            self._begin_at(one, record)
+
+    def _begin_at(self, one: Layout, record: np.ndarray) -> None:
+        """Forget the updates that came after the record, and take from it what the tasks could not say of before."""
+        version = one.version(record)
+        late = [key for key in self.ran.noted if key[0] == one.server and key[1] > version]
+        for key in late:
+            del self.ran.noted[key]
+        for worker, steps in enumerate(one.steps(record)):
+            self._note([one.applied(record, worker, k) for k in range(max(0, steps - KEPT), steps)])
+
+    def _compile_first(self, task: Task) -> None:
+        self._compiled(task, self.programs.arrays(task, self.at[task]))
+        for variable in self.programs.own(task):
+            held = self.state.arrays.get(f"worker/{task.index}/{variable.name}")
+            if held is not None:
+                self.backends[task].set_value(variable, held)
+
+    def _compiled(self, task: Task, arrays: Sequence[np.ndarray]) -> Compiled:
+        key = task, shapes(arrays)
+        if key not in self.compiled:
+            traced = self.programs.of(task, arrays)
+            made = compiled(self.backends[task], traced, self.layouts, self.engine, self.asked.devices)
+            self.compiled[key] = made
+            self._same_reductions(task, made)
+        return self.compiled[key]
+
+    def _same_reductions(self, task: Task, made: Compiled) -> None:
+        """Tasks in step reduce the same arrays, in the same order."""
+        for (other, _), one in list(self.compiled.items()):
+            if one.reduced != made.reduced:
+                raise ClusterError(
+                    f"{task} and {other} reduce other arrays with each other: {made.reduced} and {one.reduced}; "
+                    "every task calls xb.all_reduce(across=task) for the same arrays in the same order"
+                )
+
+    # --- steps -----------------------------------------------------------------------------------------------------
+
+    def _in_step(self) -> None:
+        """All workers take the same steps; a checkpoint is of all of them."""
+        step, asked = self.state.step, self.asked
+        while step < asked.steps:
+            until = min(asked.steps, step - step % asked.every + asked.every)
+            pace = max(self.pace.values(), default=0.0)
+            count = min(until - step, MOST, max(1, int(CHUNK / pace))) if pace else 1
+            self._each(lambda task, n=count: self._advance(task, n), self.workers)  # type: ignore[misc]
+            step += count
+            if step % asked.every == 0 or step == asked.steps:
+                self._keep(step)
+
+    def _out_of_step(self) -> None:
+        """Each worker takes its own steps; one that is lost comes back where the engine lets it."""
+        for task, done in zip(self.workers, self._done(), strict=True):
+            self.at[task] = done
+        self._each(self._alone, self.workers)
+
+    def _alone(self, task: Task) -> None:
+        while self.at[task] < self.asked.steps:
+            pace = self.pace.get(task)
+            count = min(self.asked.steps - self.at[task], MOST, max(1, int(CHUNK / pace))) if pace else 1
+            try:
+                self._advance(task, count)
+            except (WorkerDied, WorkerTimeout) as error:
+                self._again(task, error)
+            if self.at[task] % self.asked.every < count:
+                self._keep_servers()
+
+    def _again(self, task: Task, error: WorkerError) -> None:
+        """Start one task again while the others go on; what it had done it reads from the servers."""
+        seen = time.monotonic()
+        with self._lock:
+            allowed = self._comes_back(task) and len(self.ran.faults) < self.asked.restarts
+        if not allowed or any(self._gone(server) for server in self.servers):
+            raise error
+        step = self.at[task]
+        self.backends[task].worker.end()
+        self._start(task)
+        self.compiled = {key: made for key, made in self.compiled.items() if key[0] != task}
+        self._ask(task, "opened", [plain(one) for one in self.layouts], None)
+        self._compile_first(task)
+        self._catch_up(task)
+        fault = Fault(str(task), step, _short(error), str(task), time.monotonic() - seen)
+        with self._lock:
+            self.ran.faults.append(fault)
+        self.asked.on_line(f"{task} was lost at step {step} ({fault.why}) and goes on at step {self.at[task]}")
+
+    def _catch_up(self, task: Task) -> None:
+        """What a task that was lost had done and could not say."""
+        records = [self._ask(server, "record", limit=self.asked.limit) for server in self.servers]
+        done = [one.steps(record)[task.index] for one, record in zip(self.layouts, records, strict=True)]
+        for one, record, steps in zip(self.layouts, records, done, strict=True):
+            entries = [one.applied(record, task.index, k) for k in range(self.at[task], steps)]
+            self._note(entries)
+        self.at[task] = min(done)
+
+    def _comes_back(self, task: Task) -> bool:
+        return self.asked.asynchronous and self.engine.rejoins and task.job == WORKER
+
+    def _gone(self, task: Task) -> bool:
+        return starting.ended(self.backends[task])
+
+    def _advance(self, task: Task, count: int) -> None:
+        """So many steps of a task."""
+        first = self.at[task]
+        batches = [self.programs.arrays(task, first + k) for k in range(count)]
+        begin = 0
+        while begin < count:
+            end = begin + 1
+            while end < count and shapes(batches[end]) == shapes(batches[begin]):
+                end += 1
+            own = self._compiled(task, batches[begin])
+            limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
+            answer = self._ask(
+                task, "advance", own.step, first + begin, batches[begin:end], not self.asked.asynchronous, limit=limit
+            )
+            self._took(task, batches[begin], first + begin, answer)
+            begin = end
+        self.at[task] = first + count
+
+    def _took(self, task: Task, arrays: Sequence[np.ndarray], first: int, answer: Mapping[str, Any]) -> None:
+        structure = self.programs.of(task, arrays).program.structure
+        outputs = [unflatten(structure, own) for own in answer["outputs"]]
+        with self._lock:
+            kept = self.ran.outputs.setdefault(task.index, {})
+            small = sum(array.nbytes for array in answer["outputs"][0]) <= SMALL
+            if not small:
+                kept.clear()
+            kept.update({first + k: own for k, own in enumerate(outputs) if small or k == len(outputs) - 1})
+            seconds = self.ran.seconds.setdefault(task.index, [])
+            seconds += answer["seconds"] if self.pace.get(task) else answer["seconds"][1:]
+            self.ran.moved = {k: v + self.ran.moved.get(k, 0) for k, v in answer["moved"].items()}
+        self._note([Applied(**{**entry, "read": tuple(entry["read"])}) for entry in answer["applied"]])
+        steady = answer["seconds"] if self.pace.get(task) else answer["seconds"][-1:]
+        self.pace[task] = max(1e-6, float(np.median(steady)))
+        self._say(task, first + len(outputs), outputs[-1])
+
+    def _note(self, entries: Sequence[Applied]) -> None:
+        with self._lock:
+            self.ran.noted.update({(one.server, one.version): one for one in entries})
+
+    def _say(self, task: Task, step: int, output: Any) -> None:
+        now = time.monotonic()
+        if now - self.said.get(task, 0.0) < CHUNK and step < self.asked.steps:
+            return
+        self.said[task] = now
+        numbers = ", ".join(f"{float(a):.6g}" for a in _leaves(output) if np.asarray(a).size == 1)
+        self.asked.on_line(f"{task}  step {step}{f'  {numbers}' if numbers else ''}  {1 / self.pace[task]:.0f} steps/s")
+
+    # --- what is kept ----------------------------------------------------------------------------------------------
+
+    def _done(self) -> list[int]:
+        """How many steps of each worker are in, in all servers."""
+        records = [self._ask(task, "record") for task in self.servers]
+        each = [one.steps(record) for one, record in zip(self.layouts, records, strict=True)]
+        return [min(own) for own in zip(*each, strict=True)]
+
+    def _keep(self, step: int) -> None:
+        arrays = {f"ps/{k}": self._ask(task, "record") for k, task in enumerate(self.servers)}
+        for task in self.workers:
+            for variable in self.programs.own(task):
+                arrays[f"worker/{task.index}/{variable.name}"] = self.backends[task].get_value(variable)
+        self._kept(State(step, arrays))
+
+    def _keep_servers(self) -> None:
+        arrays = {f"ps/{k}": self._ask(task, "record") for k, task in enumerate(self.servers)}
+        done = [
+            min(own)
+            for own in zip(*(self.layouts[k].steps(arrays[f"ps/{k}"]) for k in range(len(arrays))), strict=True)
+        ]
+        self._kept(State(min(done), arrays))
+
+    def _kept(self, state: State) -> None:
+        with self._lock:
+            if state.step < self.state.step:
+                return
+            self.state = state
+            if self.asked.folder is not None:
+                checkpoints.write(
+                    self.asked.folder, Checkpoint(state.arrays, self.programs.fingerprint, state.step, {})
+                )
+
+    def _finish(self) -> None:
+        """Read what it came to, and see that every update is in, once."""
+        ran = self.ran
+        for k, task in enumerate(self.servers):
+            record, one = self._ask(task, "record"), self.layouts[k]
+            wanted = [self.asked.steps] * len(self.workers)
+            if one.steps(record) != wanted or one.version(record) != sum(wanted):
+                raise ClusterError(
+                    f"{task} has {one.version(record)} updates, {one.steps(record)} of the workers, in place of "
+                    f"{sum(wanted)}: please report this"
+                )
+            for name, array in one.arrays(record).items():
+                ran.variables[f"{task}/{name}"] = array.copy()
+        for task in self.workers:
+            for variable in self.programs.own(task):
+                ran.variables[f"{task}/{variable.name}"] = self.backends[task].get_value(variable)
+
+    # --- all at once -----------------------------------------------------------------------------------------------
+
+    def _each(self, do: Callable[[Task], T], tasks: Sequence[Task]) -> list[T]:
+        """Do it for all tasks at once. Raises `Lost` for the one that was lost, where one was."""
+        futures = {self.pool.submit(do, task): task for task in tasks}
+        stopped: dict[Task, float] = {}
+        left = set(futures)
+        while left:
+            done, left = wait(left, timeout=0.25, return_when=FIRST_COMPLETED)
+            if any(future.exception() is not None for future in done):
+                raise self._lost(futures, left)
+            if left:
+                self._see_stopped(stopped)
+        return [future.result() for future in futures]
+
+    def _see_stopped(self, stopped: dict[Task, float]) -> None:
+        now = time.monotonic()
+        for task, backend in list(self.backends.items()):
+            if not starting.is_stopped(backend):
+                stopped.pop(task, None)
+            elif now - stopped.setdefault(task, now) > STOPPED:
+                why = WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s")
+                if not self._comes_back(task):
+                    raise Lost(task, self.at.get(task, 0), why)
+                backend.worker.kill()  # the thread that waits for it starts it again
+
+    def _lost(self, futures: Mapping[Future[Any], Task], left: set[Future[Any]]) -> BaseException:
+        """What to raise: of those that failed the one that is the cause, which ended or hangs; the others miss it."""
+        if not any(isinstance(future.exception(), WorkerDied) for future in futures if future.done()):
+            wait(left, timeout=GRACE)
+        failed = [(future.exception(), task) for future, task in futures.items() if future.done()]
+        errors = [(error, task) for error, task in failed if error is not None]
+        for task in self.spec.tasks:
+            if task in self.backends and starting.ended(self.backends[task]) and task not in [t for _, t in errors]:
+                errors.append((WorkerDied(f"{task} ended"), task))
+        ranks = (WorkerDied, WorkerTimeout, ClusterError, WorkerError, BackendError)
+        errors.sort(key=lambda one: next((k for k, kind in enumerate(ranks) if isinstance(one[0], kind)), -1))
+        error, task = errors[0]
+        if isinstance(error, Lost) or not isinstance(error, WorkerDied | WorkerTimeout | ClusterError):
+            return error
+        if isinstance(error, ClusterError) and not self.pace:
+            return error  # it never began
+        return Lost(task, self.at.get(task, 0), error)
+
+
+def _short(error: BaseException) -> str:
+    """The first sentence of an error."""
+    return str(error).splitlines()[0].partition(" while it did ")[0].partition(". ")[0]
+
+
+def _leaves(output: Any) -> Iterator[Any]:
+    if isinstance(output, dict):
+        output = list(output.values())
+    if isinstance(output, list | tuple):
+        for one in output:
+            yield from _leaves(one)
+    else:
+        yield output

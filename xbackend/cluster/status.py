@@ -1,0 +1,63 @@
+"""Which clusters run on this machine: each launcher keeps a folder, which is locked for as long as it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from xbackend.environments.folders import home, make
+from xbackend.files import held, hold, write_whole
+
+HEADERS = ("started", "job", "backend", "task", "process", "doing")
+_FILE = "status.json"
+Told = Callable[[Mapping[str, Any]], None]
+
+
+def folder() -> Path:
+    """Where the folders are."""
+    return home() / "clusters"
+
+
+@contextmanager
+def told(job: str, backend: str) -> Iterator[Told]:
+    """What writes down, in the block, which processes the tasks have and what they do: ``{"tasks": [[task, process id,
+    words], ...]}``."""
+    own = folder() / f"{os.getpid()}-{secrets.token_hex(4)}"
+    make(own)
+    started = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
+    descriptor = hold(own)
+
+    def tell(more: Mapping[str, Any]) -> None:
+        content = {"job": job, "backend": backend, "started": started, "process": os.getpid(), **more}
+        write_whole(own / _FILE, json.dumps(content).encode())
+
+    try:
+        tell({"tasks": []})
+        yield tell
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def rows() -> list[list[str]]:
+    """A row for each task of each cluster that runs, the launcher first; folders that a killed one left are removed."""
+    found: list[list[str]] = []
+    for own in sorted(folder().glob("*-*")):
+        if not held(own):
+            shutil.rmtree(own, ignore_errors=True)
+            continue
+        with contextlib.suppress(FileNotFoundError, ValueError):  # it ends at this moment
+            content = json.loads((own / _FILE).read_text())
+            about = [content["started"], content["job"], content["backend"]]
+            found.append([*about, "launcher", str(content["process"]), ""])
+            found += [["", "", "", task, str(process), doing] for task, process, doing in content["tasks"]]
+    return found

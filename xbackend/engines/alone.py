@@ -1,0 +1,57 @@
+"""One process in place of a cluster: an engine that repeats the updates that were written down, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xbackend.engines.contract import Brought, Engine, HostUpdate
+from xbackend.engines.record import Applied, Layout
+from xbackend.engines.spec import Task
+from xbackend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from xbackend.backends.contract import Backend, Value
+
+
+class Alone(Engine):
+    """The records of all servers in this process. What a step reads are the versions that it read when it ran."""
+
+    def join(self) -> None:
+        self.records: dict[int, np.ndarray] = {}
+        self.kept: dict[tuple[int, int], np.ndarray] = {}
+        self.wanted: Sequence[int] = ()
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        raise ClusterError("an all-reduce is of tasks in step, and nothing of it is to be repeated in another order")
+
+    def begin(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
+        """The records before the first update."""
+        for one, record in zip(layouts, records, strict=True):
+            self.records[one.server] = record.copy()
+            self.keep(one)
+
+    def keep(self, one: Layout) -> None:
+        """Keep the present version, which somebody reads later."""
+        self.kept[one.server, one.version(self.records[one.server])] = self.records[one.server].copy()
+
+    def set(self, worker: int, count: int, read: Sequence[int]) -> None:
+        """Which task the next step is of, and which versions it reads."""
+        self.task, self.wanted = Task("worker", worker, count), read
+
+    def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
+        return HostUpdate.of(apply)
+
+    def pull(self, layout: Layout) -> np.ndarray:
+        return self.kept[layout.server, self.wanted[layout.server]]
+
+    def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
+        record = self.records[layout.server]
+        returned = update(layout, record, brought.arrays)
+        layout.add(record, self.task.index, brought.step, brought.read)
+        return layout.applied(record, self.task.index, brought.step), returned
+
+    def record(self) -> np.ndarray:
+        return self.records[0].copy()

@@ -1,0 +1,116 @@
+"""`jax.distributed`: the processes of JAX, and of frameworks that compile with it, joined with gloo."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xbackend.engines.contract import Brought, Engine
+from xbackend.engines.record import Applied, Layout
+from xbackend.engines.spec import WORKER, split
+from xbackend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from xbackend.backends.contract import Backend, Value
+
+HEARTBEAT = 5  # seconds after which JAX gives a process up that says nothing
+
+
+class JAXDistributed(Engine):
+    """One process of `jax.distributed`; the first worker is the coordinator."""
+
+    def join(self) -> None:
+        import jax
+        from jaxlib import _jax
+
+        self.jax = jax
+        coordinator = self.spec.jobs[WORKER][0]
+        host, port = split(coordinator)
+        if self.task.index == 0:
+            _free(host, port, self.task)
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        # Gloo binds what the name of the host resolves to; JAX has no option of its own for the address.
+        own, make = split(self.spec.address(self.task))[0], _jax.make_gloo_tcp_collectives
+        _jax.make_gloo_tcp_collectives = lambda distributed_client: make(
+            distributed_client=distributed_client, hostname=own
+        )
+        options: dict[str, Any] = {
+            "heartbeat_timeout_seconds": HEARTBEAT,
+            "initialization_timeout": max(1, int(self.limit)),
+            "cluster_detection_method": "deactivate",
+        }
+        if self.task.index == 0:
+            options["coordinator_bind_address"] = coordinator
+        if jax.__version_info__ > (0, 7, 1):
+            options["shutdown_timeout_seconds"] = HEARTBEAT
+        jax.distributed.initialize(coordinator, self.task.count, self.task.index, **options)
+        self._sum: Callable[..., Any] | None = None
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        jax = self.jax
+        if self._sum is None:
+            self._prepare()
+        shapes = [value.shape for value in values]
+        places = [_device(value) for value in values]
+        held = [
+            jax.device_put(value, self.own).reshape(shape or (1,)) for value, shape in zip(values, shapes, strict=True)
+        ]
+        count = self.task.count
+        whole = tuple(
+            jax.make_array_from_single_device_arrays((count * x.shape[0], *x.shape[1:]), self.sharding, [x])
+            for x in held
+        )
+        assert self._sum is not None
+        try:
+            sums = [total.addressable_shards[0].data for total in self._sum(whole)]
+            jax.block_until_ready(sums)
+        except RuntimeError as error:  # jaxlib's own, under another name in each version
+            raise ClusterError(f"{self.task} could not reduce with the other workers: {str(error)[:500]}") from error
+        return [
+            jax.device_put(total.reshape(shape), place)
+            for total, shape, place in zip(sums, shapes, places, strict=True)
+        ]
+
+    def _prepare(self) -> None:
+        jax = self.jax
+        first: dict[int, Any] = {}
+        for device in jax.devices():  # of all processes; one of each, so that each is one rank of gloo
+            first.setdefault(device.process_index, device)
+        self.own = jax.local_devices()[0]
+        mesh = jax.sharding.Mesh(np.array([first[k] for k in sorted(first)]), ("tasks",))
+        spec = jax.sharding.PartitionSpec("tasks")
+        self.sharding = jax.sharding.NamedSharding(mesh, spec)
+        summed = jax.shard_map(lambda xs: jax.lax.psum(xs, "tasks"), mesh=mesh, in_specs=spec, out_specs=spec)
+        self._sum = jax.jit(summed)
+
+    def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
+        raise ClusterError("jax.distributed has no parameter servers")
+
+    def pull(self, layout: Layout) -> np.ndarray:
+        raise ClusterError("jax.distributed has no parameter servers")
+
+    def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
+        raise ClusterError("jax.distributed has no parameter servers")
+
+    def record(self) -> np.ndarray:
+        raise ClusterError("jax.distributed has no parameter servers")
+
+
+def _device(value: Any) -> Any:
+    (device,) = value.devices()
+    return device
+
+
+def _free(host: str, port: int, task: Any) -> None:
+    """JAX's coordinator crashes where its port is taken."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as own:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            own.bind((host, port))
+        except OSError as error:
+            raise ClusterError(
+                f"{task} cannot listen on {host}:{port}: {error}; free the port, or name another"
+            ) from None

@@ -1,0 +1,189 @@
+"""A task of a cluster in its own process: steps taken there, one after the other, and what a parameter server is asked.
+
+Called by the launcher through the worker (`RemoteBackend.call`), with the hosted backend, whose ``engine`` joins it
+with the other tasks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.contract import Backend, Built, Value
+from xbackend.devices import Device
+from xbackend.engines.alone import Alone
+from xbackend.engines.contract import Brought, Engine
+from xbackend.engines.record import Layout, Stored
+from xbackend.engines.spec import Task
+from xbackend.errors import ClusterError
+from xbackend.workers.serving import Held
+
+
+def engine_of(backend: Backend) -> Engine:
+    """What joins this process with the others. Raises `ClusterError`."""
+    engine: Engine | None = getattr(backend, "engine", None)
+    if engine is None:
+        raise ClusterError("this process is no task of a cluster")
+    return engine
+
+
+def layout(plain: Mapping[str, Any]) -> Layout:
+    """A layout as it came from the launcher."""
+    variables = tuple(Stored(name, tuple(shape), dtype) for name, shape, dtype in plain["variables"])
+    return Layout(plain["server"], plain["servers"], plain["workers"], variables)
+
+
+def plain(one: Layout) -> dict[str, Any]:
+    """A layout as it goes to a task."""
+    return {
+        "server": one.server,
+        "servers": one.servers,
+        "workers": one.workers,
+        "variables": [(v.name, v.shape, v.dtype) for v in one.variables],
+    }
+
+
+class Step:
+    """The program of a task, built: its segments with the all-reduces between them, and the updates of servers."""
+
+    def __init__(self, backend: Backend, built: Sequence[Built], wiring: Mapping[str, Any]) -> None:
+        self.backend, self.engine = backend, engine_of(backend)
+        self.layouts = [layout(one) for one in wiring["layouts"]]
+        self.inputs: list[int] = wiring["inputs"]
+        self.devices: list[Device] = wiring["devices"]
+        self.pulled: list[tuple[int, str]] = wiring["pulled"]
+        self.segments = list(zip(built, wiring["segments"], strict=True))
+        self.reduced: list[list[tuple[int, int]]] = wiring["reduced"]
+        self.results: list[int] = wiring["results"]
+        self.outputs: list[tuple[int | None, int]] = wiring["outputs"]
+        self.applies = [
+            (one["server"], one["pushed"], self.engine.update(self.layouts[one["server"]], {**one, "backend": backend}))
+            for one in wiring["applies"]
+        ]
+        self.bytes_reduced = self.bytes_pulled = self.bytes_pushed = 0
+
+    def run(
+        self, number: int, arrays: Sequence[np.ndarray], *, in_turn: bool, only: int | None = None
+    ) -> tuple[list[np.ndarray], list[Any]]:
+        """The step of that number: what the function returned, and what was written down of its updates, of all servers
+        or ``only`` one."""
+        workers = self.layouts[0].workers if self.layouts else 1
+        turn = number * workers if in_turn else None
+        records = [self._pulled(one, turn) for one in self.layouts]
+        read = [one.version(record) for one, record in zip(self.layouts, records, strict=True)]
+        pulled = [self._variable(server, name, records[server]) for server, name in self.pulled]
+        values: dict[int, Value] = dict(
+            zip(self.inputs, self.backend.put_all([*arrays, *pulled], self.devices), strict=True)
+        )
+        for k, (built, wires) in enumerate(self.segments):
+            results = built.execute(*[values[i] for i in wires["takes"]])
+            values.update(zip(wires["gives"], results, strict=True))
+            if k < len(self.reduced):
+                sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
+                values.update(zip([node for node, _ in self.reduced[k]], sums, strict=True))
+        own = self.backend.get_all([values[i] for i in self.results])
+        applied, returned = [], {}
+        for server, pushed, update in self.applies:
+            if only not in (None, server):
+                continue
+            own_turn = None if turn is None else turn + self.engine.task.index
+            given = [own[k] for k in pushed]
+            brought = Brought(number, read, given, own_turn)
+            entry, returned[server] = self.engine.push(self.layouts[server], update, brought)
+            self.bytes_pushed += sum(array.nbytes for array in given)
+            applied.append(asdict(entry))
+        if only is not None:
+            return [], applied
+        outputs = [own[k] if server is None else returned[server][k] for server, k in self.outputs]
+        return outputs, applied
+
+    def _pulled(self, one: Layout, turn: int | None) -> np.ndarray:
+        end = time.monotonic() + self.engine.limit
+        while True:
+            record = self.engine.pull(one)
+            self.bytes_pulled += record.nbytes
+            if turn is None or one.version(record) >= turn:
+                return record
+            if time.monotonic() > end:
+                raise ClusterError(
+                    f"{self.engine.task} waited {self.engine.limit:g} s for the other tasks' updates of "
+                    f"/job:ps/task:{one.server}: it has {one.version(record)} of {turn}"
+                )
+            time.sleep(0.0002)
+
+    def _variable(self, server: int, name: str, record: np.ndarray) -> np.ndarray:
+        return self.layouts[server].arrays(record)[name]
+
+
+def built(backend: Backend, segments: Sequence[Built], wiring: Mapping[str, Any]) -> Held:
+    """A `Step`, which stays here."""
+    return Held(Step(backend, segments, wiring))
+
+
+def advance(
+    backend: Backend, step: Step, first: int, batches: Sequence[Sequence[np.ndarray]], in_turn: bool
+) -> dict[str, Any]:
+    """Take steps from the number ``first`` on, one for each of the batches: what they returned, what was written down
+    of their updates, and how long (s) each took."""
+    outputs, applied, took = [], [], []
+    before = moved(step)
+    for k, arrays in enumerate(batches):
+        begin = time.perf_counter()
+        own, entries = step.run(first + k, arrays, in_turn=in_turn)
+        took.append(time.perf_counter() - begin)
+        outputs.append(own)
+        applied += entries
+    now = {what: count - before[what] for what, count in moved(step).items()}
+    return {"outputs": outputs, "applied": applied, "seconds": took, "moved": now}
+
+
+def begun(backend: Backend, layouts: Sequence[Mapping[str, Any]], records: Sequence[np.ndarray]) -> None:
+    """Begin to repeat updates: the records before the first."""
+    _alone(backend).begin([layout(one) for one in layouts], records)
+
+
+def repeated(
+    backend: Backend, step: Step, entry: Mapping[str, Any], arrays: Sequence[np.ndarray], wanted: bool
+) -> np.ndarray:
+    """Repeat an update that was written down; the record after it. ``wanted``: a later one reads that version."""
+    engine, one = _alone(backend), step.layouts[entry["server"]]
+    engine.set(entry["worker"], one.workers, entry["read"])
+    step.run(entry["step"], arrays, in_turn=False, only=entry["server"])
+    if wanted:
+        engine.keep(one)
+    return engine.records[entry["server"]]
+
+
+def _alone(backend: Backend) -> Alone:
+    engine = engine_of(backend)
+    if not isinstance(engine, Alone):
+        raise ClusterError("only a process that is alone repeats updates")
+    return engine
+
+
+def moved(step: Step) -> dict[str, int]:
+    """Bytes so far."""
+    return {"pulled": step.bytes_pulled, "pushed": step.bytes_pushed}
+
+
+def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.ndarray | None) -> None:
+    """Begin with these layouts; on a server, with its record."""
+    engine_of(backend).open([layout(one) for one in layouts], record)
+
+
+def record(backend: Backend) -> np.ndarray:
+    """A server's record."""
+    return engine_of(backend).record()
+
+
+def kept(backend: Backend, plain: Mapping[str, Any]) -> np.ndarray:
+    """A server's record, as any task reads it."""
+    return engine_of(backend).pull(layout(plain))
+
+
+def task(plain: Mapping[str, Any]) -> Task:
+    return Task(plain["job"], plain["index"], plain["count"])

@@ -1,0 +1,144 @@
+"""MPI: sums over all workers, and parameter servers as windows of memory that workers read and write by themselves.
+
+A server computes nothing: its record lies in a window, and the worker that brings an update holds the lock of the
+record, a word of the window that is taken by compare-and-swap, while it reads the record, computes and writes it back.
+MPI's own exclusive lock needs the server's part each time; this one does not.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xbackend.engines.contract import Brought, Engine, HostUpdate
+from xbackend.engines.record import Applied, Layout
+from xbackend.engines.spec import SERVER, WORKER
+from xbackend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from xbackend.backends.contract import Backend, Value
+
+_SPIN = 5e-4  # seconds that a wait takes a core for itself
+_NAP, _LONGEST = 5e-5, 1e-3
+_LOCK = 16  # bytes before the record: the lock
+
+
+class MPI(Engine):
+    """One process of MPI: parameter servers first, then the workers."""
+
+    def join(self) -> None:
+        import mpi4py
+
+        mpi4py.rc.initialize = False
+        from mpi4py import MPI as mpi
+
+        self.mpi = mpi
+        mpi.Init_thread(mpi.THREAD_MULTIPLE)
+        self.world = mpi.COMM_WORLD
+        self.servers = len(self.spec.jobs.get(SERVER, ()))
+        own = int(self.task.job == WORKER)
+        self.workers = self.world.Split(own, self.task.index)
+        self.window: Any = None
+
+    def _wait(self, request: Any, what: str) -> None:
+        self._until(request.Test, what)
+
+    def _until(self, done: Callable[[], bool], what: str) -> None:
+        """Wait without taking the core from who is waited for."""
+        begin, nap = time.perf_counter(), _NAP
+        while not done():
+            waited = time.perf_counter() - begin
+            if waited > self.limit:
+                raise ClusterError(f"{self.task} waited {self.limit:g} s {what}")
+            if waited < _SPIN:
+                os.sched_yield()
+            else:
+                time.sleep(nap)
+                nap = min(nap * 1.5, _LONGEST)
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        arrays = [np.asarray(array, order="C") for array in backend.get_all(values)]
+        sums = [np.empty_like(array) for array in arrays]
+        for array, total in zip(arrays, sums, strict=True):
+            request = self.workers.Iallreduce(array, total, op=self.mpi.SUM)
+            self._wait(request, "for the other workers in an all-reduce")
+        return backend.put_all(sums, [backend.device_of(value) for value in values])
+
+    # --- parameter servers -----------------------------------------------------------------------------------------
+
+    def open(self, layouts: Sequence[Layout], record: np.ndarray | None) -> None:
+        self.layouts = list(layouts)
+        if not layouts:
+            return
+        if self.window is None:
+            own = 0 if record is None else _LOCK + record.nbytes
+            self.window = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
+            self.window.Lock_all()
+        if record is not None:
+            with self._alone(self.task.index):
+                self._write(self.task.index, record)
+        self._wait(self.world.Ibarrier(), "for the other tasks to begin")
+
+    @contextmanager
+    def _alone(self, server: int) -> Iterator[None]:
+        """Nobody else reads or writes the record of a server in the block."""
+        mpi, window = self.mpi, self.window
+        own, free, found = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
+
+        def taken() -> bool:
+            window.Compare_and_swap(own, free, found, server, 0)
+            window.Flush(server)
+            return not found[0]
+
+        self._until(taken, f"for the lock of /job:{SERVER}/task:{server}")
+        try:
+            yield
+        finally:
+            window.Fetch_and_op(free, found, server, 0, mpi.REPLACE)
+            window.Flush(server)
+
+    def _read(self, layout: Layout) -> np.ndarray:
+        record = np.empty(layout.nbytes, np.uint8)
+        self.window.Get(record, layout.server, _LOCK)
+        self.window.Flush(layout.server)
+        return record
+
+    def _write(self, server: int, record: np.ndarray) -> None:
+        self.window.Put(record, server, _LOCK)
+        self.window.Flush(server)
+
+    def pull(self, layout: Layout) -> np.ndarray:
+        with self._alone(layout.server):
+            return self._read(layout)
+
+    def record(self) -> np.ndarray:
+        return self.pull(self.layouts[self.task.index])
+
+    def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
+        return HostUpdate.of(apply)
+
+    def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
+        turn = brought.turn
+        if turn is not None:
+            version = np.empty(1, np.int64)
+
+            def due() -> bool:
+                self.window.Get(version, layout.server, _LOCK)
+                self.window.Flush(layout.server)
+                return int(version[0]) >= turn
+
+            self._until(due, f"for its turn to update /job:{SERVER}/task:{layout.server}")
+        with self._alone(layout.server):
+            record, returned = self._read(layout), list[np.ndarray]()
+            if layout.steps(record)[self.task.index] <= brought.step:
+                returned = update(layout, record, brought.arrays)
+                layout.add(record, self.task.index, brought.step, brought.read)
+                self._write(layout.server, record)
+        return layout.applied(record, self.task.index, brought.step), returned

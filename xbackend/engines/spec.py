@@ -1,0 +1,253 @@
+"""What a cluster is: jobs, their tasks, and the address of each; and which of them this process is.
+
+Read from TOML, or from what launchers put into the environment of a process: ``TF_CONFIG`` (TensorFlow,
+https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_environment_variable), Slurm's
+(https://slurm.schedmd.com/srun.html), and those of MPI's launchers (Hydra's ``PMI_RANK``, Open MPI's
+``OMPI_COMM_WORLD_RANK``).
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xbackend.errors import ClusterError
+from xbackend.wording import join
+
+WORKER, SERVER = "worker", "ps"
+_JOB = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
+_MOST = 100_000  # tasks of a job
+FIRST_PORT = 29_400  # of a cluster whose launcher names hosts and no ports
+
+# The variables of each launcher: this task's number, and how many there are.
+_RANKS = {
+    "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
+    "MPI (PMI)": ("PMI_RANK", "PMI_SIZE"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One process of a cluster: its job, its number in it, and how many the job has."""
+
+    job: str
+    index: int
+    count: int
+
+    def __str__(self) -> str:
+        return f"/job:{self.job}/task:{self.index}"
+
+    def share(self, rows: int) -> range:
+        """This task's rows of so many: where they do not divide, the first tasks have one more."""
+        least, more = divmod(rows, self.count)
+        begin = self.index * least + min(self.index, more)
+        return range(begin, begin + least + (self.index < more))
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """The jobs of a cluster by name, each with the addresses (``host:port``) of its tasks.
+
+    Raises `ClusterError` for no task, for names, hosts and ports that are none, and for an address that two tasks have.
+    """
+
+    jobs: Mapping[str, tuple[str, ...]]
+
+    def __post_init__(self) -> None:
+        jobs = {name: tuple(addresses) for name, addresses in self.jobs.items()}
+        object.__setattr__(self, "jobs", jobs)
+        taken: dict[str, Task] = {}
+        for name, addresses in jobs.items():
+            if not isinstance(name, str) or not _JOB.fullmatch(name):
+                raise ClusterError(f"job {name!r:.40} is no name of small letters, digits and _, a letter first")
+            if not addresses or len(addresses) > _MOST:
+                raise ClusterError(f"job {name} has {len(addresses)} tasks: it needs one, and at most {_MOST}")
+            for index, address in enumerate(addresses):
+                split(address)
+                task = Task(name, index, len(addresses))
+                if address in taken:
+                    raise ClusterError(
+                        f"{task} and {taken[address]} have the same address {address}: give each its own"
+                    )
+                taken[address] = task
+        if not jobs:
+            raise ClusterError("a cluster has jobs: write {'worker': ['127.0.0.1:29400', ...]}")
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """Every task, job after job."""
+        return tuple(Task(name, i, len(own)) for name, own in self.jobs.items() for i in range(len(own)))
+
+    def address(self, task: Task) -> str:
+        """Where a task is. Raises `ClusterError` for one that is not of this cluster."""
+        if task not in self.tasks:
+            raise ClusterError(f"{task} of {task.count} is not of this cluster, which has {join(map(str, self.tasks))}")
+        return self.jobs[task.job][task.index]
+
+    def hosts(self) -> tuple[str, ...]:
+        """Each host once, in the order of the tasks."""
+        return tuple(dict.fromkeys(split(address)[0] for own in self.jobs.values() for address in own))
+
+    def task(self, job: str, index: int) -> Task:
+        """A task by its job and number. Raises `ClusterError`."""
+        own = self.jobs.get(job, ())
+        if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(own):
+            jobs = join([f"{name} of {len(addresses)}" for name, addresses in self.jobs.items()])
+            raise ClusterError(f"there is no task {index!r:.20} of job {job!r:.40}: the cluster has {jobs}")
+        return Task(job, index, len(own))
+
+    def tf_config(self, task: Task) -> str:
+        """What TensorFlow reads in ``TF_CONFIG`` of a task's environment."""
+        self.address(task)
+        cluster = {name: list(addresses) for name, addresses in self.jobs.items()}
+        return json.dumps({"cluster": cluster, "task": {"type": task.job, "index": task.index}})
+
+    def to_toml(self) -> str:
+        """As `read` takes it."""
+        lines = (f"{name} = [{', '.join(json.dumps(a) for a in own)}]" for name, own in self.jobs.items())
+        return "\n".join(["[jobs]", *lines, ""])
+
+    @classmethod
+    def local(cls, ports: Sequence[int], servers: int = 0, host: str = "127.0.0.1") -> ClusterSpec:
+        """A cluster on one host: the first ``servers`` of the ports are parameter servers', the rest workers'."""
+        addresses = [f"{host}:{port}" for port in ports]
+        jobs = {SERVER: tuple(addresses[:servers]), WORKER: tuple(addresses[servers:])}
+        return cls({name: own for name, own in jobs.items() if own})
+
+
+def split(address: Any) -> tuple[str, int]:
+    """The host and the port of an address; an IPv6 host stands in brackets. Raises `ClusterError`."""
+    host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
+    bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16) or not _is_host(bare, host != bare):
+        raise ClusterError(f"{address!r:.80} is no address of a task: write host:port, as in 127.0.0.1:29400")
+    return bare, int(port)
+
+
+def _is_host(host: str, bracketed: bool) -> bool:
+    try:
+        return (ipaddress.ip_address(host).version == 6) is bracketed
+    except ValueError:
+        return not bracketed and bool(_HOST.fullmatch(host)) and len(host) < 254
+
+
+def read(path: Path) -> ClusterSpec:
+    """A cluster from TOML: a table ``jobs`` of lists of addresses. Raises `ClusterError`."""
+    try:
+        content = tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ClusterError(f"the cluster of {path} cannot be read: {error}") from None
+    jobs = content.get("jobs")
+    if not isinstance(jobs, dict) or not all(isinstance(own, list) for own in jobs.values()):
+        raise ClusterError(f'{path} has no table jobs of lists: write [jobs] and worker = ["127.0.0.1:29400"]')
+    return ClusterSpec(jobs)
+
+
+def found(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task] | None:
+    """The cluster that a launcher says this process is of, and which task it is; `None` where no launcher says so.
+
+    Raises `ClusterError` for variables that contradict each other or say nothing.
+    """
+    for reader in (_of_tensorflow, _of_slurm, _of_mpi):
+        cluster = reader(environment)
+        if cluster is not None:
+            return cluster
+    return None
+
+
+def _of_tensorflow(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
+    text = environment.get("TF_CONFIG")
+    if not text:
+        return None
+    try:
+        content = json.loads(text)
+        jobs, own = content["cluster"], content["task"]
+        spec = ClusterSpec({name: tuple(addresses) for name, addresses in jobs.items()})
+        return spec, spec.task(own["type"], own["index"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        if isinstance(error, ClusterError):
+            raise
+        raise ClusterError(f"TF_CONFIG is not what TensorFlow writes ({type(error).__name__}: {error})") from None
+
+
+def _of_slurm(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
+    if "SLURM_PROCID" not in environment or int(environment.get("SLURM_NTASKS", "1") or 1) < 2:
+        return None
+    count, index = _number(environment, "SLURM_NTASKS"), _number(environment, "SLURM_PROCID")
+    nodes = expanded(environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", ""))
+    each = _tasks_of_nodes(environment.get("SLURM_STEP_TASKS_PER_NODE") or f"{-(-count // max(1, len(nodes)))}", nodes)
+    places = [(node, k) for node, own in zip(nodes, each, strict=True) for k in range(own)][:count]
+    if len(places) < count:
+        raise ClusterError(f"Slurm has {count} tasks, and its list of nodes has room for {len(places)}")
+    spec = ClusterSpec({WORKER: tuple(f"{node}:{FIRST_PORT + k}" for node, k in places)})
+    return spec, spec.task(WORKER, index)
+
+
+def _of_mpi(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
+    """MPI knows where its tasks are, and nobody else needs to: their addresses are names of ours."""
+    for rank, size in _RANKS.values():
+        if rank in environment and size in environment:
+            count, index = _number(environment, size), _number(environment, rank)
+            if count > (1 << 16) - FIRST_PORT:
+                raise ClusterError(f"{size} says {count} tasks, which is more than there are ports")
+            spec = ClusterSpec({WORKER: tuple(f"localhost:{FIRST_PORT + i}" for i in range(count))})
+            return spec, spec.task(WORKER, index)
+    return None
+
+
+def _number(environment: Mapping[str, str], name: str) -> int:
+    text = environment.get(name, "")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise ClusterError(f"{name} is {text!r:.40}, which is no number of tasks")
+    return int(text)
+
+
+def expanded(nodes: str) -> list[str]:
+    """Slurm's short form of a list of hosts: ``n[01-03,7],login`` is n01, n02, n03, n7, login.
+
+    Raises `ClusterError`.
+    """
+    parts = re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodes)
+    if ",".join(parts) != nodes:
+        raise ClusterError(f"{nodes!r:.80} is no list of hosts as Slurm writes it")
+    return [host for part in parts for host in _hosts_of(part)]
+
+
+def _hosts_of(part: str) -> list[str]:
+    match = re.fullmatch(r"([A-Za-z0-9.-]*)\[([0-9,-]+)\]([A-Za-z0-9.-]*)", part)
+    if match is None:
+        if not _HOST.fullmatch(part):
+            raise ClusterError(f"{part!r:.80} is no host as Slurm writes it")
+        return [part]
+    before, numbers, after = match.groups()
+    hosts: list[str] = []
+    for one in numbers.split(","):
+        ends = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", one)
+        first, last = (ends[1], ends[2] or ends[1]) if ends else ("1", "0")
+        if int(last) - int(first) not in range(_MOST):
+            raise ClusterError(f"{part!r:.80} is no list of hosts as Slurm writes it: {one!r:.40}")
+        hosts += [f"{before}{k:0{len(first)}d}{after}" for k in range(int(first), int(last) + 1)]
+    return hosts
+
+
+def _tasks_of_nodes(text: str, nodes: Sequence[str]) -> list[int]:
+    """Slurm's short form of numbers: ``2(x3),1`` is 2, 2, 2, 1. One number is that of every node."""
+    each: list[int] = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part.strip())
+        if match is None:
+            raise ClusterError(f"{text!r:.40} is no list of tasks of nodes as Slurm writes it")
+        each += [int(match[1])] * int(match[2] or 1)
+    if len(each) == 1:
+        each *= len(nodes)
+    if len(each) != len(nodes):
+        raise ClusterError(f"Slurm names {len(nodes)} nodes, and how many tasks {len(each)} of them have")
+    return each
