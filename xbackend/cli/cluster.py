@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +13,7 @@ from cyclopts import Parameter
 from xbackend.cli import DONE, options
 from xbackend.cli.console import say, table
 from xbackend.cli.users import calling, job
+from xbackend.engines.spec import FIRST_PORT, SERVER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
@@ -17,16 +21,40 @@ _TARGET = Parameter(help="a function of a task, in a file; or of the only job of
 _BACKEND = options.backend("what computes in every task")
 _WORKERS = options.option(options.count, "N", "how many tasks compute")
 _SERVERS = options.option(options.whole(0, 1024), "N", "how many tasks are parameter servers")
-_STEPS = options.option(options.count, "N", "steps of each worker (default: the job's)")
+_STEPS = options.option(options.whole(1, 10**9), "N", "steps of each worker (default: the job's)")
 _DEVICES = options.option(options.count, "N", "CPU devices of each task")
 _ASYNCHRONOUS = options.flag("workers do not wait for each other")
 _RESTARTS = options.option(options.whole(0, 1000), "N", "how often what is lost is started again")
 _LIMIT = options.option(options.duration("seconds"), "SECONDS", "what a step may take before its task is lost")
 _START = options.option(options.duration("seconds"), "SECONDS", "what the start and compilation may take")
-_EVERY = options.option(options.count, "N", "steps from one checkpoint to the next")
+_EVERY = options.option(options.whole(1, 10**9), "N", "steps from one checkpoint to the next")
 _FOLDER = options.option(options.folder, "DIR", "keep checkpoints there, and go on from the newest that lies there")
 _CORES = options.option(options.count, "N", "cores of each task, pinned")
+_HOSTS = options.option(options.names, "HOST,...", "hosts that tasks run on by turns, by ssh (default: this machine)")
+_PORT = options.option(options.whole(1, 65_000), "PORT", "the first port of the tasks, where hosts are named")
+_CLUSTER = options.option(
+    str,
+    "FILE.toml",
+    "jobs and addresses of tasks; env: as TF_CONFIG, Slurm or MPI say in the environment of this process",
+)
 _REPLAY = options.flag("repeat the recorded updates in one process, and compare to the bit")
+
+
+def _given(text: str) -> tuple[ClusterSpec, Task | None]:
+    """The cluster of a file, or that of which this process is said to be a task. Raises `ClusterError`, `UsageError`."""
+    if text != "env":
+        return read(Path(text)), None
+    told = found()
+    if told is None:
+        raise UsageError("--cluster env: neither TF_CONFIG nor variables of Slurm or MPI say of which cluster this is")
+    return told
+
+
+def _spec(hosts: list[str] | None, workers: int, servers: int, ports: Iterator[int]) -> ClusterSpec:
+    """A cluster, each time with other ports: what was lost may hold its own still."""
+    from xbackend.cluster.starting import local, on_hosts
+
+    return on_hosts(hosts, workers, servers, next(ports)) if hosts else local(workers, servers)
 
 
 def cluster(
@@ -41,6 +69,9 @@ def cluster(
     devices: Annotated[int, _DEVICES] = 1,
     asynchronous: Annotated[bool, _ASYNCHRONOUS] = False,
     replay: Annotated[bool, _REPLAY] = False,
+    cluster: Annotated[str | None, _CLUSTER] = None,
+    hosts: Annotated[list[str] | None, _HOSTS] = None,
+    port: Annotated[int, _PORT] = FIRST_PORT,
     restarts: Annotated[int, _RESTARTS] = 3,
     limit: Annotated[float, _LIMIT] = 60.0,
     start_limit: Annotated[float, _START] = 600.0,
@@ -60,13 +91,19 @@ def cluster(
     from xbackend.backends.contract import Settings
     from xbackend.cluster import replaying
     from xbackend.cluster.asked import Asked
-    from xbackend.cluster.starting import local
 
     chosen = job(target)
+    spec: Callable[[], ClusterSpec] = partial(_spec, hosts, workers, ps, itertools.count(port, workers + ps))
+    if cluster is not None:
+        given, own = _given(cluster)
+        if own is not None and (own.index or own.job == SERVER):
+            say(f"{own} leaves the start to the first worker")
+            return DONE
+        spec = lambda: given  # noqa: E731
     asked = Asked(
         job=chosen,
         backend=backend,
-        cluster=lambda: local(workers, ps),
+        cluster=spec,
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
         asynchronous=asynchronous,

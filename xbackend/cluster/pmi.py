@@ -31,6 +31,7 @@ class Meeting:
         self._name = f"xbackend_{os.getpid()}_{secrets.token_hex(6)}"
         self._held = {"PMI_process_mapping": mapping(hosts)}
         self._waiting: list[socket.socket] = []
+        self._listeners: list[socket.socket] = []
         pairs = [socket.socketpair() for _ in hosts]
         self._ours, self._theirs = [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
         for one in self._theirs:
@@ -49,9 +50,35 @@ class Meeting:
         """The process of that rank has its end."""
         self._theirs[rank].close()
 
+    def listen(self, rank: int, path: str) -> None:
+        """Wait at a socket's path for the process of that rank, which comes from another host."""
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        os.chmod(path, 0o600)
+        listener.listen(1)
+        self._listeners.append(listener)
+        threading.Thread(target=self._relay, args=(listener, rank), name="xbackend-pmi-relay", daemon=True).start()
+
+    def _relay(self, listener: socket.socket, rank: int) -> None:
+        """Carry what a process of another host says, and what it is told."""
+        with contextlib.suppress(OSError), listener.accept()[0] as there, self._theirs[rank] as here:
+            self._carry(there, here)
+
+    def _carry(self, there: socket.socket, here: socket.socket) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(there, selectors.EVENT_READ)
+            selector.register(here, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select():
+                    one, other = (there, here) if key.fileobj is there else (here, there)
+                    data = one.recv(1 << 16)
+                    if not data:
+                        return
+                    other.sendall(data)
+
     def close(self) -> None:
         """End it; processes that still meet get no answer."""
-        for one in (*self._theirs, *self._ours):
+        for one in (*self._listeners, *self._theirs, *self._ours):
             _end(one)
         self._thread.join(1.0)
 

@@ -21,7 +21,7 @@ from xbackend.cluster.tasks import TaskBackend
 from xbackend.engines.member import plain
 from xbackend.engines.record import KEPT, Applied, Layout
 from xbackend.engines.registry import Entry, of
-from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
+from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task, split
 from xbackend.errors import BackendError, ClusterError, WorkerDied, WorkerError, WorkerTimeout, XBackendError
 from xbackend.program.structure import unflatten
 from xbackend.training import checkpoints
@@ -446,12 +446,15 @@ class _Attempt:
             return error
         if isinstance(error, ClusterError) and not self.pace:
             return error  # it never began
+        if isinstance(error, WorkerDied) and self.how.remote(task):
+            host, _ = split(self.spec.address(task))
+            error = WorkerDied(f"its process ended, or the connection to {host} was lost: {error}")
         return Lost(task, self.at.get(task, 0), error)
 
 
 def _short(error: BaseException) -> str:
     """The first sentence of an error."""
-    return str(error).splitlines()[0].partition(" while it did ")[0].partition(". ")[0]
+    return str(error).splitlines()[0].partition(": backend ")[0].partition(" while it did ")[0].partition(". ")[0]
 
 
 def _leaves(output: Any) -> Iterator[Any]:

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from xbackend.cluster.hosts import DESCRIPTOR, await_hosts, meeting, there
+from xbackend.cluster.namespace import held, joining
 from xbackend.cluster.pmi import Meeting
 from xbackend.cluster.tasks import TaskBackend, joined
 from xbackend.engines.registry import Entry
-from xbackend.engines.spec import ClusterSpec, Task
+from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Task, split
 from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
     from xbackend.cluster.asked import Asked
 
 # One host: nothing is listened on, and what waits is not to take the core of who computes.
-_SHARED = {"UCX_TLS": "self,posix", "MPI4PY_RC_THREADS": None}
+_SHARED = {"UCX_TLS": "self,posix"}
+_NETWORK = {"UCX_TLS": "self,posix,tcp"}
 
 
 def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
@@ -39,6 +44,13 @@ def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
     return ClusterSpec.local(ports, servers, host)
 
 
+def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST_PORT) -> ClusterSpec:
+    """A cluster on these hosts by turns, servers first, with ports from ``port`` up. Raises `ClusterError`."""
+    addresses = [f"{hosts[k % len(hosts)]}:{port + k}" for k in range(workers + servers)]
+    jobs = {SERVER: tuple(addresses[:servers]), WORKER: tuple(addresses[servers:])}
+    return ClusterSpec({name: own for name, own in jobs.items() if own})
+
+
 @dataclass
 class Starting:
     """What starts the tasks of one attempt."""
@@ -46,7 +58,9 @@ class Starting:
     asked: Asked
     engine: Entry
     spec: ClusterSpec
-    meeting: Meeting | None
+    folder: Path  # its own, for this attempt
+    meeting: Meeting | None = None
+    namespace: int | None = None  # a process in the network namespace of the tasks
 
     def backend(self, task: Task) -> TaskBackend:
         """Start a task and wait until it has met the others. Raises what `TaskBackend` raises."""
@@ -59,36 +73,82 @@ class Starting:
             asynchronous=asked.asynchronous,
             threads=asked.settings.threads,
         )
-        more: dict[str, Any] = {"limit": asked.start_limit}
+        more: dict[str, Any] = {"limit": asked.start_limit, "start": partial(self._start, task)}
         if self.meeting is not None:
-            rank = self.spec.tasks.index(task)
-            more["environment"] = {**_SHARED, **self.meeting.environment(rank)}
-            more["start"] = partial(_inheriting, self.meeting, rank)
+            more["environment"] = {
+                **(_NETWORK if self._several else _SHARED),
+                **self.meeting.environment(self.spec.tasks.index(task)),
+            }
+            if self.remote(task):
+                more["environment"]["PMI_FD"] = str(DESCRIPTOR)
         return TaskBackend(asked.backend, task, told, asked.settings, **more)
 
+    @property
+    def _several(self) -> bool:
+        return len(self.spec.hosts()) > 1
 
-def _inheriting(meeting: Meeting, rank: int, command: list[str]) -> Popen[bytes]:
-    descriptor = meeting.descriptor(rank)
-    started = Popen(command, bufsize=0, stdin=PIPE, stdout=PIPE, start_new_session=True, pass_fds=[descriptor])
-    meeting.given(rank)
-    return started
+    def remote(self, task: Task) -> bool:
+        """Whether a task is on another host, or on one that is to be treated as such."""
+        return not is_here(split(self.spec.address(task))[0])
+
+    def _start(self, task: Task, command: list[str]) -> Popen[bytes]:
+        """Start the guard of a task."""
+        inherited: list[int] = []
+        rank = self.spec.tasks.index(task)
+        if self.remote(task):
+            forward = None
+            if self.meeting is not None:
+                here, far = self.folder / f"pmi-{rank}", f"/tmp/xbackend-pmi-{secrets.token_hex(8)}"
+                self.meeting.listen(rank, str(here))
+                command, forward = meeting(far, command), (far, str(here))
+            command = there(split(self.spec.address(task))[0], command, forward)
+        elif self.meeting is not None:
+            inherited = [self.meeting.descriptor(rank)]
+        if self.namespace is not None:
+            command = joining(self.namespace, command)
+        started = Popen(command, bufsize=0, stdin=PIPE, stdout=PIPE, start_new_session=True, pass_fds=inherited)
+        if inherited and self.meeting is not None:
+            self.meeting.given(rank)
+        return started
+
+
+def is_here(host: str) -> bool:
+    """Whether a host is this machine by a name of its loopback."""
+    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 @contextmanager
 def started(asked: Asked, engine: Entry, spec: ClusterSpec) -> Iterator[Starting]:
     """What starts the tasks; it is there until they are ended."""
-    meeting = Meeting([0] * len(spec.tasks)) if engine.name == "mpi" else None
+    with contextlib.ExitStack() as stack:
+        own = Starting(asked, engine, spec, Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-"))))
+        hosts = [split(spec.address(task))[0] for task in spec.tasks]
+        await_hosts([host for host in spec.hosts() if not is_here(host)], asked.start_limit)
+        if engine.name == "mpi":
+            own.meeting = Meeting([spec.hosts().index(host) for host in hosts])
+            stack.callback(own.meeting.close)
+        if engine.exposed and all(map(is_here, hosts)):
+            own.namespace = _namespace(stack, asked, engine)
+        elif engine.exposed:
+            asked.on_line(f"{engine.exposed}: use a network that you trust")
+        yield own
+
+
+def _namespace(stack: contextlib.ExitStack, asked: Asked, engine: Entry) -> int | None:
     try:
-        yield Starting(asked, engine, spec, meeting)
-    finally:
-        if meeting is not None:
-            meeting.close()
+        return stack.enter_context(held())
+    except OSError as error:
+        asked.on_line(
+            f"{engine.exposed}: a network namespace would keep them to this machine, and this system permits none "
+            f"({error}); use a network that you trust"
+        )
+        return None
 
 
 def ended(backend: TaskBackend) -> bool:
     """Whether the process of a task is gone."""
     pid = backend.worker.pids.get("worker")
-    return pid is None or not Path(f"/proc/{pid}").exists()
+    return not backend.worker.runs if pid is None else not Path(f"/proc/{pid}").exists()
 
 
 def is_stopped(backend: TaskBackend) -> bool:

@@ -8,6 +8,7 @@ MPI's own exclusive lock needs the server's part each time; this one does not.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
@@ -84,7 +85,15 @@ class MPI(Engine):
         if record is not None:
             with self._alone(self.task.index):
                 self._write(self.task.index, record)
+            if len(self.spec.hosts()) > 1:
+                threading.Thread(target=self._progress, name="xbackend-mpi", daemon=True).start()
         self._wait(self.world.Ibarrier(), "for the other tasks to begin")
+
+    def _progress(self) -> None:
+        """Over a network MPI does nothing for a window while its process is busy elsewhere."""
+        while True:
+            self.world.Iprobe()
+            time.sleep(_NAP * 4)
 
     @contextmanager
     def _alone(self, server: int) -> Iterator[None]:

@@ -15,6 +15,7 @@ class Entry:
     empty where it has. ``rejoins``: whether a task that was lost can come back while the others go on. ``updates``:
     ``host`` where an update of a server is computed by the backend of the task that brings it, under the server's lock,
     ``graph`` where the engine computes it on the server. ``alone`` repeats updates in one process.
+    ``exposed`` is what others on the network can do with it, empty where it listens where it was told only.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Entry:
     rejoins: bool = False
     updates: str = "host"
     alone: str = "xbackend.engines.alone:Alone"
+    exposed: str = ""
 
 
 _NO_SERVERS = (
@@ -38,6 +40,7 @@ ENGINES = {
         rejoins=True,
         updates="graph",
         alone="xbackend.engines.tensorflow:Repeating",
+        exposed="TensorFlow's servers listen on every interface, and run what anybody sends them",
     ),
     "jax": Entry("jax", "xbackend.engines.jax:JAXDistributed", "jax.distributed with gloo", no_servers=_NO_SERVERS),
     "mpi": Entry("mpi", "xbackend.engines.mpi:MPI", "MPI (mpi4py with MPICH): collectives, and windows with locks"),

@@ -79,6 +79,9 @@ class Guard:
 
     def __init__(self, command: list[str], configuration: dict[str, Any]) -> None:
         self.report = configuration["report"]
+        self.made = not os.path.isdir(os.path.dirname(self.report))  # on another host than xbackend
+        if self.made:
+            os.makedirs(os.path.dirname(self.report), mode=0o700)
         self.xbackend = os.getppid()
         self.asked = 0
         self.tail = b""
@@ -174,7 +177,7 @@ class Guard:
                 "stderr": self.tail.decode("utf-8", "replace"),
             },
         )
-        if os.getppid() != self.xbackend:  # nobody will read it
+        if os.getppid() != self.xbackend or self.made:  # nobody will read it
             shutil.rmtree(os.path.dirname(self.report), ignore_errors=True)
 
     def _kill_orphans(self) -> list[int]:

@@ -283,6 +283,11 @@ class WorkerProcess:
             time.sleep(0.005)
         return report or _read(self._report)
 
+    @property
+    def runs(self) -> bool:
+        """Whether what guards the worker is there, or what leads to it on another host."""
+        return self._runs()
+
     def _runs(self) -> bool:
         return self._guard is not None and self._guard.poll() is None
 

@@ -1,0 +1,78 @@
+"""Tasks on other hosts, by ssh: which task runs where, and how its process is started there.
+
+A host has xbackend, its environments and the interpreter at the same paths as this one, and lets this user in without a
+question. ``XBACKEND_SSH`` is the command in place of ``ssh``, with its options. Also a script of the standard library
+alone, which runs on the other host for MPI:
+
+    python -I -S hosts.py meet SOCKET DESCRIPTOR COMMAND...     become COMMAND, with the connection as that descriptor
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+VARIABLE = "XBACKEND_SSH"
+# A host that says nothing for three seconds is cut off.
+_ALIVE = ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=5")
+_OPTIONS = ("-o", "BatchMode=yes", *_ALIVE)
+_OPTIONS_OF_SOCKETS = ("-o", "StreamLocalBindUnlink=yes", "-o", "ExitOnForwardFailure=yes")
+DESCRIPTOR = 64  # of a connection that a process on another host inherits
+
+
+def ssh() -> list[str]:
+    """The command that runs another one on a host."""
+    given = os.environ.get(VARIABLE)
+    return shlex.split(given) if given else ["ssh"]
+
+
+def there(host: str, command: Sequence[str], forward: tuple[str, str] | None = None) -> list[str]:
+    """A command that runs ``command`` on a host, its input and output with it. ``forward``: a socket's path there, and
+    the path here that it leads to."""
+    options = list(_OPTIONS)
+    if forward is not None:
+        options += [*_OPTIONS_OF_SOCKETS, "-R", ":".join(forward)]
+    return [*ssh(), *options, host, shlex.join(command)]
+
+
+def await_hosts(hosts: Sequence[str], limit: float) -> None:
+    """Wait until all hosts let this user in. Raises `ClusterError` after so many seconds, with what ssh says."""
+    from xbackend.errors import ClusterError  # not there where this is a script
+
+    end = time.monotonic() + limit
+    for host in hosts:
+        while True:
+            tried = subprocess.run(there(host, ["true"]), stdin=subprocess.DEVNULL, capture_output=True, check=False)
+            if not tried.returncode:
+                break
+            if time.monotonic() > end:
+                said = tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}"
+                raise ClusterError(
+                    f"host {host} cannot be reached within {limit:g} s: {said}; this has to work without a question: "
+                    + shlex.join(there(host, ["true"]))
+                )
+            time.sleep(0.5)
+
+
+def meeting(path: str, command: Sequence[str]) -> list[str]:
+    """A command that connects to a socket's path on its host and becomes ``command`` with it."""
+    script = os.path.abspath(__file__)
+    return [command[0], "-I", "-S", script, "meet", path, str(DESCRIPTOR), *command]
+
+
+def _main(words: Sequence[str]) -> None:
+    _, path, descriptor, *command = words
+    with socket.socket(socket.AF_UNIX) as own:
+        own.connect(path)
+        os.dup2(own.fileno(), int(descriptor), inheritable=True)
+    os.unlink(path)
+    os.execv(command[0], command)
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
