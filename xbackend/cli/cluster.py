@@ -35,7 +35,7 @@ _PORT = options.option(options.whole(1, 65_000), "PORT", "the first port of the 
 _CLUSTER = options.option(
     str,
     "FILE.toml",
-    "jobs and addresses of tasks; env: as TF_CONFIG, Slurm or MPI say in the environment of this process",
+    "jobs and addresses of tasks; env: what TF_CONFIG, Slurm or MPI say of it",
 )
 _REPLAY = options.flag("repeat the recorded updates in one process, and compare to the bit")
 
@@ -99,7 +99,7 @@ def cluster(
         if own is not None and (own.index or own.job == SERVER):
             say(f"{own} leaves the start to the first worker")
             return DONE
-        spec = lambda: given  # noqa: E731
+        spec = itertools.repeat(given).__next__
     asked = Asked(
         job=chosen,
         backend=backend,
