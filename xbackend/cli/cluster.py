@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from xbackend.cli import DONE, options
-from xbackend.cli.console import say, table
+from xbackend.backends import registry
+from xbackend.cli import DONE, INCOMPLETE, options
+from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.engines.spec import FIRST_PORT, SERVER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
-_BACKEND = options.backend("what computes in every task")
+_BACKEND = options.option(
+    options.names,
+    "NAME,...",
+    f"what computes in every task; of several, one after the other; there is {', '.join(registry.names())}",
+    options.listed(lambda _: registry.names()),
+)
 _WORKERS = options.option(options.count, "N", "how many tasks compute")
 _SERVERS = options.option(options.whole(0, 1024), "N", "how many tasks are parameter servers")
 _STEPS = options.option(options.whole(1, 10**9), "N", "steps of each worker (default: the job's)")
@@ -41,7 +47,10 @@ _REPLAY = options.flag("repeat the recorded updates in one process, and compare 
 
 
 def _given(text: str) -> tuple[ClusterSpec, Task | None]:
-    """The cluster of a file, or that of which this process is said to be a task. Raises `ClusterError`, `UsageError`."""
+    """The cluster of a file, or that of which this process is said to be a task.
+
+    Raises `ClusterError`, `UsageError`.
+    """
     if text != "env":
         return read(Path(text)), None
     told = found()
@@ -62,7 +71,7 @@ def cluster(
     target: Annotated[str, _TARGET] = "",
     /,
     *,
-    backend: Annotated[str, _BACKEND] = "numpy",
+    backend: Annotated[list[str] | None, _BACKEND] = None,
     workers: Annotated[int, _WORKERS] = 2,
     ps: Annotated[int, _SERVERS] = 0,
     steps: Annotated[int | None, _STEPS] = None,
@@ -79,9 +88,11 @@ def cluster(
     every: Annotated[int, _EVERY] = 50,
     cores_per_device: Annotated[int | None, _CORES] = None,
     python: options.Python = None,
+    name: options.Name = None,
+    reports: options.Reports = Path("reports"),
 ) -> int:
-    """Run a job on a cluster of processes, or show the clusters that run."""
-    from xbackend.cluster import ran, running, status  # what they import would keep a shell waiting
+    """Run a job on a cluster of processes and write a report, or show the clusters that run."""
+    from xbackend.cluster import ran, status  # what they import would keep a shell waiting
 
     if action == "status":
         table(list(status.HEADERS), status.rows())
@@ -89,8 +100,11 @@ def cluster(
     if not target:
         raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
     from xbackend.backends.contract import Settings
-    from xbackend.cluster import replaying
     from xbackend.cluster.asked import Asked
+    from xbackend.measure import clusters
+    from xbackend.report import cluster as report
+    from xbackend.report import columns, files, write_files
+    from xbackend.results.clustered import encode
 
     chosen = job(target)
     spec: Callable[[], ClusterSpec] = partial(_spec, hosts, workers, ps, itertools.count(port, workers + ps))
@@ -102,7 +116,7 @@ def cluster(
         spec = itertools.repeat(given).__next__
     asked = Asked(
         job=chosen,
-        backend=backend,
+        backend="",
         cluster=spec,
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
@@ -115,9 +129,16 @@ def cluster(
         guard=calling,
         on_line=say,
     )
-    done = running.run(asked)
-    for line in ran.words(done):
+    done = clusters.jobs(asked, backend or ["numpy"], replay=replay, on_end=lambda one: _say(ran.words(one)))
+    _say(columns.wrapped(report.answer(done), width()))
+    _say(columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT))
+    failed = report.failures(done)
+    _say(failed)
+    content = {**files("cluster", *report.build(done)), "cluster.json": encode(done)}
+    say(f"report: {write_files(content, reports / (name or chosen.name), 'cluster.md')}")
+    return INCOMPLETE if failed or any(one.replayed is False for one in done.runs) else DONE
+
+
+def _say(lines: Iterable[str]) -> None:
+    for line in lines:
         say(line)
-    if replay:
-        say(replaying.words(done, replaying.replay(asked, done)))
-    return DONE

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,7 +32,8 @@ CHUNK = 0.5  # seconds of steps that a task takes from one question of the launc
 MOST = KEPT  # steps of a chunk: what a task could not say of them a server still knows
 GRACE = 2.0  # seconds in which the task that ended is told from those that only miss it
 STOPPED = 1.5  # seconds after which a process that is stopped is lost
-SMALL = 4096  # bytes of an output that is kept of every step
+AT_ONCE = 1 << 25  # bytes of batches that a task is sent at once, if it is more than one
+SMALL = 256  # bytes of an output that is kept of every step
 
 
 class Lost(Exception):
@@ -84,13 +85,14 @@ class _All:
 
 
 def _attempts(common: _All, spec: ClusterSpec, state: State) -> Ran:
-    asked, ran = common.asked, common.ran
+    asked, ran, seen = common.asked, common.ran, None
     while True:
-        attempt = _Attempt(common, spec, state)
+        attempt = _Attempt(common, spec, state, seen)
         try:
             attempt.run()
             return ran
         except Lost as lost:
+            seen = time.monotonic()
             fault = Fault(str(lost.task), lost.step, _short(lost.why), "all")
             ran.faults.append(fault)
             if len(ran.faults) > asked.restarts:
@@ -119,9 +121,10 @@ def _newest(asked: Asked, programs: Programs) -> State:
 class _Attempt:
     """A job from one start of all its tasks to the next."""
 
-    def __init__(self, common: _All, spec: ClusterSpec, state: State) -> None:
+    def __init__(self, common: _All, spec: ClusterSpec, state: State, seen: float | None) -> None:
         self.asked, self.engine, self.programs = common.asked, common.engine, common.programs
         self.ran, self.told, self.spec, self.state = common.ran, common.told, spec, state
+        self.seen = seen  # when a task was lost
         self.workers = [task for task in spec.tasks if task.job == WORKER]
         self.servers = [task for task in spec.tasks if task.job == SERVER]
         self.layouts: list[Layout] = self.programs.layouts if self.servers else []
@@ -138,11 +141,17 @@ class _Attempt:
             self._open()
             self.ran.start = self.ran.start or time.monotonic() - begun
             self._each(self._compile_first, self.workers)
+            self._goes_on()
             if self.asked.asynchronous:
                 self._out_of_step()
             else:
                 self._in_step()
             self._finish()
+
+    def _goes_on(self) -> None:
+        """Say how long it took, where this is not the first attempt."""
+        if self.seen is not None:
+            self.ran.faults[-1] = replace(self.ran.faults[-1], seconds=time.monotonic() - self.seen)
 
     # --- start and end ---------------------------------------------------------------------------------------------
 
@@ -309,21 +318,25 @@ class _Attempt:
 
     def _advance(self, task: Task, count: int) -> None:
         """So many steps of a task."""
-        first = self.at[task]
-        batches = [self.programs.arrays(task, first + k) for k in range(count)]
-        begin = 0
-        while begin < count:
-            end = begin + 1
-            while end < count and shapes(batches[end]) == shapes(batches[begin]):
-                end += 1
-            own = self._compiled(task, batches[begin])
-            limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
-            answer = self._ask(
-                task, "advance", own.step, first + begin, batches[begin:end], not self.asked.asynchronous, limit=limit
-            )
-            self._took(task, batches[begin], first + begin, answer)
-            begin = end
+        first = begin = self.at[task]
+        batches: list[list[np.ndarray]] = []
+        for number in range(first, first + count):
+            arrays = self.programs.arrays(task, number)
+            held = sum(array.nbytes for batch in batches for array in batch)
+            if batches and (shapes(arrays) != shapes(batches[0]) or held > AT_ONCE):
+                self._take(task, begin, batches)
+                begin, batches = number, []
+            batches.append(arrays)
+        self._take(task, begin, batches)
         self.at[task] = first + count
+
+    def _take(self, task: Task, first: int, batches: Sequence[Sequence[np.ndarray]]) -> None:
+        """Steps with arrays of the same shapes."""
+        own = self._compiled(task, batches[0])
+        limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
+        in_turn = not self.asked.asynchronous
+        answer = self._ask(task, "advance", own.step, first, list(batches), in_turn, limit=limit)
+        self._took(task, batches[0], first, answer)
 
     def _took(self, task: Task, arrays: Sequence[np.ndarray], first: int, answer: Mapping[str, Any]) -> None:
         structure = self.programs.of(task, arrays).program.structure

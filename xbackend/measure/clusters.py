@@ -1,0 +1,96 @@
+"""A job on backends, one after the other: what became of it on each, and how far their variables are apart."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from xbackend.backends import registry
+from xbackend.cluster import replaying, running
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.ran import Ran
+from xbackend.engines.registry import of
+from xbackend.engines.spec import SERVER, WORKER
+from xbackend.errors import UsageError, XBackendError
+from xbackend.measure import matrix
+from xbackend.measure.machine import machine
+from xbackend.results.clustered import Clustered, Fault, Jobs
+from xbackend.workloads.agreement import relative_error
+
+Told = Callable[[Ran], None]
+
+
+def jobs(asked: Asked, backends: Sequence[str], *, replay: bool, on_end: Told) -> Jobs:
+    """The job that is asked for on each of the backends; one that fails is a row with its reason, unless it is the only
+    one. Raises `UsageError` for what the user's functions raise."""
+    spec, found = asked.cluster(), list[Clustered]()
+    first: dict[str, np.ndarray] | None = None
+    failures = matrix.ready([(name, "") for name in backends], asked.on_line)
+    for name in backends:
+        own = replace(asked, backend=name)
+        where = registry.get(name).environment
+        try:
+            if where in failures:
+                raise UsageError(failures[where])
+            ran = running.run(own)
+            again = replaying.replay(own, ran) if replay and ran.servers else None
+        except XBackendError as error:
+            if len(backends) == 1:
+                raise
+            reason = str(error).splitlines()[0]
+            found.append(Clustered(backend=name, engine=of(name).summary, status="failed", reason=reason))
+            continue
+        on_end(ran)
+        found.append(_became(own, ran, first, again))
+        first = ran.variables if first is None else first
+    return Jobs(
+        job=asked.job.name,
+        summary=asked.job.summary,
+        workers=len(spec.jobs[WORKER]),
+        servers=len(spec.jobs.get(SERVER, ())),
+        steps=asked.steps,
+        asynchronous=asked.asynchronous,
+        hosts=spec.hosts(),
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        machine=machine(),
+        runs=tuple(found),
+    )
+
+
+def _became(
+    asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None, again: dict[str, np.ndarray] | None
+) -> Clustered:
+    apart = None
+    if first is not None and not asked.asynchronous:
+        apart = max((relative_error(array, first[name]) for name, array in ran.variables.items()), default=0.0)
+    versions, own = matrix.versions(ran.backend, ""), {"numpy", *registry.get(ran.backend).packages}
+    return Clustered(
+        backend=ran.backend,
+        engine=ran.engine,
+        versions={package: version for package, version in versions.items() if package in own},
+        start=ran.start,
+        seconds=tuple(tuple(ran.seconds[k]) for k in sorted(ran.seconds)),
+        updates=len(ran.noted),
+        pulled=ran.moved.get("pulled", 0),
+        pushed=ran.moved.get("pushed", 0),
+        faults=tuple(
+            Fault(task=one.task, step=one.step, why=one.why, again=one.again, seconds=one.seconds) for one in ran.faults
+        ),
+        listens={task: tuple(addresses) for task, addresses in ran.listens.items()},
+        copies=_copies(ran),
+        replayed=None if again is None else all(a.tobytes() == ran.variables[n].tobytes() for n, a in again.items()),
+        difference=apart,
+    )
+
+
+def _copies(ran: Ran) -> bool | None:
+    """Whether what workers have under the same name is the same to the bit."""
+    found: dict[str, set[bytes]] = {}
+    for place, array in ran.variables.items():
+        _, job, _, name = place.split("/", 3)
+        if job == f"job:{WORKER}":
+            found.setdefault(name, set()).add(array.tobytes())
+    return all(len(copies) == 1 for copies in found.values()) if found else None

@@ -1,0 +1,132 @@
+"""The report of a job on a cluster: did it come to the same everywhere, how long is a step, what was lost."""
+
+from __future__ import annotations
+
+from itertools import chain
+from statistics import median
+
+from xbackend.drawing.graph import bytes_text
+from xbackend.report import text
+from xbackend.report.blocks import Block, Heading, bullets, paragraph, table, tabled, terms
+from xbackend.report.pictures import Pictures
+from xbackend.results.clustered import Clustered, Jobs
+from xbackend.wording import counted, join, plain
+
+HEADERS = ("backend", "variables", "step", "start", "updates", "moved", "lost")
+RIGHT = HEADERS[2:]
+READING = (
+    (
+        "variables",
+        "the largest difference of a variable after the last step from that of the first backend, over the largest "
+        "element of its array; or, of asynchronous tasks, which have an order of their own, whether their updates "
+        "repeated in one process come to the same",
+    ),
+    ("step", "the median of all workers' steps, one process each: which is faster, xbackend compare says"),
+    ("start", "until the processes were there and had met"),
+    ("updates", "that parameter servers applied, each once"),
+    ("moved", "between a step's task and the parameter servers, in a step"),
+    ("lost", "tasks that were lost and started again"),
+)
+
+
+def answer(jobs: Jobs) -> str:
+    """What the variables of all say, in a sentence."""
+    done = [run for run in jobs.runs if run.status == "ok"]
+    failed = len(jobs.runs) - len(done)
+    tasks = join([counted(jobs.workers, "worker"), *([counted(jobs.servers, "server")] if jobs.servers else [])])
+    said = f"{plain(jobs.job)}, {tasks}, {counted(jobs.steps, 'step')}: {counted(len(done), 'backend')} ended"
+    apart = [run for run in done if run.difference is not None]
+    if apart:
+        most = max(apart, key=lambda run: run.difference or 0.0)
+        said += f", with the variables of {plain(done[0].backend)} but for {text.power(most.difference)} at most"
+        said += f" ({plain(most.backend)})"
+    repeated = [run for run in done if run.replayed is not None]
+    if repeated:
+        same = sum(bool(run.replayed) for run in repeated)
+        said += f", {same} of {len(repeated)} repeated to the bit in one process"
+    return f"{said}{f'; {failed} failed' if failed else ''}"
+
+
+def rows(jobs: Jobs) -> list[list[str]]:
+    """A row of `HEADERS` for each backend, in plain text."""
+    found, unit = [], text.time_unit([_step(run) for run in jobs.runs if any(run.seconds)])
+    for run in jobs.runs:
+        if run.status != "ok":
+            found.append([plain(run.backend), "failed", *[text.NOTHING] * (len(HEADERS) - 2)])
+            continue
+        steps = jobs.steps * jobs.workers
+        found.append(
+            [
+                plain(run.backend),
+                _agrees(run),
+                text.time(_step(run), unit) if any(run.seconds) else text.NOTHING,
+                f"{run.start:.1f} s",
+                f"{run.updates:,}" if jobs.servers else text.NOTHING,
+                bytes_text((run.pulled + run.pushed) // steps) if jobs.servers else text.NOTHING,
+                str(len(run.faults)),
+            ]
+        )
+    return found
+
+
+def _step(run: Clustered) -> float:
+    return median(chain(*run.seconds))
+
+
+def _agrees(run: Clustered) -> str:
+    if run.replayed is not None:
+        return "replayed to the bit" if run.replayed else "replayed: other numbers"
+    return "reference" if run.difference is None else text.power(run.difference)
+
+
+def failures(jobs: Jobs) -> list[str]:
+    """A line for each backend that did not end."""
+    return [f"{plain(run.backend)}: {plain(run.reason)}" for run in jobs.runs if run.status != "ok"]
+
+
+def build(jobs: Jobs) -> tuple[list[Block], Pictures]:
+    """The report as blocks, and its pictures by file name."""
+    sentence = answer(jobs)
+    blocks: list[Block] = [
+        Heading(1, f"{plain(jobs.job)} on a cluster"),
+        paragraph(sentence[0].upper() + sentence[1:] + "."),
+        table(HEADERS, rows(jobs), right=RIGHT),
+        terms(READING),
+    ]
+    if failures(jobs):
+        blocks += [Heading(2, "What failed"), bullets(*([line] for line in failures(jobs)))]
+    lost = [
+        [plain(run.backend), one.task, str(one.step), plain(one.why), one.again, f"{one.seconds:.1f} s"]
+        for run in jobs.runs
+        for one in run.faults
+    ]
+    if lost:
+        headers = ("backend", "task", "step", "why", "started again", "until it went on")
+        blocks += [Heading(2, "What was lost"), *tabled(headers, lost, right=[headers[2], headers[5]])]
+    blocks += [Heading(2, "What joined the tasks"), *_joined(jobs), Heading(2, "Circumstances"), _circumstances(jobs)]
+    return blocks, Pictures()
+
+
+def _joined(jobs: Jobs) -> list[Block]:
+    found = []
+    for run in jobs.runs:
+        addresses = sorted(set(chain(*run.listens.values())))
+        copies = {None: text.NOTHING, True: "equal to the bit", False: "differ"}[run.copies]
+        found.append([plain(run.backend), run.engine, join(addresses) if addresses else "nothing", copies])
+    return tabled(("backend", "engine", "listened on", "copies of workers"), found)
+
+
+def _circumstances(jobs: Jobs) -> Block:
+    machine = jobs.machine
+    order = "asynchronous" if jobs.asynchronous else "in step"
+    said = [
+        [f"{plain(jobs.job)}: {plain(jobs.summary)}"] if jobs.summary else [plain(jobs.job)],
+        [f"{order}, on {join(map(plain, jobs.hosts))}"],
+        [f"{jobs.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"],
+    ]
+    said += [
+        [f"{plain(run.backend)}: {', '.join(f'{p} {v}' for p, v in run.versions.items())}"]
+        for run in jobs.runs
+        if run.versions
+    ]
+    return bullets(*said)
