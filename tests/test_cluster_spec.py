@@ -10,8 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from xbackend.cluster import ClusterSpec, Task
-from xbackend.engines.spec import FIRST_PORT, expanded, found, read, split
+from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Task, expanded, found, read, split
 from xbackend.errors import ClusterError
 
 PORTS = st.integers(1, 65535)
