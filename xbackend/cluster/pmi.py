@@ -119,13 +119,16 @@ class Meeting:
             return f"cmd=my_kvsname kvsname={self._name} rc=0"
         if command == "get_universe_size":
             return f"cmd=universe_size size={self.size} rc=0"
+        key = said.get("key", "")
         if command == "put":
-            self._held[said["key"]] = line.partition(" value=")[2]
+            if not key:
+                return "cmd=put_result rc=-1 msg=no_key"
+            self._held[key] = line.partition(" value=")[2]
             return "cmd=put_result rc=0 msg=success"
         if command == "get":
-            value = self._held.get(said["key"])
+            value = self._held.get(key)
             if value is None:
-                return f"cmd=get_result rc=-1 msg=key_{said['key']}_not_found value=unknown"
+                return f"cmd=get_result rc=-1 msg=key_{key}_not_found value=unknown"
             return f"cmd=get_result rc=0 msg=success value={value}"
         return ""  # abort: the process ends, which its guard tells
 
