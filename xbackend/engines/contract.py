@@ -58,6 +58,10 @@ class Engine(abc.ABC):
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         """The sums of values over all workers, each on the device of the value; equal to the bit on all workers."""
 
+    def meet(self, backend: Backend) -> None:
+        """Wait until all workers are here."""
+        self.all_reduce(backend, [backend.put(np.zeros(1, np.float32), backend.default_device)])
+
     # Parameter servers, where the engine has them.
 
     def open(self, layouts: Sequence[Layout], record: np.ndarray | None) -> None:

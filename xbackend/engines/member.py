@@ -86,6 +86,8 @@ class Step:
                 sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
                 values.update(zip([node for node, _ in self.reduced[k]], sums, strict=True))
         own = self.backend.get_all([values[i] for i in self.results])
+        if in_turn and workers > 1 and self.applies and not self.reduced:
+            self.engine.meet(self.backend)  # nobody changes what another one has not read; an all-reduce says it, too
         applied, returned = [], {}
         for server, pushed, update in self.applies:
             if only not in (None, server):

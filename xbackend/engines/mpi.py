@@ -72,6 +72,9 @@ class MPI(Engine):
             self._wait(request, "for the other workers in an all-reduce")
         return backend.put_all(sums, [backend.device_of(value) for value in values])
 
+    def meet(self, backend: Backend) -> None:
+        self._wait(self.workers.Ibarrier(), "for the other workers at an update")
+
     # --- parameter servers -----------------------------------------------------------------------------------------
 
     def open(self, layouts: Sequence[Layout], record: np.ndarray | None) -> None:
