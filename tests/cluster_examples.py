@@ -1,0 +1,84 @@
+"""The jobs of the examples P7 and P10, and what they come to by NumPy alone."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xbackend.cli.users import job as loaded
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.job import Job
+from xbackend.cluster.starting import local
+from xbackend.engines.spec import WORKER, Task
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+RATE, MOMENTUM = 0.1, 0.9
+FILES = {"add_rank": "p7_between_graph.py", "mirrored": "p10_distributed.py", "served": "p10_distributed.py"}
+Numbers = dict[str, np.ndarray]
+
+
+@cache
+def job(name: str) -> Job:
+    """A job of the examples."""
+    return loaded(f"{EXAMPLES / FILES[name]}:{name}")
+
+
+def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> Asked:
+    """A job on this machine; a slow moment of it is no fault."""
+    how = {"limit": 60.0, "start_limit": 300.0, **more}
+    return Asked(job, backend, lambda: local(workers, servers), steps, **how)
+
+
+def start() -> Numbers:
+    """Weights and momentum before the first step."""
+    task = Task(WORKER, 0, 1)
+    x, _ = job("mirrored").arrays(task, 0)
+    classes = int(max(job("mirrored").arrays(task, k)[1].max() for k in range(5))) + 1
+    w = np.zeros((x.shape[1], classes))
+    return {"w": w, "b": np.zeros(classes), "w_velocity": np.zeros_like(w), "b_velocity": np.zeros(classes)}
+
+
+def loss_and_gradients(held: Numbers, x: np.ndarray, labels: np.ndarray) -> tuple[float, Numbers]:
+    """Mean cross entropy over rows, by formula."""
+    scores = x @ held["w"] + held["b"]
+    scores = scores - scores.max(1, keepdims=True)
+    shares = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    rows = np.arange(len(labels))
+    loss = -np.mean(np.log(shares[rows, labels]))
+    shares[rows, labels] -= 1.0
+    shares /= len(labels)
+    return float(loss), {"w": x.T @ shares, "b": shares.sum(0)}
+
+
+def moved(held: Numbers, gradients: Numbers, share: float = 1.0) -> Numbers:
+    """One update with momentum."""
+    found = dict(held)
+    for name, gradient in gradients.items():
+        found[f"{name}_velocity"] = MOMENTUM * held[f"{name}_velocity"] + gradient * share
+        found[name] = held[name] - RATE * found[f"{name}_velocity"]
+    return found
+
+
+def mirrored(steps: int) -> tuple[list[float], Numbers]:
+    """All workers together are one that takes all rows."""
+    held, losses = start(), []
+    for number in range(steps):
+        loss, gradients = loss_and_gradients(held, *job("mirrored").arrays(Task(WORKER, 0, 1), number))
+        losses.append(loss)
+        held = moved(held, gradients)
+    return losses, held
+
+
+def served(steps: int, workers: int) -> tuple[list[list[float]], Numbers]:
+    """In step: each task reads what there is at the beginning of the step, and updates come in the order of tasks."""
+    held, losses = start(), []
+    for number in range(steps):
+        shares = [job("served").arrays(Task(WORKER, k, workers), number) for k in range(workers)]
+        each = [loss_and_gradients(held, *share) for share in shares]
+        losses.append([loss for loss, _ in each])
+        for _, gradients in each:
+            held = moved(held, gradients, 1 / workers)
+    return losses, held

@@ -1,0 +1,98 @@
+"""Jobs of several processes on every backend: P7 and P10, against what they come to by NumPy alone."""
+
+from __future__ import annotations
+
+import cluster_examples as examples
+import numpy as np
+import pytest
+
+from xbackend.cluster import replaying, running
+from xbackend.cluster.ran import Ran
+from xbackend.cluster.ran import words as said
+from xbackend.engines.registry import of
+from xbackend.errors import ClusterError
+
+STEPS = 12  # of 5 batches each, of which the last one is smaller
+MORE = pytest.mark.tier("exhaustive")
+COUNTS = [2, pytest.param(3, marks=MORE)]
+SERVER = "/job:ps/task:0"
+
+
+def run(job: str, backend: str, workers: int, servers: int = 0, **more: bool) -> Ran:
+    """A job to its end; where the engine has no parameter servers it says so, and nothing is started."""
+    asked = examples.asked(examples.job(job), backend, workers, servers, STEPS, **more)
+    if servers and of(backend).no_servers:
+        with pytest.raises(ClusterError, match=r"no parameter servers here: .* take --backend tensorflow"):
+            running.run(asked)
+        pytest.skip("the engine has no parameter servers, and says why")
+    found = running.run(asked)
+    assert not found.faults
+    return found
+
+
+def close(found: np.ndarray, expected: np.ndarray, name: str) -> None:
+    """The largest difference is small beside the largest number."""
+    assert found.shape == expected.shape and found.dtype == expected.dtype
+    assert np.max(np.abs(found - expected)) <= 1e-10 * np.max(np.abs(expected)), name
+
+
+@pytest.mark.one_each(0, 2)
+@pytest.mark.parametrize("workers", COUNTS)
+def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> None:
+    ran = run("mirrored", name, workers)
+    losses, expected = examples.mirrored(STEPS)
+    for variable, value in expected.items():
+        copies = [ran.variables[f"/job:worker/task:{k}/{variable}"] for k in range(workers)]
+        close(copies[0], value, variable)
+        assert len({copy.tobytes() for copy in copies}) == 1, f"the copies of {variable} differ"
+    assert len(ran.variables) == workers * len(expected)
+    for outputs in ran.outputs.values():
+        np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
+
+
+@pytest.mark.one_each(3, 4)
+@pytest.mark.parametrize("workers", COUNTS)
+def test_no_update_is_lost_in_step(name: str, workers: int) -> None:
+    ran = run("add_rank", name, workers, 1)
+    assert ran.variables == {f"{SERVER}/total": STEPS * sum(range(1, workers + 1))}
+    whose = [(one.version, one.worker, one.step, one.read) for one in ran.applied]
+    in_turn = [(step, worker) for step in range(STEPS) for worker in range(workers)]
+    assert whose == [(k + 1, worker, step, (step * workers,)) for k, (step, worker) in enumerate(in_turn)]
+    for outputs in ran.outputs.values():
+        assert [outputs[k] for k in range(STEPS)] == [k * sum(range(1, workers + 1)) for k in range(STEPS)]
+
+
+@pytest.mark.one_each(1, 4)
+@pytest.mark.parametrize("workers", COUNTS)
+def test_no_update_is_lost_out_of_step_and_they_can_be_repeated(name: str, workers: int) -> None:
+    ran = run("add_rank", name, workers, 1, asynchronous=True)
+    assert ran.variables == {f"{SERVER}/total": STEPS * sum(range(1, workers + 1))}
+    assert sorted((one.worker, one.step) for one in ran.applied) == [
+        (w, k) for w in range(workers) for k in range(STEPS)
+    ]
+    assert [one.version for one in ran.applied] == list(range(1, workers * STEPS + 1))
+    assert all(one.read[0] < one.version for one in ran.applied)
+    asked = examples.asked(examples.job("add_rank"), name, workers, 1, STEPS, asynchronous=True)
+    again = replaying.replay(asked, ran)
+    assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}
+    assert "the same to the bit" in replaying.words(ran, again)
+    assert f"{workers * STEPS} updates, each applied once" in said(ran)
+
+
+@pytest.mark.one_each(2, 4)
+@pytest.mark.parametrize("workers", COUNTS)
+def test_served_in_step_each_reads_the_beginning_and_brings_its_update_in_turn(name: str, workers: int) -> None:
+    ran = run("served", name, workers, 1)
+    losses, expected = examples.served(STEPS, workers)
+    assert [one.read for one in ran.applied] == [(k // workers * workers,) for k in range(workers * STEPS)]
+    for variable, value in expected.items():
+        close(ran.variables[f"{SERVER}/{variable}"], value, variable)
+    for worker, outputs in ran.outputs.items():
+        np.testing.assert_allclose([outputs[k] for k in range(STEPS)], [each[worker] for each in losses], rtol=1e-10)
+
+
+@pytest.mark.tier("exhaustive")
+def test_served_out_of_step_can_be_repeated_to_the_bit(name: str) -> None:
+    ran = run("served", name, 2, 1, asynchronous=True)
+    again = replaying.replay(examples.asked(examples.job("served"), name, 2, 1, STEPS, asynchronous=True), ran)
+    assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}

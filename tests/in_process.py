@@ -1,0 +1,108 @@
+"""A task of a cluster in the process of the tests: its program in parts, computed by NumPy, with servers that are
+records in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends import registry
+from xbackend.backends.contract import Backend, Built, Settings, Value
+from xbackend.cluster.job import Job
+from xbackend.cluster.programs import Programs, compiled
+from xbackend.cluster.tasks import joined
+from xbackend.devices import DeviceMap
+from xbackend.engines import alone
+from xbackend.engines.member import Step
+from xbackend.engines.record import Layout
+from xbackend.engines.registry import of
+from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
+from xbackend.program.program import Program
+from xbackend.workers.serving import Held
+
+
+def spec_of(workers: int, servers: int) -> ClusterSpec:
+    """A cluster whose addresses nobody uses."""
+    return ClusterSpec.local([20_000 + k for k in range(workers + servers)], servers)
+
+
+def programs(function: Callable[..., Any], workers: int, servers: int, **more: Any) -> Programs:
+    """The programs of a job whose tasks NumPy would compute."""
+    how = {"asynchronous": False, "guard": lambda _: nullcontext(), **more}
+    engine = of(how.pop("backend", "numpy"))
+    return Programs(Job(function), spec_of(workers, servers), engine, **how)
+
+
+def tasks(one: Programs) -> list[Task]:
+    return [Task(WORKER, k, one.workers) for k in range(one.workers)]
+
+
+class Together(alone.Alone):
+    """Servers in this process, in one version only; other workers bring to an all-reduce what this one brings."""
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        sums = [array * self.task.count for array in backend.get_all(values)]
+        return backend.put_all(sums, [backend.device_of(value) for value in values])
+
+    def pull(self, layout: Layout) -> np.ndarray:
+        return self.records[layout.server].copy()
+
+
+class Here:
+    """What a launcher has of a task's process, where that is its own."""
+
+    def __init__(self, task: Task, servers: int, devices: int = 2) -> None:
+        self.backend = registry.get("numpy").load(Settings(virtual_devices=devices))
+        spec = spec_of(task.count, servers)
+        self.engine = Together(joined("", spec, task, limit=1.0))
+        self.backend.engine = self.engine
+        self.devices, self.default_device = self.backend.devices, self.backend.default_device
+        self.ensure_storage = self.backend.ensure_storage
+
+    def build(self, program: Program) -> Built:
+        built = self.backend.build(program)
+        return Built(partial(_execute, built), built.executed, built.profile)
+
+    def call(self, path: str, *arguments: Any) -> Any:
+        module, _, name = path.partition(":")
+        made = getattr(import_module(module), name)(self.backend, *arguments)
+        return made.content if isinstance(made, Held) else made
+
+
+def _execute(built: Built, *values: Value) -> Any:
+    return built.execute(*values)
+
+
+class Running:
+    """A task that takes its steps here, one for each call."""
+
+    def __init__(self, one: Programs, task: Task, *arrays: np.ndarray) -> None:
+        self.programs, self.task = one, task
+        self.here = Here(task, one.servers)
+        self.traced = one.of(task, arrays)
+        self.layouts, self.number = one.layouts, 0
+        self.here.engine.begin(self.layouts, one.records())
+        made = compiled(self.here, self.traced, self.layouts, one.engine, DeviceMap())  # type: ignore[arg-type]
+        self.step: Step = made.step
+
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        outputs, _ = self.step.run(self.number, arrays, in_turn=False)
+        self.number += 1
+        return outputs
+
+    def values(self) -> Mapping[str, np.ndarray]:
+        """All variables by name."""
+        found = {v.name: self.here.backend.get_value(v) for v in self.programs.own(self.task)}
+        for one in self.layouts:
+            found |= one.arrays(self.here.engine.records[one.server])
+        return found
+
+
+def server(number: int) -> str:
+    """The device of a parameter server."""
+    return f"/job:{SERVER}/task:{number}"

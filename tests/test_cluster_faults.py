@@ -1,0 +1,430 @@
+"""What happens to the processes of a cluster while a job runs, and what it comes to then. Real processes.
+
+``XBACKEND_FAULTS=200`` makes as many more, drawn by ``XBACKEND_FAULTS_SEED``, and prints what became of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import secrets
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import cluster_examples as examples
+import pytest
+import tiers
+from fault_helpers import MARK, end_all, marked
+
+from xbackend.cluster import replaying, running, starting, status
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.job import Job
+from xbackend.cluster.ran import Ran
+from xbackend.cluster.starting import local
+from xbackend.engines.registry import of
+from xbackend.engines.spec import ClusterSpec, Task
+from xbackend.errors import ClusterError, XBackendError
+
+pytestmark = pytest.mark.tier("standard")
+
+COUNT = int(os.environ.get("XBACKEND_FAULTS", "0"))
+SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
+WHOLE = 30  # in the exhaustive tier
+WORKERS = 2
+SEEN = 5.0  # seconds until a death is an error; and until all processes are gone
+HANGS = 600.0  # seconds after which a job will not end
+FIRST, SECOND, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:ps/task:0"
+KILL, STOP = "SIGKILL", "SIGSTOP"
+
+
+@cache
+def slowness() -> float:
+    """How much slower than usual a process starts here and now: limits are of a machine that has time."""
+    begin = time.monotonic()
+    subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
+    return max(1.0, (time.monotonic() - begin) / 0.05)
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A signal for a task of a job while it takes its steps, or (``early``) while tasks meet."""
+
+    backend: str
+    job: str
+    victim: str
+    signal: str
+    asynchronous: bool = False
+    early: bool = False
+    seed: int = 0
+
+    def __str__(self) -> str:
+        words = [self.backend, self.job, "out-of-step" if self.asynchronous else "in-step", self.signal]
+        return "-".join([*words, self.victim.replace("/", "-"), *(["early"] if self.early else []), str(self.seed)])
+
+    @property
+    def servers(self) -> int:
+        return int(self.job != "mirrored")
+
+    @property
+    def steps(self) -> int:
+        """Enough that several checkpoints lie between."""
+        return 60 if of(self.backend).name != "mpi" else 240
+
+
+TABLE = [
+    Strike("numpy", "mirrored", SECOND, KILL),
+    Strike("numpy", "mirrored", FIRST, KILL),
+    Strike("numpy", "mirrored", SECOND, STOP),
+    Strike("numpy", "served", PS, KILL),
+    Strike("numpy", "served", FIRST, STOP),
+    Strike("numpy", "add_rank", SECOND, KILL, asynchronous=True),
+    Strike("numpy", "add_rank", PS, KILL, asynchronous=True),
+    Strike("numpy", "served", SECOND, STOP, asynchronous=True),
+    Strike("numpy", "mirrored", SECOND, KILL, early=True),
+    Strike("tensorflow", "mirrored", FIRST, KILL),
+    Strike("tensorflow", "add_rank", SECOND, KILL, asynchronous=True),
+    Strike("jax", "mirrored", FIRST, KILL),
+]
+OTHERS = ("numpy", "numpy", "numpy", "tensorflow", "tensorflow", "jax", "pytensor-c", "pytensor-jax")
+
+
+def drawn(count: int, seed: int) -> Iterator[Strike]:
+    """Strikes at random."""
+    generator = random.Random(seed)
+    for number in range(count):
+        backend = generator.choice(OTHERS)
+        alone = bool(of(backend).no_servers)
+        job = "mirrored" if alone else generator.choice(["mirrored", "served", "add_rank"])
+        victims = [FIRST, SECOND] if job == "mirrored" else [FIRST, SECOND, PS]
+        yield Strike(
+            backend,
+            job,
+            generator.choice(victims),
+            generator.choice([KILL, KILL, STOP]),
+            asynchronous=job != "mirrored" and generator.random() < 0.5,
+            early=generator.random() < 0.1,
+            seed=seed * 100_000 + number,
+        )
+
+
+if tiers.chosen == tiers.TIERS[-1]:
+    TABLE += drawn(WHOLE - len(TABLE), SEED)
+
+
+# --- a job that something happens to ------------------------------------------------------------------------------
+
+
+@dataclass
+class Struck:
+    """What became of a job. ``seen``, ``went_on``: seconds from the signal until the task was said to be lost,
+    and until somebody took a step again."""
+
+    ran: Ran | None = None
+    asked: Asked | None = None
+    error: BaseException | None = None
+    at: float | None = None  # of the signal, by the monotonic clock
+    seen: float | None = None
+    went_on: float | None = None
+    hung: bool = False
+    orphans: list[str] = field(default_factory=list)
+
+    @property
+    def took_effect(self) -> bool:
+        return self.at is not None and (self.seen is not None or self.error is not None)
+
+
+def of_this(victim: str) -> int:
+    """The process of a task of the cluster that this process launched."""
+    for path in status.folder().glob("*-*/status.json"):
+        with suppress(OSError, ValueError):
+            content = json.loads(path.read_text())
+            if content["process"] == os.getpid():
+                for task, process, _ in content["tasks"]:
+                    if task == victim:
+                        return int(process)
+    return 0
+
+
+class _Striking:
+    """Sends the signal of a strike, once: before the steps from a random number on, a little later."""
+
+    def __init__(self, strike: Strike, steps: int, result: Struck) -> None:
+        self.strike, self.result = strike, result
+        generator = random.Random(strike.seed * 7919 + len(str(strike)))
+        self.step = generator.randrange(1, max(2, int(0.8 * steps)))
+        self.delay = generator.choice([0.0, generator.uniform(0.0, 0.02)])
+        self._once = threading.Lock()
+
+    def before(self, number: int) -> None:
+        """A task is about to be given the arrays of a step."""
+        if number >= self.step and not self.strike.early and self._once.acquire(blocking=False):
+            process = of_this(self.strike.victim)
+            if self.delay:
+                threading.Timer(self.delay, self.send, [process]).start()
+            else:
+                self.send(process)
+
+    def meeting(self, task: Task, process: int) -> None:
+        """A task has a process, and begins to meet the others."""
+        if self.strike.early and str(task) == self.strike.victim and self._once.acquire(blocking=False):
+            threading.Timer(random.Random(self.strike.seed).uniform(0.0, 0.5), self.send, [process]).start()
+
+    def send(self, process: int) -> None:
+        with suppress(ProcessLookupError):
+            if process:
+                self.result.at = time.monotonic()
+                os.kill(process, signal.Signals[self.strike.signal])
+
+    def told(self, line: str) -> None:
+        now, result = time.monotonic(), self.result
+        if result.at is None:
+            return
+        if result.seen is None and "was lost at step" in line:
+            result.seen = now - result.at
+        elif result.seen is not None and result.went_on is None and "  step " in line:
+            result.went_on = now - result.at
+
+
+def job_of(strike: Strike, before: Callable[[int], None]) -> Job:
+    """The job of an example, that says which step it is at."""
+    example = examples.job(strike.job)
+    job = Job(example.function, steps=example.steps)
+
+    def data(task: Task, number: int) -> list[Any]:
+        before(number)
+        return example.arrays(task, number)
+
+    job.data(data)
+    return job
+
+
+def settled(mark: str, patience: float) -> list[str]:
+    """The processes with a mark that do not end; they are ended here."""
+    end = time.monotonic() + patience
+    while (rest := [line for own, line in marked() if own == mark]) and time.monotonic() < end:
+        time.sleep(0.05)
+    end_all(rest)
+    return rest
+
+
+def struck(strike: Strike, restarts: int = 3, strikes: bool = True) -> Struck:
+    """Run a job to its end while something happens to it; nothing of it may run after that."""
+    result, steps = Struck(), strike.steps
+    striking = _Striking(strike, steps, result)
+    job = job_of(strike, striking.before if strikes else lambda number: None)
+    patience = {"limit": 10.0 * slowness(), "start_limit": 60.0 * slowness()}
+    how = {"asynchronous": strike.asynchronous, "restarts": restarts, "every": 20, **patience}
+    asked = examples.asked(job, strike.backend, WORKERS, strike.servers, steps, on_line=striking.told, **how)
+    mark, patch = secrets.token_hex(8), pytest.MonkeyPatch()
+
+    def go() -> None:
+        try:
+            result.ran, result.asked = running.run(asked), asked
+        except BaseException as error:
+            result.error = error
+            if result.at is not None and result.seen is None:
+                result.seen = time.monotonic() - result.at
+
+    with patch.context() as own:
+        own.setenv(MARK, mark)
+        if strike.early and strikes:
+            _tell_of_meeting(own, striking)
+        thread = threading.Thread(target=go, daemon=True)
+        thread.start()
+        thread.join(HANGS * slowness())
+        result.hung = thread.is_alive()
+    result.orphans = settled(mark, 0.0 if result.hung else SEEN * slowness())
+    thread.join(60.0)
+    return result
+
+
+def _tell_of_meeting(patch: pytest.MonkeyPatch, striking: _Striking) -> None:
+    begin = starting.TaskBackend.begin
+
+    def beginning(self: Any) -> Any:
+        striking.meeting(self.task, self.worker.pids["worker"])
+        return begin(self)
+
+    patch.setattr(starting.TaskBackend, "begin", beginning)
+
+
+@cache
+def undisturbed(backend: str, job: str) -> dict[str, bytes]:
+    """The bits of all variables of a job in step that nothing happens to."""
+    found = struck(Strike(backend, job, "", KILL), strikes=False)
+    assert found.ran is not None, found.error
+    assert not found.ran.faults and not found.orphans
+    return bits(found.ran)
+
+
+def bits(ran: Ran) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in ran.variables.items()}
+
+
+def wrong(strike: Strike, found: Struck) -> str:
+    """What is wrong with what a job came to; empty for nothing."""
+    if found.hung:
+        return "it hangs"
+    if found.orphans:
+        return f"left running: {found.orphans}"
+    if found.ran is None or found.asked is None:
+        return f"{type(found.error).__name__}: {found.error}"
+    if found.seen is not None and strike.victim not in {fault.task for fault in found.ran.faults}:
+        return f"another task was named: {found.ran.faults}"
+    if not strike.asynchronous:
+        return "" if bits(found.ran) == undisturbed(strike.backend, strike.job) else "other weights"
+    once = [(one.worker, one.step) for one in found.ran.applied]
+    if sorted(once) != [(worker, step) for worker in range(WORKERS) for step in range(strike.steps)]:
+        return f"{len(once)} updates, {len(set(once))} of them once"
+    total = found.ran.variables.get(f"{PS}/total")
+    if total is not None and total != strike.steps * sum(range(1, WORKERS + 1)):
+        return f"the total is {total}"
+    again = replaying.replay(found.asked, found.ran)
+    return "" if "to the bit" in (said := replaying.words(found.ran, again)) else said
+
+
+@pytest.fixture(autouse=True)
+def ended() -> Iterator[None]:
+    """What a test that fails leaves is ended all the same."""
+    before = {line for _, line in marked()}
+    yield
+    end_all(line for _, line in marked() if line not in before)
+
+
+@pytest.mark.parametrize("strike", TABLE, ids=str)
+def test_a_job_comes_to_the_same_whatever_happens_to_a_task(strike: Strike) -> None:
+    found = struck(strike)
+    assert wrong(strike, found) == ""
+    assert found.took_effect or found.ran is None or not found.ran.faults
+    assert status.rows() == [] or all(row[4] != str(os.getpid()) for row in status.rows())
+
+
+@pytest.mark.skipif(not COUNT, reason="XBACKEND_FAULTS=200 makes as many faults")
+def test_as_many_faults_as_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    bad, hung, orphans, seen, went_on = list[str](), 0, 0, list[float](), list[float]()
+    for number, strike in enumerate(drawn(COUNT, SEED)):
+        found = struck(strike)
+        why = wrong(strike, found)
+        hung, orphans = hung + found.hung, orphans + len(found.orphans)
+        bad += [f"{strike}: {why}"] if why else []
+        seen += [found.seen] if found.seen is not None else []
+        went_on += [found.went_on] if found.went_on is not None else []
+        with capsys.disabled():
+            print(f"\n{number + 1} of {COUNT}: {strike}: {why or 'as without it'}", end="", flush=True)
+    with capsys.disabled():
+        print(
+            f"\n{COUNT} faults: {len(bad)} wrong, {hung} hung, {orphans} orphans; {len(seen)} seen after "
+            f"{_spread(seen)}, {len(went_on)} went on after {_spread(went_on)}"
+        )
+    assert not bad, "\n".join(bad)
+
+
+def _spread(seconds: list[float]) -> str:
+    return f"{statistics.median(seconds):.1f} s (at most {max(seconds):.1f})" if seconds else "no time"
+
+
+# --- where nothing is started again -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "strike",
+    [
+        Strike("numpy", "mirrored", SECOND, KILL, seed=1),
+        Strike("numpy", "served", PS, KILL, seed=2),
+        Strike("tensorflow", "add_rank", FIRST, KILL, asynchronous=True, seed=3),
+        pytest.param(Strike("tensorflow", "served", PS, KILL, seed=4), marks=pytest.mark.tier("exhaustive")),
+        pytest.param(Strike("jax", "mirrored", FIRST, KILL, seed=5), marks=pytest.mark.tier("exhaustive")),
+        pytest.param(Strike("jax", "mirrored", SECOND, STOP, seed=6), marks=pytest.mark.tier("exhaustive")),
+    ],
+    ids=str,
+)
+def test_without_restarts_the_error_names_the_task_within_seconds(strike: Strike) -> None:
+    found = struck(strike, restarts=0)
+    assert isinstance(found.error, ClusterError), found.error
+    words = str(found.error)
+    assert words.startswith(f"{strike.victim} was lost at step ") and "--restarts 3" in words
+    assert ("stopped (SIGSTOP)" if strike.signal == STOP else "ended by SIGKILL") in words
+    assert found.seen is not None and found.seen <= SEEN * slowness(), f"seen after {found.seen:.1f} s"
+    assert not found.orphans and not found.hung
+
+
+def test_as_often_as_it_may_be_and_no_more() -> None:
+    """A task that is lost each time it comes to a step."""
+    strike = Strike("numpy", "mirrored", SECOND, KILL)
+    lost = []
+
+    def again(number: int) -> None:
+        process = of_this(SECOND)
+        if number > 5 and process and process not in lost:
+            lost.append(process)
+            os.kill(process, signal.SIGKILL)
+
+    asked = examples.asked(job_of(strike, again), "numpy", WORKERS, 0, 100, restarts=2, every=20)
+    with pytest.raises(ClusterError, match=rf"^{SECOND} was lost at step (?s:.*)It was started again 2 times"):
+        running.run(asked)
+    assert len(lost) == 3
+
+
+# --- at the start -------------------------------------------------------------------------------------------------
+
+
+def taken(number: int) -> tuple[socket.socket, Callable[[], ClusterSpec]]:
+    """A cluster in which the port of a task is another process's, and that."""
+    own = socket.socket()
+    own.bind(("127.0.0.1", 0))
+    own.listen()
+
+    def spec() -> ClusterSpec:
+        made = local(WORKERS, 0)
+        addresses = list(made.jobs["worker"])
+        addresses[number] = f"127.0.0.1:{own.getsockname()[1]}"
+        return ClusterSpec({"worker": tuple(addresses)})
+
+    return own, spec
+
+
+@pytest.mark.parametrize(("backend", "number"), [("tensorflow", 1), ("jax", 0)])
+def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    own, spec = taken(number)
+    mark = secrets.token_hex(8)
+    monkeypatch.setenv(MARK, mark)
+    begin = time.monotonic()
+    with own, pytest.raises(ClusterError) as found:
+        running.run(Asked(examples.job("mirrored"), backend, spec, 4, limit=20.0 * slowness()))
+    assert f"/job:worker/task:{number} cannot listen on 127.0.0.1:" in str(found.value)
+    assert time.monotonic() - begin < 60 * slowness()
+    assert settled(mark, SEEN * slowness()) == []
+
+
+@pytest.mark.parametrize("backend", ["numpy", "tensorflow", pytest.param("jax", marks=pytest.mark.tier("exhaustive"))])
+def test_a_task_that_never_comes_is_an_error_within_the_limit(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is stopped when it is about to meet the others, and again wherever it is started again."""
+    mark = secrets.token_hex(8)
+    monkeypatch.setenv(MARK, mark)
+    begin_ = starting.TaskBackend.begin
+
+    def beginning(self: Any) -> Any:
+        if str(self.task) == SECOND:
+            os.kill(self.worker.pids["worker"], signal.SIGSTOP)
+        return begin_(self)
+
+    monkeypatch.setattr(starting.TaskBackend, "begin", beginning)
+    limit = 10.0 * slowness()
+    begin = time.monotonic()
+    asked = examples.asked(examples.job("mirrored"), backend, 2, 0, 4, restarts=0, limit=limit, start_limit=2 * limit)
+    with pytest.raises(XBackendError) as found:
+        running.run(asked)
+    assert isinstance(found.value, ClusterError) and SECOND in str(found.value), found.value
+    assert time.monotonic() - begin < 3 * limit
+    assert settled(mark, SEEN * slowness()) == []
