@@ -78,9 +78,12 @@ class Meeting:
 
     def close(self) -> None:
         """End it; processes that still meet get no answer."""
+        for one in (*self._listeners, *self._ours):  # who reads it sees its end; it is closed when nobody does
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         for one in (*self._listeners, *self._theirs, *self._ours):
-            _end(one)
-        self._thread.join(1.0)
+            one.close()
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -107,7 +110,8 @@ class Meeting:
             self._waiting.append(one)
             if len(self._waiting) == self.size:
                 for waiting in self._waiting:
-                    waiting.sendall(b"cmd=barrier_out rc=0\n")
+                    with contextlib.suppress(OSError):  # it is gone
+                        waiting.sendall(b"cmd=barrier_out rc=0\n")
                 self._waiting.clear()
             return
         answer = _ANSWERS.get(command) or self._known(command, said, line)
@@ -142,10 +146,3 @@ def mapping(hosts: Sequence[int]) -> str:
         else:
             parts.append([host, 1, 1])
     return f"(vector,{','.join(f'({a},{b},{c})' for a, b, c in parts)})"
-
-
-def _end(one: socket.socket) -> None:
-    """Close a socket that is being read, so that who reads it sees its end."""
-    with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
