@@ -54,10 +54,10 @@ class Parts:
     variables: Mapping[int, tuple[SharedVariable, ...]]
 
 
-def server_of(device: str | None) -> int | None:
+def server_of(device: str | None, source: str = "") -> int | None:
     """The number of the parameter server that a device is of; `None` for the task's own.
 
-    Raises `ClusterError` for one of another task.
+    Raises `ClusterError`, with the line of its use, for one of another task.
     """
     if device is None or not is_device(device):
         return None
@@ -67,9 +67,13 @@ def server_of(device: str | None) -> int | None:
     if found.job != SERVER or found.kind != "cpu" or found.index:
         raise ClusterError(
             f"{found} is a device of another task: a program is computed on its task's own devices (cpu:0, dev0), and "
-            f"keeps variables on parameter servers, /job:{SERVER}/task:0"
+            f"keeps variables on parameter servers, /job:{SERVER}/task:0{_at(source)}"
         )
     return found.task or 0
+
+
+def _at(source: str) -> str:
+    return f" (at {source})" if source else ""
 
 
 class _Cut:
@@ -77,7 +81,8 @@ class _Cut:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.at = [server_of(node.device) for node in program.nodes]
+        # Arrays made of nothing are made wherever they are used, whatever scope they stand in.
+        self.at = [None if node.op in GENERATORS else server_of(node.device, node.source) for node in program.nodes]
         self._check()
         on_server = [t for t in program.updates if self.at[t] is not None]
         self.applied = self._before(program.updates[t] for t in on_server)
@@ -88,6 +93,9 @@ class _Cut:
         self.own = self._before(own)
         for i in range(len(program.nodes)):
             self._locate(i)
+        for target, expression in program.updates.items():
+            if self.made_there(expression) and self.at[target] != self.at[expression]:
+                raise _several(program.nodes[expression])
 
     def _check(self) -> None:
         for i, node in enumerate(self.program.nodes):
@@ -120,22 +128,28 @@ class _Cut:
         if asked is None and (after or (i in self.applied and there)):
             at[i] = asked = min(n for n in there if n is not None)
         if asked is not None and there - {asked}:
-            raise ClusterError(
-                f"{node.op} needs what is on several parameter servers: an update reads the variables of its own (at "
-                f"{node.source})"
-            )
+            raise _several(node)
 
     def made_there(self, i: int) -> bool:
         return self.at[i] is not None and self.program.nodes[i].op != "shared"
+
+
+def _several(node: Node) -> ClusterError:
+    return ClusterError(
+        f"{node.op} needs what is on several parameter servers: an update reads the variables of its own (at "
+        f"{node.source})"
+    )
 
 
 def split(program: Program) -> Parts:
     """Cut a traced program. Raises `ClusterError` for what cannot be computed where it was asked for."""
     cut = _Cut(program)
     nodes, at = program.nodes, cut.at
-    for variable in program.shared.values():
+    for i, variable in program.shared.items():
         if server_of(variable.device) is not None and variable.unnamed:
-            raise ClusterError(f"{variable!r} is on {variable.device}, where tasks know it by its name: give it one")
+            raise ClusterError(
+                f"{variable!r}: where it is tasks know it by its name: give it one (at {nodes[i].source})"
+            )
     outputs = [("there" if cut.made_there(o) else "own", o) for o in program.outputs]
     servers = sorted({n for n in at if n is not None})
     pushed = {
@@ -152,8 +166,9 @@ def split(program: Program) -> Parts:
     }
     for target, expression in program.updates.items():
         n = at[target]
-        if n is not None and not cut.made_there(expression) and expression not in pushed[n]:
-            pushed[n].append(expression)  # it takes what the task computed
+        # It takes what the task computed, or what a variable is there.
+        if n is not None and not cut.made_there(expression) and at[expression] != n and expression not in pushed[n]:
+            pushed[n].append(expression)
     returned = [o for where, o in outputs if where == "own"]
     own_outputs = list(dict.fromkeys(chain(returned, *pushed.values())))
     updates = {t: e for t, e in program.updates.items() if at[t] is None}
@@ -166,7 +181,7 @@ def split(program: Program) -> Parts:
         else:
             n = at[o]
             assert n is not None
-            places.append((n, len(_written(program, at, n)) + _returned(cut, n).index(o)))
+            places.append((n, _returned(cut, n).index(o)))
     variables = {n: tuple(v for i, v in sorted(program.shared.items()) if at[i] == n) for n in servers}
     return Parts(own, pulled, applies, tuple(places), variables)
 
@@ -235,7 +250,8 @@ def part(
         node = given.get(i, program.nodes[i])
         position[i] = len(nodes)
         moved = tuple(position[j] for j in node.inputs)
-        nodes.append(replace(node, inputs=moved, device=None if everywhere else node.device))
+        away = everywhere or (node.op in GENERATORS and server_of(node.device) is not None)
+        nodes.append(replace(node, inputs=moved, device=None if away else node.device))
     shared = {position[i]: v for i, v in program.shared.items() if i in position and i not in taken}
     return Program(
         program.name,
@@ -297,11 +313,7 @@ def _check_gradient(program: Program, node: Node, level: Sequence[int]) -> None:
     loss, wrt = node.inputs
     if level[loss] == level[wrt]:
         return
-    depends = {wrt}
-    for i in range(wrt + 1, loss + 1):
-        if depends.intersection(program.nodes[i].inputs):
-            depends.add(i)
-    if any(program.nodes[i].op == "all_reduce" for i in depends) and loss in depends:
+    if any(program.nodes[i].op == "all_reduce" for i in _way(program, loss, wrt)):
         raise ClusterError(
             f"a gradient through an all-reduce between tasks is not there: reduce the gradient instead (at "
             f"{node.source})"
@@ -357,9 +369,17 @@ def _gradients(program: Program, wanted: Sequence[int], level: Sequence[int], k:
     for node in program.nodes:
         if node.op == "grad" and level[node.inputs[0]] == k and level[node.inputs[1]] < k:
             loss, wrt = node.inputs
-            depends = {wrt}
-            for i in range(wrt + 1, loss + 1):
-                if depends.intersection(program.nodes[i].inputs):
-                    depends.add(i)
-            found |= depends
+            found |= _way(program, loss, wrt)
     return found
+
+
+def _way(program: Program, loss: int, wrt: int) -> set[int]:
+    """The nodes by which a loss depends on what it is differentiated by, both of them included."""
+    nodes, depends, needed = program.nodes, {wrt}, {loss}
+    for i in range(wrt + 1, loss + 1):
+        if depends.intersection(nodes[i].inputs):
+            depends.add(i)
+    for i in range(loss, wrt, -1):
+        if i in needed:
+            needed.update(nodes[i].inputs)
+    return depends & needed

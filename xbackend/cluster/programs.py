@@ -78,7 +78,7 @@ class Programs:
             if seen.setdefault(variable.name, variable.uid) != variable.uid:
                 raise ClusterError(
                     f"{task} has two variables of the name {variable.name!r}: tasks, checkpoints and servers know them "
-                    "by their names; give each its own"
+                    f"by their names; give each its own (at {program.nodes[i].source})"
                 )
             server = parts.server_of(variable.device)
             if server is None:
@@ -87,15 +87,15 @@ class Programs:
             if server >= self.servers:
                 there = f"there are {self.servers}" if self.servers else "there is none"
                 raise ClusterError(
-                    f"{variable!r} is on {variable.device}, and of parameter servers {there}: --ps {server + 1}"
+                    f"{variable!r}: of parameter servers {there}: --ps {server + 1} (at {program.nodes[i].source})"
                 )
             first = self._stored[server].setdefault(variable.name, variable)
             if (first.shape, first.dtype) != (variable.shape, variable.dtype) or not np.array_equal(
                 first.value, variable.value, equal_nan=variable.dtype.is_floating
             ):
                 raise ClusterError(
-                    f"{variable!r} on {variable.device} is one for all tasks, and begins in {task} with other numbers "
-                    f"than in another: {variable.dtype}{list(variable.shape)} and {first.dtype}{list(first.shape)}"
+                    f"{variable!r} is one for all tasks, and begins in {task} with other numbers than in another, "
+                    f"{first.dtype}{list(first.shape)} there (at {program.nodes[i].source})"
                 )
             found[i] = first
         return found
@@ -112,9 +112,10 @@ class Programs:
                 )
         if cut.own.updates:
             names = [cut.own.shared[i].name for i in cut.own.updates]
+            source = cut.own.nodes[next(iter(cut.own.updates.values()))].source
             raise ClusterError(
                 f"{task} updates {join(names)}, which is its own: what an asynchronous task has of itself is lost with "
-                f"it; keep it on a parameter server, device='/job:{SERVER}/task:0'"
+                f"it; keep it on a parameter server, device='/job:{SERVER}/task:0' (at {source})"
             )
 
     @property
