@@ -147,9 +147,7 @@ def split(program: Program) -> Parts:
     nodes, at = program.nodes, cut.at
     for i, variable in program.shared.items():
         if server_of(variable.device) is not None and variable.unnamed:
-            raise ClusterError(
-                f"{variable!r}: where it is tasks know it by its name: give it one (at {nodes[i].source})"
-            )
+            raise ClusterError(f"{variable!r}: tasks know it by its name there: give it one (at {nodes[i].source})")
     outputs = [("there" if cut.made_there(o) else "own", o) for o in program.outputs]
     servers = sorted({n for n in at if n is not None})
     pushed = {

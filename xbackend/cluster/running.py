@@ -134,6 +134,7 @@ class _Attempt:
         self.pace: dict[Task, float] = {}
         self.said: dict[Task, float] = {}
         self._lock = threading.Lock()
+        self._over = False
 
     def run(self) -> None:
         begun = time.monotonic()
@@ -178,9 +179,13 @@ class _Attempt:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _start(self, task: Task) -> None:
-        backend = self.how.backend(task)
-        with self._lock:
-            self.backends[task] = backend
+        def known(backend: TaskBackend) -> None:
+            with self._lock:  # from now on it is watched, and ended with the others
+                if self._over:
+                    raise ClusterError(f"{task} is not needed any more")
+                self.backends[task] = backend
+
+        self.how.backend(task, known)
 
     def _tell(self) -> None:
         """Say which processes there are, and what they listen on."""
@@ -196,7 +201,7 @@ class _Attempt:
 
     def _kill(self) -> None:
         with self._lock:
-            left, self.backends = list(self.backends.values()), {}
+            left, self.backends, self._over = list(self.backends.values()), {}, True
         for future in [self.pool.submit(backend.worker.end) for backend in left]:
             future.result()
 

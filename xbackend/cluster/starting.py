@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -62,8 +62,11 @@ class Starting:
     meeting: Meeting | None = None
     namespace: int | None = None  # a process in the network namespace of the tasks
 
-    def backend(self, task: Task) -> TaskBackend:
-        """Start a task and wait until it has met the others. Raises what `TaskBackend` raises."""
+    def backend(self, task: Task, known: Callable[[TaskBackend], None]) -> TaskBackend:
+        """Start a task, make it ``known`` when it has a process, and wait until it has met the others.
+
+        Raises what `TaskBackend` raises.
+        """
         asked = self.asked
         told = joined(
             self.engine.adapter,
@@ -81,7 +84,7 @@ class Starting:
             }
             if self.remote(task):
                 more["environment"]["PMI_FD"] = str(DESCRIPTOR)
-        return TaskBackend(asked.backend, task, told, asked.settings, **more)
+        return TaskBackend(asked.backend, task, told, asked.settings, known, **more)
 
     @property
     def _several(self) -> bool:

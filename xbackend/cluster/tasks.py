@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from xbackend.backends.contract import Settings
@@ -12,17 +12,28 @@ from xbackend.workers.remote import RemoteBackend
 
 
 class TaskBackend(RemoteBackend):
-    """The backend of one task. ``joined`` is what its engine is told: see `Engine`.
+    """The backend of one task. ``joined`` is what its engine is told: see `Engine`. ``known`` is called when it has a
+    process, which may wait for others from then on.
 
     Raises what `RemoteBackend` raises, and `ClusterError` where it does not meet the others in time.
     """
 
-    def __init__(self, name: str, task: Task, joined: Mapping[str, Any], settings: Settings, **how: Any) -> None:
+    def __init__(
+        self,
+        name: str,
+        task: Task,
+        joined: Mapping[str, Any],
+        settings: Settings,
+        known: Callable[[TaskBackend], None] = lambda _: None,
+        **how: Any,
+    ) -> None:
         self.task = task
         self.joined = dict(joined)
+        self.known = known
         super().__init__(name, settings, label=str(task), **how)
 
     def begin(self) -> Iterable[Device]:
+        self.known(self)
         devices: list[Device] = self.worker.request("start", self.name, self.settings, self.joined)
         return devices
 
