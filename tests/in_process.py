@@ -90,8 +90,8 @@ class Running:
         made = compiled(self.here, self.traced, self.layouts, one.engine, DeviceMap())  # type: ignore[arg-type]
         self.step: Step = made.step
 
-    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        outputs, _ = self.step.run(self.number, arrays, in_turn=False)
+    def __call__(self, *arrays: np.ndarray, in_turn: bool = False) -> list[np.ndarray]:
+        outputs, _ = self.step.run(self.number, arrays, in_turn=in_turn)
         self.number += 1
         return outputs
 

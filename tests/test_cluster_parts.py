@@ -264,6 +264,36 @@ def test_what_only_an_update_needs_is_computed_with_what_the_variable_is_by_then
     assert running.values()["total"] == 100.0 + X.sum()
 
 
+def _noting(name: str, do: Callable[..., Any], events: list[str]) -> Callable[..., Any]:
+    def noted(*arguments: Any) -> Any:
+        events.append(name)
+        return do(*arguments)
+
+    return noted
+
+
+@pytest.mark.parametrize("reduces", [False, True])
+def test_in_step_all_have_read_before_anybody_brings_an_update(reduces: bool) -> None:
+    """Else a task that is slow reads what a fast one has brought at the same step. An all-reduce is a meeting, too."""
+
+    def job(task: Any, x: Any) -> Any:
+        w = xb.shared(np.float64(1.0), "w", device=server(0))
+        moved = xb.all_reduce([xb.sum(x)], across=task)[0] if reduces else xb.sum(x)
+        xb.update(w, w + moved)
+
+    one = programs(job, WORKERS, 1)
+    running = Running(one, tasks(one)[0], X)
+    engine, events = running.here.engine, list[str]()
+    for name in ("pull", "all_reduce", "push"):
+        setattr(engine, name, _noting(name, getattr(engine, name), events))
+    running(X, in_turn=True)
+    assert events == ["pull", "all_reduce", "push"]
+    running.number = 0
+    events.clear()
+    running(X)
+    assert events == ["pull", *(["all_reduce"] if reduces else []), "push"], "out of step nobody waits"
+
+
 def test_variables_of_a_server_take_each_others_places() -> None:
     def job(task: Any, x: Any) -> Any:
         a, b = (xb.shared(np.float64(k), name, device=server(0)) for k, name in enumerate("ab"))
