@@ -207,7 +207,18 @@ class _Attempt:
 
     def _ask(self, task: Task, function: str, *arguments: Any, limit: float | None = None) -> Any:
         backend = self.backends[task]
-        return backend.call(f"xbackend.engines.member:{function}", *arguments, limit=limit or self.asked.start_limit)
+        try:
+            return backend.call(
+                f"xbackend.engines.member:{function}", *arguments, limit=limit or self.asked.start_limit
+            )
+        except (WorkerDied, WorkerTimeout) as error:  # of this task, whoever asks
+            raise self._gone_at(task, error) from error
+
+    def _gone_at(self, task: Task, why: XBackendError) -> Lost:
+        if isinstance(why, WorkerDied) and self.how.remote(task):
+            host, _ = split(self.spec.address(task))
+            why = WorkerDied(f"its process ended, or the connection to {host} was lost: {why}")
+        return Lost(task, self.at.get(task, max(self.at.values(), default=0)), why)
 
     def _open(self) -> None:
         """Give the servers their records: new ones, or those of the state."""
@@ -284,6 +295,10 @@ class _Attempt:
                 self._advance(task, count)
             except (WorkerDied, WorkerTimeout) as error:
                 self._again(task, error)
+            except Lost as lost:
+                if not isinstance(lost.why, WorkerError):
+                    raise
+                self._again(task, lost.why)
             if self.at[task] % self.asked.every < count:
                 self._keep_servers()
 
@@ -376,15 +391,24 @@ class _Attempt:
 
     def _done(self) -> list[int]:
         """How many steps of each worker are in, in all servers."""
-        records = [self._ask(task, "record") for task in self.servers]
-        each = [one.steps(record) for one, record in zip(self.layouts, records, strict=True)]
+        each = [one.steps(record) for one, record in zip(self.layouts, self._records(), strict=True)]
         return [min(own) for own in zip(*each, strict=True)]
 
+    def _records(self) -> list[np.ndarray]:
+        return self._each(lambda task: self._ask(task, "record"), self.servers)
+
+    def _values(self) -> list[dict[str, np.ndarray]]:
+        """Of each worker's own variables."""
+
+        def own(task: Task) -> dict[str, np.ndarray]:
+            return {v.name: self.backends[task].get_value(v) for v in self.programs.own(task)}
+
+        return self._each(own, self.workers)
+
     def _keep(self, step: int) -> None:
-        arrays = {f"ps/{k}": self._ask(task, "record") for k, task in enumerate(self.servers)}
-        for task in self.workers:
-            for variable in self.programs.own(task):
-                arrays[f"worker/{task.index}/{variable.name}"] = self.backends[task].get_value(variable)
+        arrays = {f"ps/{k}": record for k, record in enumerate(self._records())}
+        for task, values in zip(self.workers, self._values(), strict=True):
+            arrays.update({f"worker/{task.index}/{name}": value for name, value in values.items()})
         self._kept(State(step, arrays))
 
     def _keep_servers(self) -> None:
@@ -408,8 +432,7 @@ class _Attempt:
     def _finish(self) -> None:
         """Read what it came to, and see that every update is in, once."""
         ran = self.ran
-        for k, task in enumerate(self.servers):
-            record, one = self._ask(task, "record"), self.layouts[k]
+        for task, one, record in zip(self.servers, self.layouts, self._records(), strict=True):
             wanted = [self.asked.steps] * len(self.workers)
             if one.steps(record) != wanted or one.version(record) != sum(wanted):
                 raise ClusterError(
@@ -418,9 +441,8 @@ class _Attempt:
                 )
             for name, array in one.arrays(record).items():
                 ran.variables[f"{task}/{name}"] = array.copy()
-        for task in self.workers:
-            for variable in self.programs.own(task):
-                ran.variables[f"{task}/{variable.name}"] = self.backends[task].get_value(variable)
+        for task, values in zip(self.workers, self._values(), strict=True):
+            ran.variables.update({f"{task}/{name}": value for name, value in values.items()})
 
     # --- all at once -----------------------------------------------------------------------------------------------
 
@@ -445,29 +467,35 @@ class _Attempt:
             elif now - stopped.setdefault(task, now) > STOPPED:
                 why = WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s")
                 if not self._comes_back(task):
-                    raise Lost(task, self.at.get(task, 0), why)
+                    raise self._gone_at(task, why)
                 backend.worker.kill()  # the thread that waits for it starts it again
 
     def _lost(self, futures: Mapping[Future[Any], Task], left: set[Future[Any]]) -> BaseException:
         """What to raise: of those that failed the one that is the cause, which ended or hangs; the others miss it."""
-        if not any(isinstance(future.exception(), WorkerDied) for future in futures if future.done()):
+        if not any(isinstance(error, WorkerDied) for error, _ in _failed(futures)):
             wait(left, timeout=GRACE)
-        failed = [(future.exception(), task) for future, task in futures.items() if future.done()]
-        errors = [(error, task) for error, task in failed if error is not None]
+        errors = _failed(futures)
         for task in self.spec.tasks:
             if task in self.backends and starting.ended(self.backends[task]) and task not in [t for _, t in errors]:
                 errors.append((WorkerDied(f"{task} ended"), task))
         ranks = (WorkerDied, WorkerTimeout, ClusterError, WorkerError, BackendError)
         errors.sort(key=lambda one: next((k for k, kind in enumerate(ranks) if isinstance(one[0], kind)), -1))
         error, task = errors[0]
-        if isinstance(error, Lost) or not isinstance(error, WorkerDied | WorkerTimeout | ClusterError):
+        if not isinstance(error, WorkerDied | WorkerTimeout | ClusterError):
             return error
         if isinstance(error, ClusterError) and not self.pace:
             return error  # it never began
-        if isinstance(error, WorkerDied) and self.how.remote(task):
-            host, _ = split(self.spec.address(task))
-            error = WorkerDied(f"its process ended, or the connection to {host} was lost: {error}")
-        return Lost(task, self.at.get(task, 0), error)
+        return self._gone_at(task, error)
+
+
+def _failed(futures: Mapping[Future[Any], Task]) -> list[tuple[BaseException, Task]]:
+    """What went wrong so far, and in which task: in that which was asked, where another one asked it."""
+    found = list[tuple[BaseException, Task]]()
+    for future, task in futures.items():
+        error = future.exception() if future.done() and not future.cancelled() else None
+        if error is not None:
+            found.append((error.why, error.task) if isinstance(error, Lost) else (error, task))
+    return found
 
 
 def _short(error: BaseException) -> str:
