@@ -31,6 +31,21 @@ def test_first_threads_of_cores_come_first(four: None, devices: int, each: int, 
 
 
 @pytest.mark.parametrize(
+    ("devices", "each", "expected"),
+    [
+        (1, 1, [[0], [1], [2], [3], [4]]),
+        (1, 4, [[0, 1, 2, 3], [4, 5, 6, 7], [0, 1, 2, 3]]),
+        (1, 3, [[0, 1, 2], [3, 4, 5], [0, 1, 2]]),  # two cores are left over
+        (2, 4, [list(range(8)), list(range(8))]),
+    ],
+)
+def test_processes_side_by_side_take_the_next_cores(
+    four: None, devices: int, each: int, expected: list[list[int]]
+) -> None:
+    assert [cores.pinned(devices, each, turn) for turn in range(len(expected))] == expected
+
+
+@pytest.mark.parametrize(
     ("siblings", "devices", "expected"),
     [
         ({0: "0,2", 1: "1,3", 2: "0,2", 3: "1,3"}, 2, [0, 1]),

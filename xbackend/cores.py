@@ -21,10 +21,11 @@ def count() -> int:
     return len(known) if known is not None else os.cpu_count() or 1
 
 
-def pinned(devices: int, each: int) -> list[int]:
+def pinned(devices: int, each: int, turn: int = 0) -> list[int]:
     """The cores of a process with so many devices of ``each`` cores, by number.
 
-    Of cores with several hardware threads the first thread of each comes before any second one, as two threads of a
+    Of processes side by side, each with its ``turn`` (0, 1, ...), each takes the next cores; where there are no more,
+    the first ones again. Of cores with several hardware threads the first thread of each comes before any second one, as two threads of a
     core compute little more than one. Raises `DeviceUnavailable` where there are too few, or the system pins nothing.
     """
     known = affinity()
@@ -36,7 +37,9 @@ def pinned(devices: int, each: int) -> list[int]:
             f"process may use {len(known)}: ask for fewer devices or cores, or let the devices share the cores "
             "(--shared-cores; xb.open without cores_per_device)"
         )
-    return sorted(sorted(known, key=lambda core: (_is_second(core), core))[: devices * each])
+    wanted = devices * each
+    begin = turn % (len(known) // wanted) * wanted
+    return sorted(sorted(known, key=lambda core: (_is_second(core), core))[begin : begin + wanted])
 
 
 def _is_second(thread: int) -> bool:

@@ -76,7 +76,8 @@ class Starting:
             asynchronous=asked.asynchronous,
             threads=asked.settings.threads,
         )
-        more: dict[str, Any] = {"limit": asked.start_limit, "start": partial(self._start, task)}
+        more: dict[str, Any] = {"limit": asked.start_limit, "turn": self._turn(task)}
+        more["start"] = partial(self._start, task)
         if self.meeting is not None:
             more["environment"] = {
                 **(_NETWORK if self._several else _SHARED),
@@ -89,6 +90,12 @@ class Starting:
     @property
     def _several(self) -> bool:
         return len(self.spec.hosts()) > 1
+
+    def _turn(self, task: Task) -> int:
+        """Where a task stands among those of its host that take cores: workers first, then parameter servers."""
+        host = split(self.spec.address(task))[0]
+        own = [one for one in self.spec.tasks if split(self.spec.address(one))[0] == host]
+        return sorted(own, key=lambda one: (one.job != WORKER, one.index)).index(task)
 
     def remote(self, task: Task) -> bool:
         """Whether a task is on another host, or on one that is to be treated as such."""

@@ -51,6 +51,7 @@ class RemoteBackend(Backend):
             to file or package directory.
         label: what messages call it beside its name.
         start: how its process is started, where it is not as a child of this one.
+        turn: which of several processes side by side it is, from 0 on: where devices have cores, each takes the next.
 
     Raises:
         BackendUnavailable: its environment is not there, or the framework says that it cannot run here.
@@ -71,10 +72,11 @@ class RemoteBackend(Backend):
         modules: Mapping[str, str] | None = None,
         label: str = "",
         start: Start | None = None,
+        turn: int = 0,
     ) -> None:
         wanted = settings or Settings()
         each = wanted.cores_per_device
-        self.cores = None if each is None else cores.pinned(wanted.virtual_devices, each)
+        self.cores = None if each is None else cores.pinned(wanted.virtual_devices, each, turn)
         said = ", ".join(filter(None, (label, requirement)))
         self._launch = Launch(
             f"backend {name!r} ({said})" if said else f"backend {name!r}",
