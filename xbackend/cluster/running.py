@@ -343,7 +343,7 @@ class _Attempt:
         for number in range(first, first + count):
             arrays = self.programs.arrays(task, number)
             held = sum(array.nbytes for batch in batches for array in batch)
-            if batches and (shapes(arrays) != shapes(batches[0]) or held > AT_ONCE):
+            if batches and held > AT_ONCE:
                 self._take(task, begin, batches)
                 begin, batches = number, []
             batches.append(arrays)
@@ -351,16 +351,20 @@ class _Attempt:
         self.at[task] = first + count
 
     def _take(self, task: Task, first: int, batches: Sequence[Sequence[np.ndarray]]) -> None:
-        """Steps with arrays of the same shapes."""
-        own = self._compiled(task, batches[0])
+        """Steps in a row, with what was compiled for the shapes of each."""
+        own = [self._compiled(task, arrays).step for arrays in batches]
+        steps = list({id(step): step for step in own}.values())
+        which = [next(k for k, step in enumerate(steps) if step is one) for one in own]
         limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
         in_turn = not self.asked.asynchronous
-        answer = self._ask(task, "advance", own.step, first, list(batches), in_turn, limit=limit)
-        self._took(task, batches[0], first, answer)
+        answer = self._ask(task, "advance", steps, which, first, list(batches), in_turn, limit=limit)
+        self._took(task, batches, first, answer)
 
-    def _took(self, task: Task, arrays: Sequence[np.ndarray], first: int, answer: Mapping[str, Any]) -> None:
-        structure = self.programs.of(task, arrays).program.structure
-        outputs = [unflatten(structure, own) for own in answer["outputs"]]
+    def _took(
+        self, task: Task, batches: Sequence[Sequence[np.ndarray]], first: int, answer: Mapping[str, Any]
+    ) -> None:
+        structures = [self.programs.of(task, arrays).program.structure for arrays in batches]
+        outputs = [unflatten(own, given) for own, given in zip(structures, answer["outputs"], strict=True)]
         with self._lock:
             kept = self.ran.outputs.setdefault(task.index, {})
             small = sum(array.nbytes for array in answer["outputs"][0]) <= SMALL

@@ -127,19 +127,24 @@ def built(backend: Backend, segments: Sequence[Built], wiring: Mapping[str, Any]
 
 
 def advance(
-    backend: Backend, step: Step, first: int, batches: Sequence[Sequence[np.ndarray]], in_turn: bool
+    backend: Backend,
+    steps: Sequence[Step],
+    which: Sequence[int],
+    first: int,
+    batches: Sequence[Sequence[np.ndarray]],
+    in_turn: bool,
 ) -> dict[str, Any]:
-    """Take steps from the number ``first`` on, one for each of the batches: what they returned, what was written down
-    of their updates, and how long (s) each took."""
+    """Take steps from the number ``first`` on, one for each of the batches, by ``which`` of the steps: what they
+    returned, what was written down of their updates, and how long (s) each took."""
     outputs, applied, took = [], [], []
-    before = moved(step)
-    for k, arrays in enumerate(batches):
+    before = moved(steps)
+    for k, (own, arrays) in enumerate(zip(which, batches, strict=True)):
         begin = time.perf_counter()
-        own, entries = step.run(first + k, arrays, in_turn=in_turn)
+        returned, entries = steps[own].run(first + k, arrays, in_turn=in_turn)
         took.append(time.perf_counter() - begin)
-        outputs.append(own)
+        outputs.append(returned)
         applied += entries
-    now = {what: count - before[what] for what, count in moved(step).items()}
+    now = {what: count - before[what] for what, count in moved(steps).items()}
     return {"outputs": outputs, "applied": applied, "seconds": took, "moved": now}
 
 
@@ -167,9 +172,12 @@ def _alone(backend: Backend) -> Alone:
     return engine
 
 
-def moved(step: Step) -> dict[str, int]:
+def moved(steps: Sequence[Step]) -> dict[str, int]:
     """Bytes so far."""
-    return {"pulled": step.bytes_pulled, "pushed": step.bytes_pushed}
+    return {
+        "pulled": sum(step.bytes_pulled for step in steps),
+        "pushed": sum(step.bytes_pushed for step in steps),
+    }
 
 
 def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.ndarray | None) -> None:
