@@ -53,25 +53,23 @@ class JAXDistributed(Engine):
         jax = self.jax
         if self._sum is None:
             self._prepare()
-        shapes = [value.shape for value in values]
         places = [_device(value) for value in values]
-        held = [
-            jax.device_put(value, self.own).reshape(shape or (1,)) for value, shape in zip(values, shapes, strict=True)
-        ]
-        count = self.task.count
+        # To JAX they are copies of one array, as what is reduced has the shape of each.
         whole = tuple(
-            jax.make_array_from_single_device_arrays((count * x.shape[0], *x.shape[1:]), self.sharding, [x])
-            for x in held
+            jax.make_array_from_single_device_arrays(
+                value.shape, self.sharding, [value if place == self.own else jax.device_put(value, self.own)]
+            )
+            for value, place in zip(values, places, strict=True)
         )
         assert self._sum is not None
         try:
-            sums = [total.addressable_shards[0].data for total in self._sum(whole)]
+            sums = [total.addressable_data(0) for total in self._sum(whole)]
             jax.block_until_ready(sums)
         except RuntimeError as error:  # jaxlib's own, under another name in each version
             raise ClusterError(f"{self.task} could not reduce with the other workers: {str(error)[:500]}") from error
         return [
-            jax.device_put(total.reshape(shape), place)
-            for total, shape, place in zip(sums, shapes, places, strict=True)
+            total if place == self.own else jax.device_put(total, place)
+            for total, place in zip(sums, places, strict=True)
         ]
 
     def _prepare(self) -> None:
@@ -81,10 +79,22 @@ class JAXDistributed(Engine):
             first.setdefault(device.process_index, device)
         self.own = jax.local_devices()[0]
         mesh = jax.sharding.Mesh(np.array([first[k] for k in sorted(first)]), ("tasks",))
-        spec = jax.sharding.PartitionSpec("tasks")
+        spec = jax.sharding.PartitionSpec()
         self.sharding = jax.sharding.NamedSharding(mesh, spec)
-        summed = jax.shard_map(lambda xs: jax.lax.psum(xs, "tasks"), mesh=mesh, in_specs=spec, out_specs=spec)
+        summed = jax.shard_map(self._summed, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         self._sum = jax.jit(summed)
+
+    def _summed(self, values: Sequence[Any]) -> tuple[Any, ...]:
+        """The sums of all arrays, those of one dtype in one message."""
+        jnp, sums = self.jax.numpy, list(values)
+        for dtype in dict.fromkeys(value.dtype for value in values):
+            own = [k for k, value in enumerate(values) if value.dtype == dtype]
+            flat = jnp.concatenate([values[k].ravel() for k in own]) if len(own) > 1 else values[own[0]].ravel()
+            total, begin = self.jax.lax.psum(flat, "tasks"), 0
+            for k in own:
+                sums[k] = total[begin : begin + values[k].size].reshape(values[k].shape)
+                begin += values[k].size
+        return tuple(sums)
 
     def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
         raise ClusterError("jax.distributed has no parameter servers")
