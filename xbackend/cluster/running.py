@@ -360,9 +360,7 @@ class _Attempt:
         answer = self._ask(task, "advance", steps, which, first, list(batches), in_turn, limit=limit)
         self._took(task, batches, first, answer)
 
-    def _took(
-        self, task: Task, batches: Sequence[Sequence[np.ndarray]], first: int, answer: Mapping[str, Any]
-    ) -> None:
+    def _took(self, task: Task, batches: Sequence[Sequence[np.ndarray]], first: int, answer: Mapping[str, Any]) -> None:
         structures = [self.programs.of(task, arrays).program.structure for arrays in batches]
         outputs = [unflatten(own, given) for own, given in zip(structures, answer["outputs"], strict=True)]
         with self._lock:

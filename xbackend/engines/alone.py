@@ -21,7 +21,7 @@ class Alone(Engine):
 
     def join(self) -> None:
         self.records: dict[int, np.ndarray] = {}
-        self.kept: dict[tuple[int, int], np.ndarray] = {}
+        self.held: dict[tuple[int, int], np.ndarray] = {}
         self.wanted: Sequence[int] = ()
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
@@ -31,11 +31,11 @@ class Alone(Engine):
         """The records before the first update."""
         for one, record in zip(layouts, records, strict=True):
             self.records[one.server] = record.copy()
-            self.keep(one)
+            self.hold(one)
 
-    def keep(self, one: Layout) -> None:
+    def hold(self, one: Layout) -> None:
         """Keep the present version, which somebody reads later."""
-        self.kept[one.server, one.version(self.records[one.server])] = self.records[one.server].copy()
+        self.held[one.server, one.version(self.records[one.server])] = self.records[one.server].copy()
 
     def set(self, worker: int, count: int, read: Sequence[int]) -> None:
         """Which task the next step is of, and which versions it reads."""
@@ -45,7 +45,7 @@ class Alone(Engine):
         return HostUpdate.of(apply)
 
     def pull(self, layout: Layout) -> np.ndarray:
-        return self.kept[layout.server, self.wanted[layout.server]]
+        return self.held[layout.server, self.wanted[layout.server]]
 
     def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
         record = self.records[layout.server]

@@ -6,6 +6,7 @@ An engine is a framework's own way, or MPI's: no protocol of ours. It is made be
 from __future__ import annotations
 
 import abc
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,8 @@ from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Built, Value
+
+FRESH = 0.05  # seconds for which a record that an update left is as good as one that is read
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,7 @@ class Engine(abc.ABC):
         self.task = Task(own["job"], own["index"], own["count"])
         self.options: Mapping[str, Any] = joined["options"]
         self.limit = float(self.options["limit"])
+        self._left: dict[int, tuple[float, np.ndarray]] = {}
         self.join()
 
     @abc.abstractmethod
@@ -86,6 +90,15 @@ class Engine(abc.ABC):
     @abc.abstractmethod
     def record(self) -> np.ndarray:
         """A copy of this server's own record."""
+
+    def keep(self, layout: Layout, record: np.ndarray) -> None:
+        """What `push` may say: the record as the update left it, which the next step takes in place of a `pull`."""
+        self._left[layout.server] = time.monotonic(), record
+
+    def left(self, layout: Layout) -> np.ndarray | None:
+        """The record as this task's last update left it, once, and if that was just now."""
+        since, record = self._left.pop(layout.server, (0.0, None))
+        return record if time.monotonic() - since < FRESH else None
 
 
 @dataclass(frozen=True)

@@ -104,6 +104,9 @@ class Step:
         return outputs, applied
 
     def _pulled(self, one: Layout, turn: int | None) -> np.ndarray:
+        if turn is None and (left := self.engine.left(one)) is not None:
+            self.bytes_pulled += left.nbytes
+            return left
         end = time.monotonic() + self.engine.limit
         while True:
             record = self.engine.pull(one)
@@ -161,7 +164,7 @@ def repeated(
     engine.set(entry["worker"], one.workers, entry["read"])
     step.run(entry["step"], arrays, in_turn=False, only=entry["server"])
     if wanted:
-        engine.keep(one)
+        engine.hold(one)
     return engine.records[entry["server"]]
 
 

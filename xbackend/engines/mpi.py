@@ -153,4 +153,6 @@ class MPI(Engine):
                 returned = update(layout, record, brought.arrays)
                 layout.add(record, self.task.index, brought.step, brought.read)
                 self._write(layout.server, record)
+        if turn is None:
+            self.keep(layout, record)
         return layout.applied(record, self.task.index, brought.step), returned

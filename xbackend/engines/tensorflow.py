@@ -228,9 +228,11 @@ class TensorFlowServers(Engine):
                 said = tf.tensor_scatter_nd_update(counts, places[:, None], values)
                 changed = tf.where(fresh, _packed(tf, layout, said, new), now)
                 entry = tf.where(fresh, values[2:], tf.slice(counts, [begin], [row]))
+                # Tasks that do not wait for each other go on from what they left, and need not read it again.
+                left = [changed] if self.asynchronous else []
                 with tf.control_dependencies([entry, *returned]):
                     assign = raw.AssignVariableOp(resource=handle, value=changed)
-                out = _released(tf, assign, [inner, outer], [entry, *returned])
+                out = _released(tf, assign, [inner, outer], [entry, *left, *returned])
             return self._target().make_callable(out, [step, read, *given])
 
     def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
@@ -238,6 +240,9 @@ class TensorFlowServers(Engine):
         if brought.turn is not None:
             self._await(layout, brought.turn)
         entry, *returned = self._run(what, update, brought.step, np.asarray(brought.read, np.int64), *brought.arrays)
+        if self.asynchronous:
+            left, *returned = returned
+            self.keep(layout, left)
         version, *read_then = (int(n) for n in entry)
         return Applied(layout.server, self.task.index, brought.step, version, tuple(read_then)), returned
 
