@@ -198,14 +198,13 @@ class TensorFlowServers(Engine):
         program = from_json(apply["program"]) if apply["program"] else None
         nodes = [program.nodes[i] for i in program.inputs] if program else []
         pushed = nodes[: len(apply["pushed"])]
-        own = f"/job:{self.task.job}/replica:0/task:{self.task.index}/device:CPU:0"
         with self._graph() as tf:
             raw = tf.raw_ops
-            with tf.device(own):
+            # What is fed there goes with the question, and what is fetched with its answer.
+            with tf.device(self._place(layout.server)):
                 given = [tf.compat.v1.placeholder(node.dtype.value, node.shape) for node in pushed]
                 step = tf.compat.v1.placeholder(tf.int64, [])
                 read = tf.compat.v1.placeholder(tf.int64, [layout.servers])
-            with tf.device(self._place(layout.server)):
                 handle = self._handle(layout)
                 # All that comes from the worker is there before the mutex is taken.
                 there = [tf.identity(one) for one in (step, read, *given)]
