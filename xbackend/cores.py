@@ -25,8 +25,9 @@ def pinned(devices: int, each: int, turn: int = 0) -> list[int]:
     """The cores of a process with so many devices of ``each`` cores, by number.
 
     Of processes side by side, each with its ``turn`` (0, 1, ...), each takes the next cores; where there are no more,
-    the first ones again. Of cores with several hardware threads the first thread of each comes before any second one, as two threads of a
-    core compute little more than one. Raises `DeviceUnavailable` where there are too few, or the system pins nothing.
+    the first ones again. Of cores with several hardware threads the first thread of each comes before any second one,
+    as two threads of a core compute little more than one. Raises `DeviceUnavailable` where there are too few, or the
+    system pins nothing.
     """
     known = affinity()
     if known is None:

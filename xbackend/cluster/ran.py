@@ -27,7 +27,9 @@ class Ran:
 
     ``outputs``: of each worker, what its function returned at each step it took (large ones of the last step only).
     ``variables``: by the name of their place and theirs, ``/job:ps/task:0/w``. ``noted``: what
-    servers wrote down of updates, by server and version. ``seconds``: of each worker's steps. ``moved``: bytes.
+    servers wrote down of updates, by server and version. ``seconds``: of each worker's steps after its first one.
+    ``moved``: bytes. ``start``: the seconds until all tasks had met, ``build`` from there until each worker had taken
+    its first step, with all that was compiled for it.
     """
 
     backend: str
@@ -43,6 +45,7 @@ class Ran:
     moved: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     start: float = 0.0
+    build: float = 0.0
     listens: dict[str, list[str]] = field(default_factory=dict)
 
     @property

@@ -125,6 +125,7 @@ class _Attempt:
         self.asked, self.engine, self.programs = common.asked, common.engine, common.programs
         self.ran, self.told, self.spec, self.state = common.ran, common.told, spec, state
         self.seen = seen  # when a task was lost
+        self.met = 0.0  # when all tasks had met
         self.workers = [task for task in spec.tasks if task.job == WORKER]
         self.servers = [task for task in spec.tasks if task.job == SERVER]
         self.layouts: list[Layout] = self.programs.layouts if self.servers else []
@@ -141,6 +142,7 @@ class _Attempt:
         with self._tasks():
             self._open()
             self.ran.start = self.ran.start or time.monotonic() - begun
+            self.met = time.monotonic()
             self._each(self._compile_first, self.workers)
             self._goes_on()
             if self.asked.asynchronous:
@@ -354,10 +356,11 @@ class _Attempt:
         """Steps in a row, with what was compiled for the shapes of each."""
         own = [self._compiled(task, arrays).step for arrays in batches]
         steps = list({id(step): step for step in own}.values())
-        which = [next(k for k, step in enumerate(steps) if step is one) for one in own]
+        places = {id(step): k for k, step in enumerate(steps)}
+        given = [(places[id(step)], arrays) for step, arrays in zip(own, batches, strict=True)]
         limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
         in_turn = not self.asked.asynchronous
-        answer = self._ask(task, "advance", steps, which, first, list(batches), in_turn, limit=limit)
+        answer = self._ask(task, "advance", steps, first, given, in_turn, limit=limit)
         self._took(task, batches, first, answer)
 
     def _took(self, task: Task, batches: Sequence[Sequence[np.ndarray]], first: int, answer: Mapping[str, Any]) -> None:
@@ -371,6 +374,8 @@ class _Attempt:
             kept.update({first + k: own for k, own in enumerate(outputs) if small or k == len(outputs) - 1})
             seconds = self.ran.seconds.setdefault(task.index, [])
             seconds += answer["seconds"] if self.pace.get(task) else answer["seconds"][1:]
+            if not self.pace.get(task) and not self.ran.faults:
+                self.ran.build = time.monotonic() - self.met
             self.ran.moved = {k: v + self.ran.moved.get(k, 0) for k, v in answer["moved"].items()}
         self._note([Applied(**{**entry, "read": tuple(entry["read"])}) for entry in answer["applied"]])
         steady = answer["seconds"] if self.pace.get(task) else answer["seconds"][-1:]

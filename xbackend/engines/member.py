@@ -132,16 +132,15 @@ def built(backend: Backend, segments: Sequence[Built], wiring: Mapping[str, Any]
 def advance(
     backend: Backend,
     steps: Sequence[Step],
-    which: Sequence[int],
     first: int,
-    batches: Sequence[Sequence[np.ndarray]],
+    batches: Sequence[tuple[int, Sequence[np.ndarray]]],
     in_turn: bool,
 ) -> dict[str, Any]:
-    """Take steps from the number ``first`` on, one for each of the batches, by ``which`` of the steps: what they
+    """Take steps from the number ``first`` on, one for each of the batches, which say by which of the steps: what they
     returned, what was written down of their updates, and how long (s) each took."""
     outputs, applied, took = [], [], []
     before = moved(steps)
-    for k, (own, arrays) in enumerate(zip(which, batches, strict=True)):
+    for k, (own, arrays) in enumerate(batches):
         begin = time.perf_counter()
         returned, entries = steps[own].run(first + k, arrays, in_turn=in_turn)
         took.append(time.perf_counter() - begin)

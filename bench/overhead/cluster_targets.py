@@ -1,0 +1,294 @@
+"""The figures of clusters with their limits: ours against the engines used by hand and against TensorFlow's
+strategies, one graph against several, bytes, start and weights.
+
+Both sides of a ratio run in turn, each in processes of its own, a core each; a pair of runs is one process of the
+ratio's interval.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from overhead import cluster_jobs as jobs
+from overhead import clusters
+from overhead.asking import Part, measure
+from overhead.clusters import Case, Run
+from overhead.figure import Figure
+from overhead.targets import ratio
+from xbackend.backends import registry
+from xbackend.cluster.programs import Programs, Traced
+from xbackend.cluster.starting import local
+from xbackend.engines.registry import of
+from xbackend.errors import ClusterError
+from xbackend.wording import counted
+from xbackend.workloads.agreement import relative_error
+
+GROUP = "clusters"
+LIMIT = 1.05  # our step over that by hand
+EXACT = {"float32": 1e-5, "float64": 1e-10}  # of weights from those of one process
+REPLICAS = (1, 2, 4)
+FILES = {"mpi": "with_mpi.py", "jax": "with_jax.py", "tensorflow": "with_tensorflow.py"}
+# Workers and servers: with a server one worker, so that each process has a core of two.
+TASKS = {"add_rank": (1, 1), "mirrored": (2, 0), "served": (1, 1)}
+NAMES = {"add_rank": "P7, adding to a server's number", "mirrored": "P10, mirrored", "served": "P10, served"}
+ADDS = "ours counts each update, writes down what it was computed from, and loses none"
+DIFFERS = {
+    ("mpi", "add_rank"): f"by hand MPI's own lock of the window; {ADDS}",
+    ("mpi", "mirrored"): "by hand gradients written out and one Allreduce; ours differentiates by autograd",
+    (
+        "mpi",
+        "served",
+    ): f"by hand gradients written out, MPI's own lock; {ADDS}; ours differentiates by autograd",
+    ("jax", "mirrored"): "by hand one jitted step with four reductions in it, shares filled up to be equal; ours in "
+    "three parts, one reduction between them, shares as they are",
+    ("tensorflow", "add_rank"): f"by hand assign_add, which counts nothing; {ADDS}",
+    ("tensorflow", "mirrored"): "by hand one graph with one collective; ours in three parts, computed by tf.function",
+    ("tensorflow", "served"): f"by hand MomentumOptimizer without a lock, whose updates can be lost; {ADDS}",
+}
+
+
+def extent(quick: bool) -> tuple[int, int]:
+    """Pairs of runs, and steps of each."""
+    return (2, 200) if quick else (10, 500)
+
+
+def pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[list[float], list[float]]]:
+    """The steps of all workers of a run of ours beside those of the run of theirs, as many of each."""
+    made = []
+    for one, other in zip(ours, theirs, strict=True):
+        sides = [[second for own in run.seconds for second in own] for run in (one, other)]
+        count = min(map(len, sides))
+        made.append((sides[0][:count], sides[1][:count]))
+    return made
+
+
+def against(
+    subject: str, what: str, ours: Sequence[Run], theirs: Sequence[Run], *, limit: float | None, **detail: Any
+) -> Figure:
+    """The median step of ours over theirs."""
+    if any(len(run.seconds[0]) < 2 for run in (*ours, *theirs)):
+        return Figure(group=GROUP, name=what, subject=subject, value=None, unit="ratio", reason="too few steps")
+    value, interval = ratio(pairs(ours, theirs))
+    seconds = {
+        f"{side}_{name}": median(of_run(run) for run in runs)
+        for side, runs in (("ours", ours), ("theirs", theirs))
+        for name, of_run in (("seconds", step), ("start_seconds", lambda run: run.start))
+    }
+    return Figure(
+        group=GROUP,
+        name=what,
+        subject=subject,
+        value=value,
+        unit="ratio",
+        limit=limit,
+        detail={"interval": interval, **seconds, "runs": len(ours), **detail},
+    )
+
+
+def step(run: Run) -> float:
+    """The median second of a step, of the slowest worker."""
+    return max(median(own) for own in run.seconds)
+
+
+def difference(found: dict[str, np.ndarray] | Any, expected: dict[str, np.ndarray]) -> float:
+    """The largest over all arrays of how far they are apart."""
+    return max(relative_error(np.asarray(found[name]), expected[name]) for name in expected)
+
+
+def copies_differ(run: Run) -> bool:
+    """Whether the workers' copies are not equal to the bit."""
+    return any(own[name].tobytes() != value.tobytes() for own in run.copies for name, value in run.weights.items())
+
+
+def by_hand(backend: str, program: str, quick: bool, say: Callable[[str], None]) -> tuple[Figure, list[Run]]:
+    """Ours against the engine used by hand; and our runs."""
+    (repeats, steps), engine = extent(quick), engine_of(backend)
+    case = Case(backend, program, *TASKS[program], steps)
+
+    def own() -> Run:
+        say(f"{backend}: {NAMES[program]}")
+        return clusters.ours(case)
+
+    def other() -> Run:
+        say(f"{backend}: {NAMES[program]}, by hand")
+        return clusters.by_hand(FILES[engine], case)
+
+    ours, theirs = clusters.in_turn([own, other], repeats)
+    expected = case.weights()
+    figure = against(
+        backend,
+        f"{NAMES[program]}: a step over that of {of(backend).summary} by hand",
+        ours,
+        theirs,
+        limit=LIMIT,
+        what_differs=DIFFERS[engine, program],
+        difference=difference(ours[0].weights, expected),
+        difference_by_hand=difference(theirs[0].weights, expected),
+    )
+    return figure, ours
+
+
+def engine_of(backend: str) -> str:
+    return registry.get(backend).engine
+
+
+def strategies(program: str, quick: bool, say: Callable[[str], None]) -> Figure:
+    """TensorFlow's own strategy for a program, on two workers, beside ours."""
+    repeats, steps = extent(quick)
+    backend, servers = "tensorflow", int(program == "served")
+    case = Case(backend, program, 2, servers, steps)
+    name = "ParameterServerStrategy with its coordinator" if servers else "MultiWorkerMirroredStrategy (RING)"
+
+    def own() -> Run:
+        say(f"{backend}: {NAMES[program]}, two workers")
+        return clusters.ours(case)
+
+    def other() -> Run:
+        say(f"{backend}: {NAMES[program]}, {name}")
+        return clusters.by_hand("with_strategies.py", case, chief=bool(servers))
+
+    ours, theirs = clusters.in_turn([own, other], repeats)
+    expected = case.weights(in_turn=False)
+    told = (
+        "asynchronous: the weights depend on who came first; theirs is the time of an epoch over its steps"
+        if servers
+        else "Keras has the rate in float32"
+    )
+    return against(
+        backend,
+        f"{NAMES[program]}: a step over that under {name}",
+        ours,
+        theirs,
+        limit=None,
+        what_differs=told,
+        difference=difference(ours[0].weights, expected),
+        difference_of_theirs=difference(theirs[0].weights, expected),
+    )
+
+
+def growth(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]:
+    """For each number of replicas: one graph with all of them, against as many processes with a graph each."""
+    _, steps = extent(quick)
+    figures = []
+    for count in REPLICAS:
+        say(f"{backend}: {counted(count, 'replica')} in one graph, and in {counted(count, 'process', 'processes')}")
+        case = Case(backend, "mirrored", count, 0, steps)
+        inside = _in_graph(backend, count, steps)
+        begun = time.perf_counter()
+        first, *_ = _traced(backend, count)
+        traced = time.perf_counter() - begun
+        between = clusters.ours(case, pinned=count <= 2)
+        detail = {
+            "nodes_in_one_graph": inside["nodes"],
+            "nodes_of_a_process": len(first.program.nodes),
+            "build_seconds_in_one_graph": inside["build"],
+            "build_seconds_of_processes": traced + between.build,
+            "difference": difference(between.weights, case.weights()),
+        }
+        timed = count <= 2
+        if timed:
+            detail |= {"step_in_one_graph": median(inside["seconds"]), "step_of_processes": step(between)}
+        else:
+            detail["step"] = "not measured: there are two cores"
+        figures.append(
+            Figure(
+                group=GROUP,
+                name=f"P10, mirrored, {counted(count, 'replica')}: nodes of one graph with all over those of a process",
+                subject=backend,
+                value=inside["nodes"] / detail["nodes_of_a_process"],
+                unit="ratio",
+                detail=detail,
+            )
+        )
+        if timed:
+            name = f"P10, mirrored, {counted(count, 'replica')}: a step of processes over one of one graph with all"
+            value = step(between) / median(inside["seconds"])
+            figures.append(Figure(group=GROUP, name=name, subject=backend, value=value, unit="ratio", detail=detail))
+    return figures
+
+
+def _traced(backend: str, workers: int) -> list[Traced]:
+    """The programs of all workers of P10, mirrored."""
+    spec = local(workers, 0)
+    made = Programs(
+        jobs.job("mirrored", "float64"), spec, of(backend), asynchronous=False, guard=lambda _: nullcontext()
+    )
+    return [made.of(task, made.arrays(task, 0)) for task in spec.tasks]
+
+
+def moved(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]:
+    """Bytes of a step over those that any exchange needs: of a server the weights read and the gradients brought, of an
+    all-reduce the gradients, the loss and the rows that they are of (what a ring sends of them is 2 (n - 1) / n)."""
+    figures = []
+    size = sum(array.nbytes for array in jobs.zeros("float64").values())
+    if not of(backend).no_servers:
+        say(f"{backend}: bytes of P10, served")
+        steps = 50
+        run = clusters.ours(Case(backend, "served", 1, 1, steps))
+        each = {what: count / (steps + clusters.WARM) for what, count in run.moved.items()}
+        needed = {"pulled": size, "pushed": size}
+        figures.append(_bytes(backend, "P10, served", each, needed))
+    first, *_ = _traced(backend, 2)
+    nodes = [n for n in first.program.nodes if n.op == "all_reduce" and n.params["tasks"] > 1]
+    reduced = sum(math.prod(node.shape) * np.dtype(node.dtype.value).itemsize for node in nodes)
+    figures.append(_bytes(backend, "P10, mirrored", {"reduced": reduced}, {"reduced": size + 16}))
+    return figures
+
+
+def _bytes(backend: str, name: str, each: Mapping[str, float], needed: Mapping[str, int]) -> Figure:
+    value = sum(each.values()) / sum(needed.values())
+    detail = {**each, **{f"{what}_needed": count for what, count in needed.items()}}
+    what = f"{name}: bytes of a step over those needed"
+    return Figure(group=GROUP, name=what, subject=backend, value=value, unit="ratio", detail=detail)
+
+
+def scaling(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]:
+    """A step of two workers over that of one, a core each, and the seconds to the end of the first step."""
+    repeats, steps = extent(quick)
+
+    def run(workers: int) -> Run:
+        say(f"{backend}: P10, mirrored, {counted(workers, 'worker')}")
+        return clusters.ours(Case(backend, "mirrored", workers, 0, steps))
+
+    one, two = clusters.in_turn([lambda: run(1), lambda: run(2)], repeats)
+    figures = [against(backend, "P10, mirrored: a step of two workers over one of one", two, one, limit=None)]
+    name = "P10, mirrored: from the start to the end of the first step, two workers"
+    starts = [run.start for run in two]
+    detail = {"one_worker": median(run.start for run in one), "runs": repeats}
+    figures.append(Figure(group=GROUP, name=name, subject=backend, value=median(starts), unit="s", detail=detail))
+    return figures
+
+
+def exact(case: Case, say: Callable[[str], None]) -> Figure:
+    """How far the weights are from those of one process, of tasks in step with uneven shares."""
+    name = f"{NAMES[case.program]}: {case.dtype} weights from those of one process, {counted(case.workers, 'worker')}"
+    say(f"{case.backend}: {name}")
+    run = clusters.ours(case, asynchronous=False, pinned=case.workers + case.servers <= 2)
+    return Figure(
+        group=GROUP,
+        name=name,
+        subject=case.backend,
+        value=difference(run.weights, case.weights()),
+        unit="",
+        limit=EXACT[case.dtype],
+        detail={"copies_equal_to_the_bit": case.program != "mirrored" or not copies_differ(run)},
+    )
+
+
+def _in_graph(backend: str, replicas: int, steps: int) -> dict[str, Any]:
+    """What `cluster_replicas.replicas` found."""
+    pinned = replicas <= 2
+    part = Part(
+        "overhead.cluster_replicas:replicas", replicas, None if pinned else 1, {"steps": steps}, 1 if pinned else None
+    )
+    found = measure(backend, "replicas in one graph", part)
+    if isinstance(found, str):
+        raise ClusterError(found)
+    return found

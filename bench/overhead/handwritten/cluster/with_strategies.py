@@ -1,0 +1,101 @@
+"""TensorFlow's own strategies over several processes, as their guides have them
+(https://www.tensorflow.org/tutorials/distribute/multi_worker_with_ctl and
+https://www.tensorflow.org/tutorials/distribute/parameter_server_training): ``mirrored`` by
+`MultiWorkerMirroredStrategy`, ``served`` by `ParameterServerStrategy` with its coordinator, a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+from told import MOMENTUM, RATE, Told, told
+
+
+def model(own: Told) -> tuple[dict[str, Any], Any]:
+    variables = {name: tf.Variable(value, name=name) for name, value in own.zeros().items()}
+    optimizer = tf.keras.optimizers.SGD(RATE, momentum=MOMENTUM)
+    optimizer.build(list(variables.values()))
+    return variables, optimizer
+
+
+def losses_of(variables: dict[str, Any], x: Any, labels: Any) -> Any:
+    scores = x @ variables["w"] + variables["b"]
+    return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=scores)
+
+
+def mirrored(own: Told) -> None:
+    ring = tf.distribute.experimental.CommunicationImplementation.RING
+    options = tf.distribute.experimental.CommunicationOptions(implementation=ring, timeout_seconds=own.limit)
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(communication_options=options)
+    with strategy.scope():
+        variables, optimizer = model(own)
+
+    def part(x: Any, labels: Any, rows: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(losses_of(variables, x, labels)) / tf.cast(rows, x.dtype)
+        slopes = tape.gradient(loss, list(variables.values()))
+        optimizer.apply_gradients(zip(slopes, variables.values(), strict=True))
+        return loss
+
+    @tf.function(reduce_retracing=True)
+    def run(x: Any, labels: Any, rows: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(part, args=(x, labels, rows)), axis=None)
+
+    def step(x: np.ndarray, labels: np.ndarray, rows: int) -> float:
+        return float(run(tf.constant(x), tf.constant(labels), tf.constant(rows)))
+
+    own.measure(step, lambda: {name: value.numpy() for name, value in variables.items()})
+
+
+def served(own: Told) -> None:
+    """The coordinator: every worker has as many steps, of which none waits for another; the time is that of an epoch
+    over its steps of one worker."""
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    strategy = tf.distribute.ParameterServerStrategy(resolver)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+    with strategy.scope():
+        variables, optimizer = model(own)
+
+    @tf.function(reduce_retracing=True)
+    def run(x: Any, labels: Any) -> Any:
+        def part(x: Any, labels: Any) -> Any:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(losses_of(variables, x, labels))
+            slopes = tape.gradient(loss / own.workers, list(variables.values()))
+            optimizer.apply_gradients(zip(slopes, variables.values(), strict=True))
+            return loss
+
+        return strategy.run(part, args=(x, labels))
+
+    epoch = -(-len(own._all()[0]) // own.batch)
+    batches = [[own.rows(number, index)[:2] for index in range(own.workers)] for number in range(epoch)]
+    seconds, first, loss = [], time.time(), None
+    for _ in range(-(-own.steps // epoch)):
+        begin = time.perf_counter()
+        for each in batches:
+            for x, labels in each:
+                loss = coordinator.schedule(run, args=(tf.constant(x), tf.constant(labels)))
+        coordinator.join()
+        seconds.append((time.perf_counter() - begin) / epoch)
+    values = {name: value.numpy() for name, value in variables.items()}
+    own.write(seconds, lambda: values, loss.fetch(), first)
+
+
+if __name__ == "__main__":
+    asked = told()
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    tf.config.threading.set_inter_op_parallelism_threads(2)  # with one, the strategy waits for ever
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": asked.jobs, "task": {"type": asked.job, "index": asked.index}})
+    if asked.program == "mirrored":
+        mirrored(asked)
+    elif asked.job == "chief":
+        served(asked)
+    else:
+        known = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+        tf.distribute.Server(known.cluster_spec(), asked.job, asked.index, protocol="grpc").join()
+    os._exit(0)  # servers have no end of their own

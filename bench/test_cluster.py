@@ -1,0 +1,97 @@
+"""Several processes: ours beside the engines used by hand and TensorFlow's own strategies, one graph against several,
+bytes, start and weights. Not reached is shown, not measured fails, wrong weights fail.
+
+By itself each pair of sides runs twice; ``--full`` runs it ten times, and what takes minutes beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from overhead import cluster_targets as targets
+from overhead.clusters import Case, Run
+from overhead.figure import Figure
+
+SERVED = ("numpy", "tensorflow")  # backends of the engines that have parameter servers
+ENGINES = ("numpy", "jax", "tensorflow")  # one backend of each engine
+CASES = [(*case, dtype) for case in (("mirrored", "2"), ("mirrored", "3"), ("served", "2")) for dtype in targets.EXACT]
+
+
+@pytest.fixture
+def keep(note: Any, replay: Any, benchmark: Any) -> Callable[[str, Iterable[Figure], list[Run]], None]:
+    """Notes figures; the seconds of our runs are the benchmark, where there are any."""
+
+    def kept(group: str, figures: Iterable[Figure], runs: list[Run]) -> None:
+        benchmark.group = f"clusters: {group}"
+        for figure in figures:
+            note(figure)
+        replay([targets.step(run) for run in runs] or [0.0, 0.0], 1)
+
+    return kept
+
+
+def exactly(figure: Figure) -> Figure:
+    """Raises `AssertionError` where our weights are not those of one process."""
+    assert figure.detail["difference"] <= targets.EXACT["float64"], figure
+    return figure
+
+
+@pytest.mark.only_for(*SERVED)
+def test_adding_on_a_server_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
+    figure, runs = targets.by_hand(backend, "add_rank", choices.quick, say)
+    keep("P7 by hand", [exactly(figure)], runs)
+
+
+@pytest.mark.only_for(*ENGINES)
+def test_mirrored_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
+    figure, runs = targets.by_hand(backend, "mirrored", choices.quick, say)
+    assert not any(map(targets.copies_differ, runs))
+    keep("P10 mirrored by hand", [exactly(figure)], runs)
+
+
+@pytest.mark.only_for(*SERVED)
+def test_served_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
+    figure, runs = targets.by_hand(backend, "served", choices.quick, say)
+    keep("P10 served by hand", [exactly(figure)], runs)
+
+
+@pytest.mark.only_full
+@pytest.mark.only_for("tensorflow")
+@pytest.mark.parametrize("program", ["mirrored", "served"])
+def test_against_tensorflows_strategies(backend: str, program: str, choices: Any, say: Any, keep: Any) -> None:
+    figure = targets.strategies(program, choices.quick, say)
+    keep("TensorFlow's strategies", [exactly(figure) if program == "mirrored" else figure], [])
+
+
+@pytest.mark.only_for(*ENGINES)
+def test_one_graph_against_several(backend: str, choices: Any, say: Any, keep: Any) -> None:
+    figures = targets.growth(backend, choices.quick, say)
+    for figure in figures:
+        exactly(figure)
+    keep("one graph and several", figures, [])
+
+
+@pytest.mark.only_for(*ENGINES)
+def test_bytes_against_what_is_needed(backend: str, choices: Any, say: Any, keep: Any) -> None:
+    keep("bytes", targets.moved(backend, choices.quick, say), [])
+
+
+@pytest.mark.only_full
+@pytest.mark.only_for(*ENGINES)
+def test_two_workers_against_one_and_the_start(backend: str, choices: Any, say: Any, keep: Any) -> None:
+    keep("two workers", targets.scaling(backend, choices.quick, say), [])
+
+
+@pytest.mark.only_for(*ENGINES)
+@pytest.mark.parametrize("case", CASES, ids="-".join)
+def test_weights_are_those_of_one_process(backend: str, case: tuple[str, str, str], say: Any, keep: Any) -> None:
+    program, workers, dtype = case
+    if program == "served" and backend not in SERVED:
+        pytest.skip("jax.distributed has collectives only, and no parameter servers")
+    figure = targets.exact(Case(backend, program, int(workers), int(program == "served"), 10, dtype), say)
+    assert figure.reached, figure
+    assert figure.detail["copies_equal_to_the_bit"]
+    keep("weights", [figure], [])
