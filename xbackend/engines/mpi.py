@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Value
 
 _SPIN = 5e-4  # seconds that a wait takes a core for itself
-_NAP, _LONGEST = 5e-5, 1e-3
+_SHARE, _LONGEST = 0.03, 2e-4  # of what it waited so far, and at most so many seconds: it sleeps before it looks again
 _LOCK = 16  # bytes before the record: the lock
 
 
@@ -53,7 +53,7 @@ class MPI(Engine):
 
     def _until(self, done: Callable[[], bool], what: str) -> None:
         """Wait without taking the core from who is waited for."""
-        begin, nap = time.perf_counter(), _NAP
+        begin = time.perf_counter()
         while not done():
             waited = time.perf_counter() - begin
             if waited > self.limit:
@@ -61,8 +61,7 @@ class MPI(Engine):
             if waited < _SPIN:
                 os.sched_yield()
             else:
-                time.sleep(nap)
-                nap = min(nap * 1.5, _LONGEST)
+                time.sleep(min(waited * _SHARE, _LONGEST))
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         arrays = [np.asarray(array, order="C") for array in backend.get_all(values)]
