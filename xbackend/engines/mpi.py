@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Value
 
 _SPIN = 5e-4  # seconds that a wait takes a core for itself
-_SHARE, _LONGEST = 0.03, 2e-4  # of what it waited so far, and at most so many seconds: it sleeps before it looks again
+_SHARE, _LONGEST = 0.03, 1e-4  # of what it waited so far, and at most so many seconds: it sleeps before it looks again
 _LOCK = 16  # bytes before the record: the lock
 
 
