@@ -42,6 +42,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--sizes", type=numbers, help="default 512, with --full 512,1024,2048")
     group.addoption("--dtypes", type=words, help="default float32, with --full float32,float64")
     group.addoption("--figures", type=Path, metavar="FILE.md", help="write the figures to reach into a file")
+    group.addoption(
+        "--scaling",
+        type=Path,
+        metavar="FOLDER",
+        default=Path(__file__).parent.parent / "reports" / "cluster_scaling",
+        help="where the model of scaling is written, by default reports/cluster_scaling",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

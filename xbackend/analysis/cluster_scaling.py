@@ -15,9 +15,9 @@ Sources:
   Distributed Computing 69 (2009) 117
 - queues that everybody comes back to: Reiser and Lavenberg, Mean-Value Analysis of Closed Multichain Queuing Networks,
   J. ACM 27 (1980) 313
-- checkpoints: Young, A First Order Approximation to the Optimum Checkpoint Interval, Communications of the ACM 17 (1974)
-  530; Daly, A Higher Order Estimate of the Optimum Checkpoint Interval for Restart Dumps, Future Generation Computer
-  Systems 22 (2006) 303
+- checkpoints: Young, A First Order Approximation to the Optimum Checkpoint Interval, Communications of the ACM 17
+  (1974) 530; Daly, A Higher Order Estimate of the Optimum Checkpoint Interval for Restart Dumps, Future Generation
+  Computer Systems 22 (2006) 303
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def _largest(count: int, shape: float) -> float:
 class Servers:
     """Parameter servers that hold the state in equal parts, each with a link of its own.
 
-    ``update``: seconds in which a server applies one worker's update to its part. ``held``: latencies for which a push
-    keeps all others waiting: 0 where a server takes updates from a queue, those of the messages under the lock where
-    workers write by themselves.
+    ``update``: seconds in which a server applies one worker's update to its part. ``held``: latencies for which a pull
+    and a push together keep all others waiting: 0 where a server answers from a queue, those of the messages under the
+    lock where workers read and write by themselves.
     """
 
     count: int = 1
@@ -175,7 +175,7 @@ def _transfer(job: Job, workers: int) -> float:
 
 
 def _hold(job: Job) -> float:
-    """Seconds for which one push keeps the others from a server, without its bytes."""
+    """Seconds for which one worker keeps the others from a server in a step, without its bytes."""
     return job.servers.update + job.servers.held * job.link.latency
 
 
