@@ -85,8 +85,8 @@ def _words(job: Job) -> str:
     return (
         f"{job.nbytes / 1e6:.3g} MB, compute {text.time(job.compute.mean)} (deviation "
         f"{text.time(job.compute.deviation)}), latency {text.time(link.latency)}, "
-        f"{round(link.bandwidth * 8e-6)} Mbit/s, parameter servers: {job.servers.count}; a process dies {f.rate:g} times "
-        f"an hour, is missed after {f.detection:g} s, is back after {f.restart:g} s more, a checkpoint takes "
+        f"{round(link.bandwidth * 8e-6)} Mbit/s, parameter servers: {job.servers.count}; a process dies {f.rate:g} "
+        f"times an hour, is missed after {f.detection:g} s, is back after {f.restart:g} s more, a checkpoint takes "
         f"{f.checkpoint:g} s. With 1 000 workers something dies every {text.time(between)}, and Daly's interval is "
         f"{text.time(daly(f.checkpoint, between))}."
     )
