@@ -191,7 +191,7 @@ def listed(process: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
     for line in capsys.readouterr().out.splitlines():
         if "launcher" in line:
             inside = f" {process} " in f"{line} "
-        if inside:
+        if inside and ("launcher" in line or "/job:" in line):
             found.append(line)
     return found
 
@@ -208,7 +208,7 @@ def test_nothing_is_left_running_of_a_job_that_is_ended(
         runs(one)
         shown = listed(process.pid, capsys)
         assert len(shown) == 3 and "endless" in shown[0] and "numpy" in shown[0]
-        tasks = [int(re.search(rf"/job:worker/task:{k} +(\d+)", line)[1]) for k, line in enumerate(shown[1:])]  # type: ignore[index]
+        tasks = [int(re.search(rf"/job:worker/task:{k}\D+(\d+)", line)[1]) for k, line in enumerate(shown[1:])]  # type: ignore[index]
         assert all(Path(f"/proc/{task}").exists() for task in tasks)
         os.kill(process.pid, signal.Signals[name])
         code = process.wait(PATIENCE)
@@ -227,8 +227,8 @@ def test_where_none_runs_status_is_a_heading(
 ) -> None:
     monkeypatch.setenv("XBACKEND_HOME", str(tmp_path))
     assert main(["cluster", "status"]) == DONE
-    (heading,) = capsys.readouterr().out.splitlines()
-    assert heading.split() == ["started", "job", "backend", "task", "process", "doing"]
+    shown = capsys.readouterr().out
+    assert re.findall(r"\w+", shown) == ["started", "job", "backend", "task", "process", "doing"]
 
 
 def test_a_folder_that_a_launcher_left_is_removed(
@@ -239,4 +239,4 @@ def test_a_folder_that_a_launcher_left_is_removed(
     left.mkdir(parents=True)
     (left / "status.json").write_text("{")
     assert main(["cluster", "status"]) == DONE
-    assert len(capsys.readouterr().out.splitlines()) == 1 and not left.exists()
+    assert "launcher" not in capsys.readouterr().out and not left.exists()
