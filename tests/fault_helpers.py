@@ -19,6 +19,11 @@ MARK = "XBACKEND_FAULTS_MARK"  # every process of a command has it in its enviro
 PATIENCE = 10.0  # seconds that the processes of a command that was killed may take to end
 
 
+def new_mark() -> str:
+    """A mark that says which process of the tests gave it: others run beside it, with processes of their own."""
+    return f"{os.getpid()}-{secrets.token_hex(8)}"
+
+
 @dataclass
 class Command:
     """``xbackend ...`` in a folder of its own; all its processes carry a mark."""
@@ -27,7 +32,7 @@ class Command:
     arguments: tuple[object, ...]
     environment: dict[str, str] = field(default_factory=dict)
     package: Path = PACKAGE
-    mark: str = field(default_factory=lambda: secrets.token_hex(8))
+    mark: str = field(default_factory=new_mark)
 
     @property
     def store(self) -> Path:
@@ -81,6 +86,11 @@ def marked() -> list[tuple[str, str]]:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             found += [(mark, f"{entry.name}: {line}") for mark in marks]
     return found
+
+
+def mine() -> list[str]:
+    """The lines of `marked` of processes that this process of the tests started."""
+    return [line for mark, line in marked() if mark.startswith(f"{os.getpid()}-")]
 
 
 def left_over(commands: list[Command], patience: float = PATIENCE) -> list[str]:

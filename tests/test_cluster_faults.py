@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import secrets
 import signal
 import socket
 import statistics
@@ -25,7 +24,7 @@ from typing import Any
 import cluster_examples as examples
 import pytest
 import tiers
-from fault_helpers import MARK, end_all, marked
+from fault_helpers import MARK, end_all, marked, mine, new_mark
 
 from xbackend.cluster import replaying, running, starting, status
 from xbackend.cluster.asked import Asked
@@ -222,7 +221,7 @@ def struck(strike: Strike, restarts: int = 3, strikes: bool = True) -> Struck:
     patience = {"limit": 10.0 * slowness(), "start_limit": 60.0 * slowness()}
     how = {"asynchronous": strike.asynchronous, "restarts": restarts, "every": 20, **patience}
     asked = examples.asked(job, strike.backend, WORKERS, strike.servers, steps, on_line=striking.told, **how)
-    mark, patch = secrets.token_hex(8), pytest.MonkeyPatch()
+    mark, patch = new_mark(), pytest.MonkeyPatch()
 
     def go() -> None:
         try:
@@ -293,9 +292,8 @@ def wrong(strike: Strike, found: Struck) -> str:
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
     """What a test that fails leaves is ended all the same."""
-    before = {line for _, line in marked()}
     yield
-    end_all(line for _, line in marked() if line not in before)
+    end_all(mine())
 
 
 @pytest.mark.parametrize("strike", TABLE, ids=str)
@@ -393,7 +391,7 @@ def taken(number: int) -> tuple[socket.socket, Callable[[], ClusterSpec]]:
 @pytest.mark.parametrize(("backend", "number"), [("tensorflow", 1), ("jax", 0)])
 def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     own, spec = taken(number)
-    mark = secrets.token_hex(8)
+    mark = new_mark()
     monkeypatch.setenv(MARK, mark)
     begin = time.monotonic()
     with own, pytest.raises(ClusterError) as found:
@@ -406,7 +404,7 @@ def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, m
 @pytest.mark.parametrize("backend", ["numpy", "tensorflow", pytest.param("jax", marks=pytest.mark.tier("exhaustive"))])
 def test_a_task_that_never_comes_is_an_error_within_the_limit(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is stopped when it is about to meet the others, and again wherever it is started again."""
-    mark = secrets.token_hex(8)
+    mark = new_mark()
     monkeypatch.setenv(MARK, mark)
     begin_ = starting.TaskBackend.begin
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 import tiers
-from fault_helpers import Command, end_all, left_over, marked, planted
+from fault_helpers import Command, end_all, left_over, mine, planted
 
 from xbackend import environments, report
 from xbackend.results import journal
@@ -44,9 +44,8 @@ def made() -> None:
 @pytest.fixture(autouse=True)
 def ended() -> Iterator[None]:
     """What a test that fails leaves is ended all the same."""
-    before = {line for _, line in marked()}
     yield
-    end_all(line for _, line in marked() if line not in before)
+    end_all(mine())
 
 
 @pytest.fixture
