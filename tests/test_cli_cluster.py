@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -175,11 +176,11 @@ def test_an_error_in_the_data_of_a_later_step_ends_all(command: Callable[..., Co
 # --- what is ended ------------------------------------------------------------------------------------------------
 
 
-def runs(one: Command) -> None:
+def runs(one: Command, process: subprocess.Popen[bytes]) -> None:
     """Wait until its tasks take steps."""
     end = time.monotonic() + PATIENCE
     while "step 1 " not in one.output:
-        assert time.monotonic() < end, one.output + one.errors
+        assert process.poll() is None and time.monotonic() < end, one.output + one.errors
         time.sleep(0.1)
 
 
@@ -205,7 +206,7 @@ def test_nothing_is_left_running_of_a_job_that_is_ended(
     one = command("run", "jobs.py:endless")
     process = one.start()
     try:
-        runs(one)
+        runs(one, process)
         shown = listed(process.pid, capsys)
         assert len(shown) == 3 and "endless" in shown[0] and "numpy" in shown[0]
         tasks = [int(re.search(rf"/job:worker/task:{k}\D+(\d+)", line)[1]) for k, line in enumerate(shown[1:])]  # type: ignore[index]
