@@ -22,10 +22,12 @@ from functools import cache
 from typing import Any
 
 import cluster_examples as examples
+import numpy as np
 import pytest
 import tiers
 from fault_helpers import MARK, end_all, marked, mine, new_mark
 
+import xbackend as xb
 from xbackend.cluster import replaying, running, starting, status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
@@ -73,7 +75,7 @@ class Strike:
 
     @property
     def servers(self) -> int:
-        return int(self.job != "mirrored")
+        return {"mirrored": 0, "both_servers": 2}.get(self.job, 1)
 
     @property
     def steps(self) -> int:
@@ -89,6 +91,7 @@ TABLE = [
     Strike("numpy", "served", FIRST, STOP),
     Strike("numpy", "add_rank", SECOND, KILL, asynchronous=True),
     Strike("numpy", "add_rank", PS, KILL, asynchronous=True),
+    Strike("numpy", "both_servers", PS, KILL, asynchronous=True),
     Strike("numpy", "served", SECOND, STOP, asynchronous=True),
     Strike("numpy", "mirrored", SECOND, KILL, early=True),
     Strike("tensorflow", "mirrored", FIRST, KILL),
@@ -104,7 +107,7 @@ def drawn(count: int, seed: int) -> Iterator[Strike]:
     for number in range(count):
         backend = generator.choice(OTHERS)
         alone = bool(of(backend).no_servers)
-        job = "mirrored" if alone else generator.choice(["mirrored", "served", "add_rank"])
+        job = "mirrored" if alone else generator.choice(["mirrored", "served", "add_rank", "both_servers"])
         victims = [FIRST, SECOND] if job == "mirrored" else [FIRST, SECOND, PS]
         yield Strike(
             backend,
@@ -137,6 +140,17 @@ class Struck:
     went_on: float | None = None
     hung: bool = False
     orphans: list[str] = field(default_factory=list)
+
+
+@xb.job
+def both_servers(task: Task) -> None:
+    """Each worker adds its rank on two servers, whose checkpoints are of two moments: one of them knows more steps."""
+    for number in range(2):
+        total = xb.shared(np.float64(0.0), f"total_{number}", device=f"/job:ps/task:{number}")
+        xb.update(total, total + (task.index + 1.0))
+
+
+BOTH: Job = both_servers
 
 
 def of_this(victim: str) -> int:
@@ -193,7 +207,7 @@ class _Striking:
 
 def job_of(strike: Strike, before: Callable[[int], None]) -> Job:
     """The job of an example, that says which step it is at."""
-    example = examples.job(strike.job)
+    example = BOTH if strike.job == BOTH.name else examples.job(strike.job)
     job = Job(example.function, steps=example.steps)
 
     def data(task: Task, number: int) -> list[Any]:
@@ -279,12 +293,13 @@ def wrong(strike: Strike, found: Struck) -> str:
         return f"another task was named: {found.ran.faults}"
     if not strike.asynchronous:
         return "" if bits(found.ran) == undisturbed(strike.backend, strike.job) else "other weights"
-    once = [(one.worker, one.step) for one in found.ran.applied]
-    if sorted(once) != [(worker, step) for worker in range(WORKERS) for step in range(strike.steps)]:
+    once = [(one.server, one.worker, one.step) for one in found.ran.applied]
+    wanted = [(s, w, k) for s in range(strike.servers) for w in range(WORKERS) for k in range(strike.steps)]
+    if sorted(once) != wanted:
         return f"{len(once)} updates, {len(set(once))} of them once"
-    total = found.ran.variables.get(f"{PS}/total")
-    if total is not None and total != strike.steps * sum(range(1, WORKERS + 1)):
-        return f"the total is {total}"
+    totals = [value for name, value in found.ran.variables.items() if "/total" in name]
+    if any(total != strike.steps * sum(range(1, WORKERS + 1)) for total in totals):
+        return f"the totals are {totals}"
     again = replaying.replay(found.asked, found.ran)
     return "" if "to the bit" in (said := replaying.words(found.ran, again)) else said
 
