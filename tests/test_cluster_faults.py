@@ -16,9 +16,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import cluster_examples as examples
@@ -31,11 +32,14 @@ import xbackend as xb
 from xbackend.cluster import replaying, running, starting, status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
+from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import Ran
 from xbackend.cluster.starting import local
 from xbackend.engines.registry import of
 from xbackend.engines.spec import ClusterSpec, Task
 from xbackend.errors import ClusterError, XBackendError
+from xbackend.training import checkpoints
+from xbackend.training.checkpoints import Checkpoint
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -366,6 +370,27 @@ def test_without_restarts_the_error_names_the_task_within_seconds(strike: Strike
     assert ("stopped (SIGSTOP)" if strike.signal == STOP else "ended by SIGKILL") in words
     assert found.seen is not None and found.seen <= SEEN * slowness(), f"seen after {found.seen:.1f} s"
     assert not found.orphans and not found.hung
+
+
+@pytest.mark.parametrize("backend", ["numpy", "tensorflow"])
+def test_what_a_server_has_already_is_not_applied_again(backend: str, tmp_path: Path) -> None:
+    """A checkpoint between a task's updates of two servers: one of them knows more of its steps than the other."""
+    done, steps = {0: (5, 3), 1: (2, 2)}, 12  # of each server, by worker
+    spec = local(WORKERS, 2)
+    programs = Programs(BOTH, spec, of(backend), asynchronous=True, guard=lambda _: nullcontext())
+    for task in spec.tasks[2:]:
+        programs.of(task, [])
+    records = programs.records()
+    for one, record in zip(programs.layouts, records, strict=True):
+        for worker, number in enumerate(done[one.server]):
+            for step in range(number):
+                one.add(record, worker, step, [0, 0])
+                one.arrays(record)[f"total_{one.server}"][...] += worker + 1.0
+    arrays = {f"ps/{k}": record for k, record in enumerate(records)}
+    checkpoints.write(tmp_path, Checkpoint(arrays, programs.fingerprint, 2, {}))
+    ran = running.run(examples.asked(BOTH, backend, WORKERS, 2, steps, asynchronous=True, folder=tmp_path))
+    assert ran.variables == {f"/job:ps/task:{k}/total_{k}": steps * 3.0 for k in range(2)}
+    assert len(ran.applied) == 2 * WORKERS * steps
 
 
 def test_as_often_as_it_may_be_and_no_more() -> None:
