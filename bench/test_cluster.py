@@ -22,13 +22,14 @@ CASES = [(*case, dtype) for case in (("mirrored", "2"), ("mirrored", "3"), ("ser
 
 @pytest.fixture
 def keep(note: Any, replay: Any, benchmark: Any) -> Callable[[str, Iterable[Figure], list[Run]], None]:
-    """Notes figures; the seconds of our runs are the benchmark, where there are any."""
+    """Notes figures; the median steps of our runs are the benchmark, where there are any."""
 
     def kept(group: str, figures: Iterable[Figure], runs: list[Run]) -> None:
         benchmark.group = f"clusters: {group}"
         for figure in figures:
             note(figure)
-        replay([targets.step(run) for run in runs] or [0.0, 0.0], 1)
+        if runs:
+            replay([targets.step(run) for run in runs], 1)
 
     return kept
 
@@ -62,27 +63,27 @@ def test_served_training_against_the_engine_by_hand(backend: str, choices: Any, 
 @pytest.mark.only_for("tensorflow")
 @pytest.mark.parametrize("program", ["mirrored", "served"])
 def test_against_tensorflows_strategies(backend: str, program: str, choices: Any, say: Any, keep: Any) -> None:
-    figure = targets.strategies(program, choices.quick, say)
-    keep("TensorFlow's strategies", [exactly(figure) if program == "mirrored" else figure], [])
+    figure, runs = targets.strategies(program, choices.quick, say)
+    keep("TensorFlow's strategies", [exactly(figure) if program == "mirrored" else figure], runs)
 
 
 @pytest.mark.only_for(*ENGINES)
 def test_one_graph_against_several(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figures = targets.growth(backend, choices.quick, say)
+    figures, runs = targets.growth(backend, choices.quick, say)
     for figure in figures:
         exactly(figure)
-    keep("one graph and several", figures, [])
+    keep("one graph and several", figures, runs)
 
 
 @pytest.mark.only_for(*ENGINES)
-def test_bytes_against_what_is_needed(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    keep("bytes", targets.moved(backend, choices.quick, say), [])
+def test_bytes_against_what_is_needed(backend: str, say: Any, keep: Any) -> None:
+    keep("bytes", *targets.moved(backend, say))
 
 
 @pytest.mark.only_full
 @pytest.mark.only_for(*ENGINES)
 def test_two_workers_against_one_and_the_start(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    keep("two workers", targets.scaling(backend, choices.quick, say), [])
+    keep("two workers", *targets.scaling(backend, choices.quick, say))
 
 
 @pytest.mark.only_for(*ENGINES)
@@ -91,7 +92,7 @@ def test_weights_are_those_of_one_process(backend: str, case: tuple[str, str, st
     program, workers, dtype = case
     if program == "served" and backend not in SERVED:
         pytest.skip("jax.distributed has collectives only, and no parameter servers")
-    figure = targets.exact(Case(backend, program, int(workers), int(program == "served"), 10, dtype), say)
+    figure, run = targets.exact(Case(backend, program, int(workers), int(program == "served"), 10, dtype), say)
     assert figure.reached, figure
     assert figure.detail["copies_equal_to_the_bit"]
-    keep("weights", [figure], [])
+    keep("weights", [figure], [run])

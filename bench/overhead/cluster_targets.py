@@ -139,7 +139,7 @@ def engine_of(backend: str) -> str:
     return registry.get(backend).engine
 
 
-def strategies(program: str, quick: bool, say: Callable[[str], None]) -> Figure:
+def strategies(program: str, quick: bool, say: Callable[[str], None]) -> tuple[Figure, list[Run]]:
     """TensorFlow's own strategy for a program, on two workers, beside ours."""
     repeats, steps = extent(quick)
     backend, servers = "tensorflow", int(program == "served")
@@ -161,7 +161,7 @@ def strategies(program: str, quick: bool, say: Callable[[str], None]) -> Figure:
         if servers
         else "Keras has the rate in float32"
     )
-    return against(
+    figure = against(
         backend,
         f"{NAMES[program]}: a step over that under {name}",
         ours,
@@ -171,12 +171,13 @@ def strategies(program: str, quick: bool, say: Callable[[str], None]) -> Figure:
         difference=difference(ours[0].weights, expected),
         difference_of_theirs=difference(theirs[0].weights, expected),
     )
+    return figure, ours
 
 
-def growth(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]:
+def growth(backend: str, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """For each number of replicas: one graph with all of them, against as many processes with a graph each."""
     _, steps = extent(quick)
-    figures = []
+    figures, runs = [], []
     for count in REPLICAS:
         say(f"{backend}: {counted(count, 'replica')} in one graph, and in {counted(count, 'process', 'processes')}")
         case = Case(backend, "mirrored", count, 0, steps)
@@ -193,6 +194,7 @@ def growth(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure
             "difference": difference(between.weights, case.weights()),
         }
         timed = count <= 2
+        runs.append(between)
         if timed:
             detail |= {"step_in_one_graph": median(inside["seconds"]), "step_of_processes": step(between)}
         else:
@@ -211,7 +213,7 @@ def growth(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure
             name = f"P10, mirrored, {counted(count, 'replica')}: a step of processes over one of one graph with all"
             value = step(between) / median(inside["seconds"])
             figures.append(Figure(group=GROUP, name=name, subject=backend, value=value, unit="ratio", detail=detail))
-    return figures
+    return figures, runs
 
 
 def _traced(backend: str, workers: int) -> list[Traced]:
@@ -223,15 +225,16 @@ def _traced(backend: str, workers: int) -> list[Traced]:
     return [made.of(task, made.arrays(task, 0)) for task in spec.tasks]
 
 
-def moved(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]:
+def moved(backend: str, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """Bytes of a step over those that any exchange needs: of a server the weights read and the gradients brought, of an
     all-reduce the gradients, the loss and the rows that they are of (what a ring sends of them is 2 (n - 1) / n)."""
-    figures = []
+    figures, runs = [], []
     size = sum(array.nbytes for array in jobs.zeros("float64").values())
     if not of(backend).no_servers:
         say(f"{backend}: bytes of P10, served")
         steps = 50
         run = clusters.ours(Case(backend, "served", 1, 1, steps))
+        runs.append(run)
         each = {what: count / (steps + clusters.WARM) for what, count in run.moved.items()}
         needed = {"pulled": size, "pushed": size}
         figures.append(_bytes(backend, "P10, served", each, needed))
@@ -239,7 +242,7 @@ def moved(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]
     nodes = [n for n in first.program.nodes if n.op == "all_reduce" and n.params["tasks"] > 1]
     reduced = sum(math.prod(node.shape) * np.dtype(node.dtype.value).itemsize for node in nodes)
     figures.append(_bytes(backend, "P10, mirrored", {"reduced": reduced}, {"reduced": size + 16}))
-    return figures
+    return figures, runs
 
 
 def _bytes(backend: str, name: str, each: Mapping[str, float], needed: Mapping[str, int]) -> Figure:
@@ -249,7 +252,7 @@ def _bytes(backend: str, name: str, each: Mapping[str, float], needed: Mapping[s
     return Figure(group=GROUP, name=what, subject=backend, value=value, unit="ratio", detail=detail)
 
 
-def scaling(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figure]:
+def scaling(backend: str, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """A step of two workers over that of one, a core each, and the seconds to the end of the first step."""
     repeats, steps = extent(quick)
 
@@ -263,15 +266,15 @@ def scaling(backend: str, quick: bool, say: Callable[[str], None]) -> list[Figur
     starts = [run.start for run in two]
     detail = {"one_worker": median(run.start for run in one), "runs": repeats}
     figures.append(Figure(group=GROUP, name=name, subject=backend, value=median(starts), unit="s", detail=detail))
-    return figures
+    return figures, two
 
 
-def exact(case: Case, say: Callable[[str], None]) -> Figure:
+def exact(case: Case, say: Callable[[str], None]) -> tuple[Figure, Run]:
     """How far the weights are from those of one process, of tasks in step with uneven shares."""
     name = f"{NAMES[case.program]}: {case.dtype} weights from those of one process, {counted(case.workers, 'worker')}"
     say(f"{case.backend}: {name}")
     run = clusters.ours(case, asynchronous=False, pinned=case.workers + case.servers <= 2)
-    return Figure(
+    figure = Figure(
         group=GROUP,
         name=name,
         subject=case.backend,
@@ -280,6 +283,7 @@ def exact(case: Case, say: Callable[[str], None]) -> Figure:
         limit=EXACT[case.dtype],
         detail={"copies_equal_to_the_bit": case.program != "mirrored" or not copies_differ(run)},
     )
+    return figure, run
 
 
 def _in_graph(backend: str, replicas: int, steps: int) -> dict[str, Any]:

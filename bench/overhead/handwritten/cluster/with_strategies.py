@@ -59,18 +59,26 @@ def served(own: Told) -> None:
     strategy = tf.distribute.ParameterServerStrategy(resolver)
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
     with strategy.scope():
-        variables, optimizer = model(own)
+        variables = {name: tf.Variable(value, name=name) for name, value in own.zeros().items()}
+        velocities = {name: tf.Variable(value, name=f"{name}_v") for name, value in own.zeros().items()}
 
-    @tf.function(reduce_retracing=True)
+    x, labels, _ = own.rows(0)
+    given = tf.TensorSpec([None, x.shape[1]], x.dtype), tf.TensorSpec([None], labels.dtype)
+
+    # Traced once: while a step is under way on one thread, another trace waits for ever.
+    @tf.function(input_signature=given)
     def run(x: Any, labels: Any) -> Any:
-        def part(x: Any, labels: Any) -> Any:
-            with tf.GradientTape() as tape:
-                loss = tf.reduce_mean(losses_of(variables, x, labels))
-            slopes = tape.gradient(loss / own.workers, list(variables.values()))
-            optimizer.apply_gradients(zip(slopes, variables.values(), strict=True))
-            return loss
-
-        return strategy.run(part, args=(x, labels))
+        """Without Keras's optimisers, which take no variables of this strategy from Keras 3 on."""
+        with tf.GradientTape() as tape:
+            values = {name: tf.identity(variable) for name, variable in variables.items()}
+            tape.watch(values)
+            loss = tf.reduce_mean(losses_of(values, x, labels))
+            part = loss / own.workers
+        slopes = tape.gradient(part, values)
+        for name, variable in variables.items():
+            moved = velocities[name].assign(MOMENTUM * velocities[name] + slopes[name], read_value=True)
+            variable.assign_sub(RATE * moved)
+        return loss
 
     epoch = -(-len(own._all()[0]) // own.batch)
     batches = [[own.rows(number, index)[:2] for index in range(own.workers)] for number in range(epoch)]
@@ -89,7 +97,7 @@ def served(own: Told) -> None:
 if __name__ == "__main__":
     asked = told()
     tf.config.threading.set_intra_op_parallelism_threads(1)
-    tf.config.threading.set_inter_op_parallelism_threads(2)  # with one, the strategy waits for ever
+    tf.config.threading.set_inter_op_parallelism_threads(8)
     os.environ["TF_CONFIG"] = json.dumps({"cluster": asked.jobs, "task": {"type": asked.job, "index": asked.index}})
     if asked.program == "mirrored":
         mirrored(asked)
