@@ -132,14 +132,14 @@ class TensorFlowServers(Engine):
     def _summing(self, arrays: Sequence[np.ndarray]) -> Callable[..., Any]:
         place = f"/job:{WORKER}/replica:0/task:{self.task.index}/device:CPU:0"
         with self._graph() as tf, tf.device(place):
-            given, sums = list[Any](), list[Any]()
-            before: list[Any] = []
-            for array in arrays:
-                given.append(tf.compat.v1.placeholder(array.dtype, array.shape))
+            given = [tf.compat.v1.placeholder(array.dtype, array.shape) for array in arrays]
+            sums, before = list[Any](given), list[Any]()
+            for dtype in dict.fromkeys(array.dtype for array in arrays):  # those of one dtype in one message
+                own = [k for k, array in enumerate(arrays) if array.dtype == dtype]
                 self._instances += 1
                 with tf.control_dependencies(before):  # in the same order everywhere
                     total = tf.raw_ops.CollectiveReduceV2(
-                        input=given[-1],
+                        input=tf.concat([tf.reshape(given[k], [-1]) for k in own], 0),
                         group_size=self.task.count,
                         group_key=1,
                         instance_key=self._instances,
@@ -149,8 +149,9 @@ class TensorFlowServers(Engine):
                         communication_hint="ring",
                         timeout_seconds=self.limit,
                     )
-                sums.append(total)
-                before = [total]
+                before, parts = [total], tf.split(total, [arrays[k].size for k in own])
+                for k, one in zip(own, parts, strict=True):
+                    sums[k] = tf.reshape(one, arrays[k].shape)
             return self._target().make_callable(sums, given)  # type: ignore[no-any-return]
 
     # --- parameter servers -----------------------------------------------------------------------------------------
