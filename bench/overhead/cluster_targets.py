@@ -148,7 +148,7 @@ def strategies(program: str, quick: bool, say: Callable[[str], None]) -> tuple[F
 
     def own() -> Run:
         say(f"{backend}: {NAMES[program]}, two workers")
-        return clusters.ours(case)
+        return clusters.ours(case, pinned=not servers)
 
     def other() -> Run:
         say(f"{backend}: {NAMES[program]}, {name}")
@@ -157,7 +157,8 @@ def strategies(program: str, quick: bool, say: Callable[[str], None]) -> tuple[F
     ours, theirs = clusters.in_turn([own, other], repeats)
     expected = case.weights(in_turn=False)
     told = (
-        "asynchronous: the weights depend on who came first; theirs is the time of an epoch over its steps"
+        "asynchronous: the weights depend on who came first; theirs is the time of an epoch over its steps; no process "
+        "is pinned, as their coordinator waits for ever on one core"
         if servers
         else "Keras has the rate in float32"
     )

@@ -110,8 +110,9 @@ def by_hand(file: str, case: Case, *, chief: bool = False) -> Run:
         begun, processes = time.time(), {}
         try:
             for rank, (name, index) in enumerate(tasks):
-                turn = index if name == WORKER else case.workers + (name == CHIEF)
-                command = ["taskset", "--cpu-list", ",".join(map(str, cores.pinned(1, 1, turn)))]
+                turn = index if name == WORKER else case.workers
+                # Pinned to one core TensorFlow's coordinator waits for ever.
+                command = [] if chief else ["taskset", "--cpu-list", ",".join(map(str, cores.pinned(1, 1, turn)))]
                 command += [str(environment_of(case.backend).python), str(PROGRAMS / file)]
                 own = {**told, "job": name, "index": index, "answer": f"{folder}/{name}{index}.npz"}
                 processes[name, index] = _started([*command, json.dumps(own)], own["answer"], meeting, rank)

@@ -65,7 +65,7 @@ def served(own: Told) -> None:
     x, labels, _ = own.rows(0)
     given = tf.TensorSpec([None, x.shape[1]], x.dtype), tf.TensorSpec([None], labels.dtype)
 
-    # Traced once: while a step is under way on one thread, another trace waits for ever.
+    # Traced once, for any number of rows: a trace while steps are under way can wait for ever.
     @tf.function(input_signature=given)
     def run(x: Any, labels: Any) -> Any:
         """Without Keras's optimisers, which take no variables of this strategy from Keras 3 on."""
