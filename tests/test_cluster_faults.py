@@ -432,6 +432,11 @@ def taken(number: int) -> tuple[socket.socket, Callable[[], ClusterSpec]]:
 def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     own, spec = taken(number)
     mark = new_mark()
+
+    def none() -> Any:
+        raise OSError("not permitted")
+
+    monkeypatch.setattr(starting, "held", none)  # in a network namespace of its own nobody else has the port
     monkeypatch.setenv(MARK, mark)
     begin = time.monotonic()
     with own, pytest.raises(ClusterError) as found:

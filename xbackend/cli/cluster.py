@@ -16,6 +16,7 @@ from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.engines.spec import FIRST_PORT, SERVER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
+from xbackend.results.clustered import Jobs
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -102,9 +103,6 @@ def cluster(
     from xbackend.backends.contract import Settings
     from xbackend.cluster.asked import Asked
     from xbackend.measure import clusters
-    from xbackend.report import cluster as report
-    from xbackend.report import columns, files, write_files
-    from xbackend.results.clustered import encode
 
     chosen = job(target)
     spec: Callable[[], ClusterSpec] = partial(_spec, hosts, workers, ps, itertools.count(port, workers + ps))
@@ -130,12 +128,21 @@ def cluster(
         on_line=say,
     )
     done = clusters.jobs(asked, backend or ["numpy"], replay=replay, on_end=lambda one: _say(ran.words(one)))
+    return _ended(done, reports / (name or chosen.name))
+
+
+def _ended(done: Jobs, folder: Path) -> int:
+    """Say what it came to, write the report, and return the exit code."""
+    from xbackend.report import cluster as report
+    from xbackend.report import columns, files, write_files
+    from xbackend.results.clustered import encode
+
+    failed = report.failures(done)
     _say(columns.wrapped(report.answer(done), width()))
     _say(columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT))
-    failed = report.failures(done)
     _say(failed)
     content = {**files("cluster", *report.build(done)), "cluster.json": encode(done)}
-    say(f"report: {write_files(content, reports / (name or chosen.name), 'cluster.md')}")
+    say(f"report: {write_files(content, folder, 'cluster.md')}")
     return INCOMPLETE if failed or any(one.replayed is False for one in done.runs) else DONE
 
 

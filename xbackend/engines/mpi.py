@@ -95,7 +95,7 @@ class MPI(Engine):
         """Over a network MPI does nothing for a window while its process is busy elsewhere."""
         while True:
             self.world.Iprobe()
-            time.sleep(_NAP * 4)
+            time.sleep(2 * _LONGEST)
 
     @contextmanager
     def _alone(self, server: int) -> Iterator[None]:
