@@ -56,6 +56,13 @@ class Here:
             "@line.data\ndef data(rng): return (np.ones(3),)\n"
         )
 
+        (folder / "job.py").write_text(
+            "import numpy as np\nimport xbackend as xb\n"
+            "@xb.job\ndef add(task):\n"
+            "    total = xb.shared(np.float64(0.0), 'total', '/job:ps/task:0')\n"
+            "    xb.update(total, total + 1.0)\n    return total\n"
+        )
+
     def runs(self, *measured: Results) -> None:
         for one in measured:
             finished(self.store, one)
@@ -124,6 +131,15 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["train", "trained.py:line", "--backends", "numpy"], lambda here: None),
     (1, ["train", "trained.py:line", "--backends", "numpy"], lambda here: here.opens(training, "RemoteBackend")),
     (2, ["train", "mine.py:twice"], lambda here: None),
+    (0, ["cluster", "run", "job.py", "--ps", "1", "--workers", "1"], lambda here: None),
+    # JAX has no parameter servers.
+    (1, ["cluster", "run", "job.py", "--ps", "1", "--workers", "1", "--backend", "numpy,jax"], lambda here: None),
+    (2, ["cluster", "run", "mine.py"], lambda here: None),
+    (
+        12,
+        ["cluster", "run", "job.py", "--ps", "1", "--workers", "1", "--reports", "taken"],
+        lambda here: (here.folder / "taken").write_text(""),
+    ),
     (0, ["draw", "matpow"], lambda here: None),
     (2, ["draw", "nothing"], lambda here: None),
     (0, ["devices", "--backends", "numpy"], lambda here: None),

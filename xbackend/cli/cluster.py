@@ -14,6 +14,7 @@ from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
+from xbackend.cluster.job import Job
 from xbackend.engines.spec import FIRST_PORT, SERVER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
@@ -45,6 +46,12 @@ _CLUSTER = options.option(
     "jobs and addresses of tasks; env: what TF_CONFIG, Slurm or MPI say of it",
 )
 _REPLAY = options.flag("repeat the recorded updates in one process, and compare to the bit")
+
+
+def _job(target: str) -> Job:
+    if not target:
+        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
+    return job(target)
 
 
 def _given(text: str) -> tuple[ClusterSpec, Task | None]:
@@ -98,13 +105,11 @@ def cluster(
     if action == "status":
         table(list(status.HEADERS), status.rows())
         return DONE
-    if not target:
-        raise UsageError("name what to run: xbackend cluster run FILE.py:FUNCTION")
     from xbackend.backends.contract import Settings
     from xbackend.cluster.asked import Asked
     from xbackend.measure import clusters
 
-    chosen = job(target)
+    chosen = _job(target)
     spec: Callable[[], ClusterSpec] = partial(_spec, hosts, workers, ps, itertools.count(port, workers + ps))
     if cluster is not None:
         given, own = _given(cluster)

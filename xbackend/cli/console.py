@@ -20,7 +20,8 @@ _SILENCE = 10.0  # seconds after which a log without a terminal gets the same ki
 
 def say(text: object, error: bool = False) -> None:
     """Print text, on standard error if it is one: names, paths and messages come from outside and are shown as text."""
-    print(visible(text), file=sys.stderr if error else sys.stdout, flush=True)
+    # In one piece: threads may say something at the same time.
+    print(f"{visible(text)}\n", end="", file=sys.stderr if error else sys.stdout, flush=True)
 
 
 def width() -> int | None:
