@@ -15,14 +15,15 @@ import tiers
 from xbackend.backends import registry, system
 from xbackend.environments import recipes
 
+_OF_TESTS = {"browser": (system.BROWSER,), "hosts": system.HOSTS}
 LACKS = "this system lacks what Debian calls "
 
 
 @functools.cache
 def missing_for(need: str) -> tuple[str, ...]:
     """The packages that are missing for a backend, or for what ``@pytest.mark.needs`` names."""
-    if need == "browser":
-        return system.missing([system.BROWSER])
+    if need in _OF_TESTS:
+        return system.missing(_OF_TESTS[need])
     entry = registry.get(need)
     python = recipes.recipe(entry.environment).python
     return system.missing(entry.system, str(python), python.include)

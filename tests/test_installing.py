@@ -49,7 +49,8 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-INSTALL = f"install --yes --quiet --no-install-recommends {BROWSER}"
+OF_TESTS = [package.name for packages in system.TESTS.values() for package in packages]
+INSTALL = f"install --yes --quiet --no-install-recommends {' '.join(OF_TESTS)}"
 
 
 def test_what_is_missing_is_shown_and_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +61,8 @@ def test_what_is_missing_is_shown_and_installed(machine: Machine, monkeypatch: p
     if os.geteuid() == 0:
         assert machine.called == ["apt-get update --quiet", f"apt-get {INSTALL}"]
     assert "numpy" in done.stdout and "ready" in done.stdout, "the environments are made too"
-    machine.has("chromium")
+    for command in ("chromium", "sshd", "ssh", "ip"):
+        machine.has(command)
     before = len(machine.called)
     assert "nothing is missing of the system" in machine.run("--install", "--tests").stdout
     assert len(machine.called) == before
@@ -75,7 +77,10 @@ def test_without_tests_a_browser_is_not_missed(machine: Machine) -> None:
 def test_on_an_unknown_system_it_says_what_to_have_and_goes_on(machine: Machine) -> None:
     done = machine.run("--install", "--tests")
     assert done.returncode == DONE, "the tests that need it are left out by themselves"
-    assert f"this system has no apt-get: install what is called {BROWSER} on Debian by its own means" in done.stdout
+    assert (
+        f"this system has no apt-get: install what is called {', '.join(OF_TESTS)} on Debian by its own means"
+        in done.stdout
+    )
 
 
 def test_an_installation_that_fails_is_told_with_its_exit_code(machine: Machine) -> None:
@@ -105,7 +110,8 @@ def test_root_is_asked_for_only_where_something_is_missing(
 
 
 def test_every_package_says_what_it_is_for() -> None:
-    packages = {system.BROWSER, *(package for entry in registry.entries() for package in entry.system)}
+    of_tests = [package for packages in system.TESTS.values() for package in packages]
+    packages = {*of_tests, *(package for entry in registry.entries() for package in entry.system)}
     assert all(package.gives for package in packages)
     assert {system_packages.gives(package.name) for package in packages} == {package.gives for package in packages}
     assert system_packages.gives("python3.12-dev") == system.HEADERS.gives

@@ -47,6 +47,13 @@ BROWSER = SystemPackage(
     "chromium-headless-shell chromium chromium-browser google-chrome",
     "a browser, for the tests that look at pages",
 )
+HOSTS = (
+    SystemPackage("openssh-server", "sshd", "ssh's server, for the tests with several hosts"),
+    SystemPackage("openssh-client", "ssh", "ssh, for clusters on several hosts and their tests"),
+    SystemPackage("iproute2", "ip", "network namespaces, for the tests with several hosts"),
+)
+# What the tests need, by what they test.
+TESTS = {"reports' pages": (BROWSER,), "clusters on several hosts": HOSTS}
 
 
 def missing(packages: Iterable[SystemPackage], python: str = "", include: str = "") -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def installed(backends: Sequence[str], for_tests: bool) -> int:
     """
     wanted = {name: system_packages.missing(name) for name in backends}
     if for_tests:
-        wanted["the tests of reports' pages"] = system.missing([system.BROWSER])
+        wanted |= {f"the tests of {what}": system.missing(packages) for what, packages in system.TESTS.items()}
     lacking = list(dict.fromkeys(package for missing in wanted.values() for package in missing))
     failure = ""
     if lacking:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from itertools import chain
 
 from xbackend.backends import registry, system
 from xbackend.environments import recipes
@@ -21,7 +22,8 @@ def missing(backend: str) -> tuple[str, ...]:
 
 def gives(package: str) -> str:
     """What a package is for, in a few words."""
-    packages = [system.BROWSER, *(each for entry in registry.entries() for each in entry.system)]
+    of_tests = chain.from_iterable(system.TESTS.values())
+    packages = [*of_tests, *(each for entry in registry.entries() for each in entry.system)]
     return {each.name: each.gives for each in packages}.get(package) or system.HEADERS.gives
 
 

@@ -1,0 +1,135 @@
+"""Hosts on one machine: network namespaces with addresses of their own, joined by a bridge, each with ssh's server."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+PORT = 2222
+_SERVER = """
+Port {port}
+ListenAddress {address}
+HostKey {folder}/host
+AuthorizedKeysFile {folder}/key.pub
+PidFile none
+UsePAM no
+StrictModes no
+PasswordAuthentication no
+KbdInteractiveAuthentication no
+PermitRootLogin prohibit-password
+"""
+_CLIENT = """
+Host *
+ Port {port}
+ IdentityFile {folder}/key
+ IdentitiesOnly yes
+ StrictHostKeyChecking yes
+ UserKnownHostsFile {folder}/known
+ GlobalKnownHostsFile /dev/null
+"""
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert not done.returncode, f"{' '.join(words)}: {done.stderr}"
+
+
+class Hosts:
+    """Some hosts, and a place beside them from which they are reached: where `command` runs."""
+
+    def __init__(self, folder: Path, count: int, number: int) -> None:
+        self.folder = folder
+        self.outside = f"xb{os.getpid()}-{number}"
+        self.names = [f"{self.outside}-{k}" for k in range(1, count + 1)]
+        self.net = f"10.{64 + os.getpid() % 128}.{number % 256}"
+        self.addresses = [f"{self.net}.{k}" for k in range(1, count + 1)]
+
+    def make(self) -> None:
+        Path("/run/sshd").mkdir(mode=0o755, parents=True, exist_ok=True)
+        for name in ("host", "key"):
+            _run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name))
+        _run("ip", "netns", "add", self.outside)
+        for words in (["link", "set", "lo", "up"], ["link", "add", "bridge0", "type", "bridge"]):
+            _run("ip", "-n", self.outside, *words)
+        _run("ip", "-n", self.outside, "addr", "add", f"{self.net}.254/24", "dev", "bridge0")
+        _run("ip", "-n", self.outside, "link", "set", "bridge0", "up")
+        key = " ".join((self.folder / "host.pub").read_text().split()[:2])
+        for k, (name, address) in enumerate(zip(self.names, self.addresses, strict=True)):
+            _run("ip", "netns", "add", name)
+            _run(
+                *("ip", "-n", self.outside, "link", "add", f"port{k}", "type", "veth"),
+                *("peer", "name", "eth0", "netns", name),
+            )
+            _run("ip", "-n", self.outside, "link", "set", f"port{k}", "master", "bridge0", "up")
+            _run("ip", "-n", name, "addr", "add", f"{address}/24", "dev", "eth0")
+            for device in ("lo", "eth0"):
+                _run("ip", "-n", name, "link", "set", device, "up")
+            server = self.folder / f"server{k}"
+            server.write_text(_SERVER.format(port=PORT, address=address, folder=self.folder))
+            with (self.folder / "known").open("a") as known:
+                known.write(f"[{address}]:{PORT} {key}\n")
+            self._serve(name, server)
+        (self.folder / "client").write_text(_CLIENT.format(port=PORT, folder=self.folder))
+
+    def _serve(self, name: str, configuration: Path) -> None:
+        command = ["ip", "netns", "exec", name, "/usr/sbin/sshd", "-D", "-e", "-f", str(configuration)]
+        with (self.folder / f"{name}.log").open("w") as log:
+            subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    @property
+    def ssh(self) -> str:
+        """The command that gets into a host."""
+        return f"ssh -F {self.folder / 'client'}"
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        return ["ip", "netns", "exec", self.outside, *words]
+
+    def cut(self, host: int) -> None:
+        """Nothing gets to a host any more, nor from it."""
+        _run("ip", "-n", self.outside, "link", "set", f"port{host}", "down")
+
+    def connect(self, host: int) -> None:
+        _run("ip", "-n", self.outside, "link", "set", f"port{host}", "up")
+
+    def processes(self) -> list[int]:
+        """What runs on the hosts beside the servers of ssh."""
+        found = []
+        for name in self.names:
+            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
+            for pid in map(int, listed.split()):
+                try:
+                    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+                except OSError:
+                    continue
+                if line and b"sshd" not in line:
+                    found.append(pid)
+        return found
+
+    def remove(self) -> None:
+        for name in (*self.names, self.outside):
+            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
+            for pid in map(int, listed.split()):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@contextmanager
+def hosts(folder: Path, count: int = 2, number: int = 0) -> Iterator[Hosts]:
+    """So many hosts for as long as the block runs; ssh lets this user into each."""
+    made = Hosts(folder, count, number)
+    try:
+        made.make()
+        end = time.monotonic() + 20
+        for address in made.addresses:
+            command = made.command([*made.ssh.split(), "-o", "BatchMode=yes", address, "true"])
+            while subprocess.run(command, capture_output=True, check=False).returncode and time.monotonic() < end:
+                time.sleep(0.1)
+        yield made
+    finally:
+        made.remove()

@@ -1,0 +1,119 @@
+"""Clusters on several hosts, which ssh leads to: they come to the same, and go on when one was cut off."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_examples import EXAMPLES
+from hosts import Hosts, hosts
+
+pytestmark = [pytest.mark.needs("hosts")]
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hosts]:
+    if os.geteuid():
+        pytest.skip("network namespaces with names take root")
+    with hosts(tmp_path_factory.mktemp("hosts"), number=1) as made:
+        yield made
+
+
+def started(two: Hosts, folder: Path, *options: str, job: str = "mirrored") -> subprocess.Popen[str]:
+    own = [sys.executable, "-m", "xbackend", "cluster", "run", f"{EXAMPLES / 'p10_distributed.py'}:{job}"]
+    hosts_ = ["--workers", "2", "--hosts", ",".join(two.addresses), "--reports", str(folder)]
+    return subprocess.Popen(
+        two.command([*own, *hosts_, *options]),
+        env={**os.environ, "XBACKEND_SSH": two.ssh, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def ended(run: subprocess.Popen[str], limit: float) -> str:
+    """What it said. Ends it where it takes longer."""
+    try:
+        said, _ = run.communicate(timeout=limit)
+    finally:
+        run.kill()
+    return said
+
+
+def settled(two: Hosts) -> list[int]:
+    """What still runs on the hosts after a while."""
+    end = time.monotonic() + 10
+    while (left := two.processes()) and time.monotonic() < end:
+        time.sleep(0.1)
+    return left
+
+
+HEAVY = pytest.mark.tier("exhaustive")
+
+
+@pytest.mark.parametrize(
+    "backend",
+    ["numpy", "jax", *(pytest.param(name, marks=HEAVY) for name in ("tensorflow", "pytensor-c", "pytensor-jax"))],
+)
+def test_workers_on_two_hosts_come_to_what_they_come_to_on_one(two: Hosts, backend: str, tmp_path: Path) -> None:
+    run = started(two, tmp_path, "--backend", backend, "--steps", "12", "--restarts", "0")
+    said = ended(run, 300)
+    assert run.returncode == 0, said
+    assert "/job:worker/task:1/w: float64[20, 4]" in said
+    text = (tmp_path / "mirrored" / "cluster.md").read_text()
+    assert "equal to the bit" in text and all(f"`{address}`" in text or address in text for address in two.addresses)
+    assert settled(two) == []
+
+
+def test_a_server_on_one_host_and_workers_on_two(two: Hosts, tmp_path: Path) -> None:
+    options = ("--backend", "numpy", "--ps", "1", "--steps", "40", "--asynchronous", "--replay", "--restarts", "0")
+    run = started(two, tmp_path, *options, job="served")
+    said = ended(run, 300)
+    assert run.returncode == 0, said
+    assert "replayed to the bit" in said
+    assert settled(two) == []
+
+
+@pytest.mark.parametrize("backend", ["numpy", *(pytest.param(name, marks=HEAVY) for name in ("jax", "tensorflow"))])
+def test_a_host_that_is_cut_off_and_connected_again(two: Hosts, backend: str, tmp_path: Path) -> None:
+    options = ("--backend", backend, "--steps", "1500", "--every", "100", "--limit", "20", "--start-limit", "120")
+    run = started(two, tmp_path, *options)
+    assert run.stdout is not None
+    line = ""
+    while not re.search(r"step (\d\d+) ", line):  # it is on its way
+        line = run.stdout.readline()
+        assert line or run.poll() is None
+    two.cut(1)
+    try:
+        while "was lost" not in line:
+            line = run.stdout.readline()
+            assert line or run.poll() is None
+        assert f"the connection to {two.addresses[1]} was lost" in line or "could not" in line or "waited" in line
+    finally:
+        two.connect(1)
+    said = ended(run, 300)
+    assert run.returncode == 0, said
+    assert "1500 steps" in said
+    assert settled(two) == []
+
+
+def test_a_host_that_is_not_there_is_named(two: Hosts, tmp_path: Path) -> None:
+    own = [sys.executable, "-m", "xbackend", "cluster", "run", f"{EXAMPLES / 'p10_distributed.py'}:mirrored"]
+    run = subprocess.run(
+        two.command([*own, "--hosts", f"{two.net}.77", "--start-limit", "1", "--reports", str(tmp_path)]),
+        env={**os.environ, "XBACKEND_SSH": two.ssh, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert run.returncode == 2
+    assert f"host {two.net}.77 cannot be reached within 1 s" in run.stderr
+    assert "has to work without a question" in run.stderr
