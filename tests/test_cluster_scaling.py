@@ -66,6 +66,10 @@ def test_what_is_lost_is_a_share(job: Job, n: int) -> None:
         assert 0 <= model.efficiency(job.faults, n, found.steps[way]) <= 1
 
 
+def test_deaths_that_never_come_cost_nothing() -> None:
+    assert model.efficiency(model.Faults(2.4e-305, 0.0, 0.0, 1.0), 1) == 1
+
+
 @given(jobs, workers)
 def test_without_faults_nothing_is_lost(job: Job, n: int) -> None:
     found = point(replace(job, faults=NEVER), n)

@@ -221,6 +221,9 @@ def _rates(job: Job, workers: int) -> tuple[float, ...]:
 # --- dying ------------------------------------------------------------------------------------------------------------
 
 
+_NEVER = 1e100  # seconds between deaths that are never: squares of them are numbers still
+
+
 def young(checkpoint: float, between: float) -> float:
     """Seconds of work between checkpoints, to first order (Young 1974); both arguments in seconds."""
     return math.sqrt(2 * checkpoint * between)
@@ -253,7 +256,7 @@ def efficiency(faults: Faults, processes: float, shortest: float = 0.0) -> float
     """The share of the time that is useful work where any death of so many processes sends all back to the last
     checkpoint, saved at Daly's interval, but not more often than every ``shortest`` seconds (a step)."""
     between = faults.between(processes)
-    if math.isinf(between):
+    if between > _NEVER:
         return 1.0
     every = max(daly(faults.checkpoint, between), shortest, 1e-6 * between)
     return 1.0 / expected(1.0, every, faults.checkpoint, faults.outage, between)

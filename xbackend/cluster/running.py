@@ -166,9 +166,6 @@ class _Attempt:
                 self._each(self._start, list(self.spec.tasks))
                 self._tell()
                 yield
-            except BaseException:
-                self._kill()
-                raise
             finally:
                 self._kill()
 
