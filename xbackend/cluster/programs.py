@@ -169,7 +169,7 @@ def compiled(
     for node, variable in placed.program.shared.items():
         backend.ensure_storage(variable, placed.devices[node])
     cut = parts.segments(placed)
-    built = [_reference(backend.build(one.program)) for one in cut.segments]
+    built = [_reference(backend.build(one.program)) if _does(one.program) else None for one in cut.segments]
     nodes = placed.program.nodes
     wiring = {
         "layouts": [plain(one) for one in layouts],
@@ -209,6 +209,11 @@ def _apply(backend: TaskBackend, cut: Parts, server: int, engine: Entry) -> dict
         "program": to_json(program, values=False) if engine.updates == "graph" else None,
         "place": place,
     }
+
+
+def _does(program: Program) -> bool:
+    """Whether a program gives or changes anything: a task may only read what its servers' updates return."""
+    return bool(program.outputs or program.updates)
 
 
 def _reference(built: Built) -> Any:

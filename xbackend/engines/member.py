@@ -50,7 +50,7 @@ def plain(one: Layout) -> dict[str, Any]:
 class Step:
     """The program of a task, built: its segments with the all-reduces between them, and the updates of servers."""
 
-    def __init__(self, backend: Backend, built: Sequence[Built], wiring: Mapping[str, Any]) -> None:
+    def __init__(self, backend: Backend, built: Sequence[Built | None], wiring: Mapping[str, Any]) -> None:
         self.backend, self.engine = backend, engine_of(backend)
         self.layouts = [layout(one) for one in wiring["layouts"]]
         self.inputs: list[int] = wiring["inputs"]
@@ -80,7 +80,7 @@ class Step:
             zip(self.inputs, self.backend.put_all([*arrays, *pulled], self.devices), strict=True)
         )
         for k, (built, wires) in enumerate(self.segments):
-            results = built.execute(*[values[i] for i in wires["takes"]])
+            results = () if built is None else built.execute(*[values[i] for i in wires["takes"]])
             values.update(zip(wires["gives"], results, strict=True))
             if k < len(self.reduced):
                 sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
@@ -124,7 +124,7 @@ class Step:
         return self.layouts[server].arrays(record)[name]
 
 
-def built(backend: Backend, segments: Sequence[Built], wiring: Mapping[str, Any]) -> Held:
+def built(backend: Backend, segments: Sequence[Built | None], wiring: Mapping[str, Any]) -> Held:
     """A `Step`, which stays here."""
     return Held(Step(backend, segments, wiring))
 
