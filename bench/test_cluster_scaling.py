@@ -19,7 +19,7 @@ import pytest
 
 from links import document, measured, namespaces, predictions
 from xbackend.measure.machine import machine
-from xbackend.workers.remote import environment_of
+from xbackend.workers.remote import ready_environment
 
 LIMIT = 240.0  # seconds for a link
 WIDE = [pytest.param(link, id=predictions.name(*link)) for link in predictions.QUICK]
@@ -49,7 +49,7 @@ def over(plan: list[measured.Asked], say: Callable[[str], None]) -> Callable[...
         name = predictions.name(delay, rate)
         say(f"two hosts, {name}")
         try:
-            return measured.measure(environment_of("numpy").python, delay, rate, plan, LIMIT)
+            return measured.measure(ready_environment("numpy").python, delay, rate, plan, LIMIT)
         except namespaces.NotPermitted as why:
             say(f"not measured: {why}")
             pytest.skip(f"two hosts need network namespaces: {why}")

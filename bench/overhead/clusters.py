@@ -27,7 +27,7 @@ from xbackend.cluster.pmi import Meeting
 from xbackend.cluster.ran import Ran
 from xbackend.engines.spec import SERVER, WORKER
 from xbackend.errors import ClusterError
-from xbackend.workers.remote import environment_of
+from xbackend.workers.remote import ready_environment
 
 CHIEF = "chief"
 PROGRAMS = Path(__file__).parent / "handwritten" / "cluster"
@@ -113,7 +113,7 @@ def by_hand(file: str, case: Case, *, chief: bool = False) -> Run:
                 turn = index if name == WORKER else case.workers
                 # Pinned to one core TensorFlow's coordinator waits for ever.
                 command = [] if chief else ["taskset", "--cpu-list", ",".join(map(str, cores.pinned(1, 1, turn)))]
-                command += [str(environment_of(case.backend).python), str(PROGRAMS / file)]
+                command += [str(ready_environment(case.backend).python), str(PROGRAMS / file)]
                 own = {**told, "job": name, "index": index, "answer": f"{folder}/{name}{index}.npz"}
                 processes[name, index] = _started([*command, json.dumps(own)], own["answer"], meeting, rank)
             _wait({task: processes[task] for task in answering}, Path(folder))

@@ -11,6 +11,7 @@ from batches import LIMIT_SECONDS, Host
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend
+from xbackend.workers.remote import ready_environment
 
 
 @pytest.hookimpl(tryfirst=True)  # the backend comes first in the names of the tests
@@ -23,8 +24,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope="session")
 def name(request: pytest.FixtureRequest) -> str:
-    """The name of a backend."""
+    """The name of a backend. Its environment is made where it is missing, whichever test comes first."""
     found: str = request.param
+    ready_environment(found)
     return found
 
 

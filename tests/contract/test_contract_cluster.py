@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import cluster_examples as examples
 import numpy as np
 import pytest
@@ -108,3 +111,11 @@ def test_served_out_of_step_can_be_repeated_to_the_bit(name: str) -> None:
     ran = run("served", name, 2, 1, asynchronous=True)
     again = replaying.replay(examples.asked(examples.job("served"), name, 2, 1, STEPS, asynchronous=True), ran)
     assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}
+
+
+def test_a_missing_environment_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(tmp_path))
+    lines: list[str] = []
+    asked = replace(examples.asked(examples.job("mirrored"), "numpy", 1, 0, 1), on_line=lines.append)
+    assert running.run(asked).variables
+    assert any("environment numpy: ready" in line for line in lines)

@@ -26,6 +26,7 @@ from xbackend.errors import BackendError, ClusterError, WorkerDied, WorkerError,
 from xbackend.program.structure import unflatten
 from xbackend.training import checkpoints
 from xbackend.training.checkpoints import Checkpoint
+from xbackend.workers.remote import ready_environment
 
 T = TypeVar("T")
 CHUNK = 0.5  # seconds of steps that a task takes from one question of the launcher to the next
@@ -53,12 +54,13 @@ class State:
 
 
 def run(asked: Asked) -> Ran:
-    """Run a job to its end.
+    """Run a job to its end. The environment of its backend is made first where it is missing.
 
     Raises `ClusterError` naming the task that was lost where it was not to be started again, what the job's own
     functions raise as the guard says, and what backends raise for its program.
     """
     engine = of(asked.backend)
+    ready_environment(asked.backend, on_progress=asked.on_line)
     spec = asked.cluster()
     programs = Programs(asked.job, spec, engine, asynchronous=asked.asynchronous, guard=asked.guard)
     for task in spec.tasks:

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xbackend import environments
 from xbackend.backends.contract import Backend, Settings
 from xbackend.cores import affinity
-from xbackend.workers.remote import RemoteBackend, environment_of
+from xbackend.workers.remote import RemoteBackend, ready_environment
 
 
 @dataclass(eq=False)
@@ -42,9 +41,7 @@ def open_worker(
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
     """
-    used = environment_of(name, environment or None)
-    if used.state != "ready":
-        environments.sync(used.name, on_progress or (lambda _: None))
+    ready_environment(name, environment or None, on_progress)
     settings = Settings(virtual_devices, None, threads, cores_per_device=cores_per_device)
     backend = RemoteBackend(name, settings, requirement=environment, limit=limit, modules=modules)
     usable = affinity() if backend.cores is None else backend.cores

@@ -71,12 +71,9 @@ def open(
             f"{', '.join(lacking)}, which {sys.executable} lacks (xbackend's own environments hold a framework only): "
             "run this with the Python that xbackend was installed in"
         )
-    from xbackend import environments
-    from xbackend.workers.remote import RemoteBackend, environment_of
+    from xbackend.workers.remote import RemoteBackend, ready_environment
 
-    used = environment_of(name, environment)
-    if used.state != "ready":
-        environments.sync(used.name, on_progress or _say)
+    used = ready_environment(name, environment, on_progress or _say)
     requirement = "" if used.name == entry.environment else used.name
     return RemoteBackend(name, settings, requirement=requirement, limit=limit, memory=memory)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -200,6 +200,18 @@ def _python(name: str, requirement: str) -> Path:
             f"{environment.reason}"
         )
     return environment.python
+
+
+def ready_environment(
+    name: str, requirement: str | None = None, on_progress: Callable[[str], None] | None = None
+) -> environments.Environment:
+    """The environment that a backend runs in (see `environment_of`), made first where it is missing; ``on_progress`` is
+    called with lines of text while it is.
+
+    Raises `EnvironmentFailed`.
+    """
+    found = environment_of(name, requirement)
+    return found if found.state == "ready" else environments.sync(found.name, on_progress or (lambda _: None))
 
 
 def environment_of(name: str, requirement: str | None = None) -> environments.Environment:
