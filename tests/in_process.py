@@ -49,6 +49,9 @@ class Together(alone.Alone):
         sums = [array * self.task.count for array in backend.get_all(values)]
         return backend.put_all(sums, [backend.device_of(value) for value in values])
 
+    def version(self, layout: Layout) -> int:
+        return layout.version(self.records[layout.server])
+
     def pull(self, layout: Layout) -> np.ndarray:
         return self.records[layout.server].copy()
 
@@ -59,7 +62,7 @@ class Here:
     def __init__(self, task: Task, servers: int, devices: int = 2) -> None:
         self.backend = registry.get("numpy").load(Settings(virtual_devices=devices))
         spec = spec_of(task.count, servers)
-        self.engine = Together(joined("", spec, task, limit=1.0))
+        self.engine = Together(joined("", spec, task, limit=1.0, asynchronous=True))
         self.backend.engine = self.engine
         self.devices, self.default_device = self.backend.devices, self.backend.default_device
         self.ensure_storage = self.backend.ensure_storage
@@ -90,8 +93,8 @@ class Running:
         made = compiled(self.here, self.traced, self.layouts, one.engine, DeviceMap())  # type: ignore[arg-type]
         self.step: Step = made.step
 
-    def __call__(self, *arrays: np.ndarray, in_turn: bool = False) -> list[np.ndarray]:
-        outputs, _ = self.step.run(self.number, arrays, in_turn=in_turn)
+    def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
+        outputs, _ = self.step.run(self.number, arrays)
         self.number += 1
         return outputs
 

@@ -286,9 +286,10 @@ def test_in_step_all_have_read_before_anybody_brings_an_update(reduces: bool) ->
     engine, events = running.here.engine, list[str]()
     for name in ("pull", "all_reduce", "push"):
         setattr(engine, name, _noting(name, getattr(engine, name), events))
-    running(X, in_turn=True)
+    engine.asynchronous = False
+    running(X)
     assert events == ["pull", "all_reduce", "push"]
-    running.number = 0
+    engine.asynchronous, running.number = True, 0
     events.clear()
     running(X)
     assert events == ["pull", *(["all_reduce"] if reduces else []), "push"], "out of step nobody waits"

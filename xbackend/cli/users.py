@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from xbackend.training.workload import step_of
 from xbackend.wording import join
 from xbackend.workloads.workload import Workload
 
+N = TypeVar("N", Model, Job)
 _OURS = (str(Path(errors.__file__).resolve().parent), "<frozen importlib")
 _HEADER = "Traceback (most recent call last):\n"
 
@@ -168,12 +169,7 @@ def _weighed(target: str) -> tuple[Callable[..., Any], Any]:
 def model(target: str) -> Model:
     """The model that ``FILE.py:MODEL`` names, or the only one of ``FILE.py``. Raises `UsageError`."""
     if target.endswith(".py"):
-        module = _module(Path(target))
-        own = list(dict.fromkeys(one for one in vars(module).values() if isinstance(one, Model)))
-        if len(own) != 1:
-            there = join([one.name for one in own]) or "no model"
-            raise UsageError(f"{target} has {there}: write @xb.model(...) above a loss, and name it, {target}:MODEL")
-        return own[0]
+        return _only(target, Model, "model", f"write @xb.model(...) above a loss, and name it, {target}:MODEL")
     found, _ = _load(target)
     if not isinstance(found, Model):
         raise UsageError(f"{target} is no model: write @xb.model(...) above it")
@@ -186,13 +182,17 @@ def job(target: str) -> Job:
     Raises `UsageError`.
     """
     if target.endswith(".py"):
-        own = list(dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, Job)))
-        if len(own) != 1:
-            there = join([one.name for one in own]) or "no job"
-            raise UsageError(f"{target} has {there}: write @xb.job above a function of a task, or name it")
-        return own[0]
+        return _only(target, Job, "job", f"write @xb.job above a function of a task, or name it, {target}:FUNCTION")
     found, _ = _load(target)
     return found if isinstance(found, Job) else Job(found)
+
+
+def _only(target: str, kind: type[N], called: str, advice: str) -> N:
+    """The only object of that kind in a file."""
+    own = list(dict.fromkeys(one for one in vars(_module(Path(target))).values() if isinstance(one, kind)))
+    if len(own) != 1:
+        raise UsageError(f"{target} has {join([one.name for one in own]) or f'no {called}'}: {advice}")
+    return own[0]
 
 
 def _own(

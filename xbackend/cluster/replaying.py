@@ -33,7 +33,7 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
     layouts, order = programs.layouts, ordered(ran.applied, ran.servers)
     read = {(server, version) for one in order for server, version in enumerate(one.read)}
     alone = Task(WORKER, 0, 1)
-    told = joined(engine.alone, ClusterSpec.local([1]), alone, limit=asked.limit)
+    told = joined(engine.alone, ClusterSpec.local([1]), alone, limit=asked.limit, asynchronous=True)
     with TaskBackend(asked.backend, alone, told, asked.settings) as backend:
         backend.call("xbackend.engines.member:begun", [plain(one) for one in layouts], ran.begun)
         steps, records = {}, dict(enumerate(ran.begun))

@@ -358,8 +358,7 @@ class _Attempt:
         places = {id(step): k for k, step in enumerate(steps)}
         given = [(places[id(step)], arrays) for step, arrays in zip(own, batches, strict=True)]
         limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
-        in_turn = not self.asked.asynchronous
-        answer = self._ask(task, "advance", steps, first, given, in_turn, limit=limit)
+        answer = self._ask(task, "advance", steps, first, given, limit=limit)
         self._took(task, batches, first, answer)
 
     def _took(self, task: Task, batches: Sequence[Sequence[np.ndarray]], first: int, answer: Mapping[str, Any]) -> None:

@@ -134,7 +134,7 @@ def started(asked: Asked, engine: Entry, spec: ClusterSpec) -> Iterator[Starting
         own = Starting(asked, engine, spec, Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-"))))
         hosts = [split(spec.address(task))[0] for task in spec.tasks]
         await_hosts([host for host in spec.hosts() if not is_here(host)], asked.start_limit)
-        if engine.name == "mpi":
+        if engine.meets:
             own.meeting = Meeting([spec.hosts().index(host) for host in hosts])
             stack.callback(own.meeting.close)
         if engine.exposed and all(map(is_here, hosts)):

@@ -6,38 +6,40 @@ An engine is a framework's own way, or MPI's: no protocol of ours. It is made be
 from __future__ import annotations
 
 import abc
+import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend.devices import Device
 from xbackend.engines.record import Applied, Layout
-from xbackend.engines.spec import ClusterSpec, Task
+from xbackend.engines.spec import SERVER, ClusterSpec, Task
 from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Built, Value
 
 FRESH = 0.05  # seconds for which a record that an update left is as good as one that is read
+_SPIN = 5e-4  # seconds that a wait takes a core for itself
+_SHARE = 0.03  # of what it waited so far it sleeps before it looks again
+LONGEST = 1e-4  # seconds that it sleeps at most
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
     """What a task brings to a server: the number of its step, the versions of all servers that this was computed from,
-    and the arrays. ``turn`` is the version that has to be there before it is applied, `None` for any."""
+    and the arrays."""
 
     step: int
     read: Sequence[int]
     arrays: Sequence[np.ndarray]
-    turn: int | None = None
 
 
 class Engine(abc.ABC):
-    """One task's end of what joins it with the others; ``joined`` is what `tasks.joined` says of it, with the seconds
-    that anything may take as its option ``limit``.
+    """One task's end of what joins it with the others; ``joined`` is what `tasks.joined` says of it, with the options
+    ``limit``, the seconds that anything may take, and ``asynchronous``, whether tasks do not wait for each other.
 
     Raises `ClusterError` where the others cannot be reached within the limit.
     """
@@ -48,6 +50,7 @@ class Engine(abc.ABC):
         self.task = Task(own["job"], own["index"], own["count"])
         self.options: Mapping[str, Any] = joined["options"]
         self.limit = float(self.options["limit"])
+        self.asynchronous = bool(self.options["asynchronous"])
         self._left: dict[int, tuple[float, np.ndarray]] = {}
         self.join()
 
@@ -57,6 +60,20 @@ class Engine(abc.ABC):
 
     def started(self, backend: Backend) -> None:
         """The framework of the task is there."""
+
+    def until(self, done: Callable[[], bool], what: str | Callable[[], str], longest: float = LONGEST) -> None:
+        """Wait until something is done, without taking the core from who is waited for; between two looks at most
+        ``longest`` seconds pass. Raises `ClusterError`, which says ``what`` was waited for, after the limit."""
+        begin = time.perf_counter()
+        while not done():
+            waited = time.perf_counter() - begin
+            if waited > self.limit:
+                said = what if isinstance(what, str) else what()
+                raise ClusterError(f"{self.task} waited {self.limit:g} s {said}")
+            if waited < _SPIN:
+                os.sched_yield()
+            else:
+                time.sleep(min(waited * _SHARE, longest))
 
     @abc.abstractmethod
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
@@ -72,27 +89,46 @@ class Engine(abc.ABC):
         """Begin: the records of all servers have these layouts. On a server, ``record`` is its own. Every task calls
         it."""
         if layouts:
-            raise ClusterError(f"{type(self).__name__} has no parameter servers")
+            raise self._no_servers()
 
-    @abc.abstractmethod
     def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
         """What `push` needs to compute an update of a server, of an apply as it came from the launcher."""
+        raise self._no_servers()
 
-    @abc.abstractmethod
     def pull(self, layout: Layout) -> np.ndarray:
         """A copy of a server's record, of one version."""
+        raise self._no_servers()
 
-    @abc.abstractmethod
+    def version(self, layout: Layout) -> int:
+        """The version of a server's record."""
+        raise self._no_servers()
+
+    def reach(self, layout: Layout, version: int, what: str) -> None:
+        """Wait until a server's record is of a version. Raises `ClusterError`, which says ``what`` was waited for."""
+        now = 0
+
+        def due() -> bool:
+            nonlocal now
+            now = self.version(layout)
+            return now >= version
+
+        self.until(due, lambda: f"for {what} of /job:{SERVER}/task:{layout.server}: it has {now} of {version}")
+
     def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
         """Apply an update of this task's step, once: one that is in already is not applied again. What was written down
         of it, and what the update returns."""
+        raise self._no_servers()
 
-    @abc.abstractmethod
     def record(self) -> np.ndarray:
         """A copy of this server's own record."""
+        raise self._no_servers()
+
+    def _no_servers(self) -> ClusterError:
+        return ClusterError(f"{type(self).__name__} has no parameter servers")
 
     def keep(self, layout: Layout, record: np.ndarray) -> None:
-        """What `push` may say: the record as the update left it, which the next step takes in place of a `pull`."""
+        """What `push` says: the record as the update left it, which the next step of a task that waits for nobody takes
+        in place of a `pull`."""
         self._left[layout.server] = time.monotonic(), record
 
     def left(self, layout: Layout) -> np.ndarray | None:
@@ -103,26 +139,33 @@ class Engine(abc.ABC):
 
 @dataclass(frozen=True)
 class HostUpdate:
-    """An update of a server that the backend of a task computes."""
+    """An update of a server that the process of a task computes: ``run`` of what is pushed and of the variables that it
+    ``reads``, to those that it ``writes`` and what is returned to the user; none where nothing is written."""
 
-    backend: Backend
-    built: Built | None  # none where nothing is written
-    device: Device
+    run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None
     reads: Sequence[str]
     writes: Sequence[str]
 
     @classmethod
     def of(cls, apply: Mapping[str, Any]) -> HostUpdate:
-        return cls(apply["backend"], apply["built"], apply["place"], apply["reads"], apply["writes"])
+        """Computed by the backend of the task."""
+        backend: Backend = apply["backend"]
+        built: Built | None = apply["built"]
+        if built is None:
+            return cls(None, (), ())
+        execute = built.execute
+
+        def run(given: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+            return backend.get_all(execute(*backend.put_all(given, [apply["place"]] * len(given))))
+
+        return cls(run, apply["reads"], apply["writes"])
 
     def __call__(self, layout: Layout, record: np.ndarray, pushed: Sequence[np.ndarray]) -> list[np.ndarray]:
         """Change the variables of a record; what is returned to the user."""
-        if self.built is None:
+        if self.run is None:
             return []
         held = layout.arrays(record)
-        given = [*pushed, *(held[name] for name in self.reads)]
-        values = self.backend.put_all(given, [self.device] * len(given))
-        results = self.backend.get_all(self.built.execute(*values))
+        results = self.run([*pushed, *(held[name] for name in self.reads)])
         for name, array in zip(self.writes, results, strict=False):
             held[name][...] = array
         return list(results[len(self.writes) :])

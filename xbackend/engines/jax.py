@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend.engines.contract import Brought, Engine
-from xbackend.engines.record import Applied, Layout
+from xbackend.engines.contract import Engine
 from xbackend.engines.spec import WORKER, split
 from xbackend.errors import ClusterError
 
@@ -47,32 +46,8 @@ class JAXDistributed(Engine):
         if jax.__version_info__ > (0, 7, 1):
             options["shutdown_timeout_seconds"] = HEARTBEAT
         jax.distributed.initialize(coordinator, self.task.count, self.task.index, **options)
-        self._sum: Callable[..., Any] | None = None
 
-    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        jax = self.jax
-        if self._sum is None:
-            self._prepare()
-        places = [_device(value) for value in values]
-        # To JAX they are copies of one array, as what is reduced has the shape of each.
-        whole = tuple(
-            jax.make_array_from_single_device_arrays(
-                value.shape, self.sharding, [value if place == self.own else jax.device_put(value, self.own)]
-            )
-            for value, place in zip(values, places, strict=True)
-        )
-        assert self._sum is not None
-        try:
-            sums = [total.addressable_data(0) for total in self._sum(whole)]
-            jax.block_until_ready(sums)
-        except RuntimeError as error:  # jaxlib's own, under another name in each version
-            raise ClusterError(f"{self.task} could not reduce with the other workers: {str(error)[:500]}") from error
-        return [
-            total if place == self.own else jax.device_put(total, place)
-            for total, place in zip(sums, places, strict=True)
-        ]
-
-    def _prepare(self) -> None:
+    def started(self, backend: Backend) -> None:
         jax = self.jax
         first: dict[int, Any] = {}
         for device in jax.devices():  # of all processes; one of each, so that each is one rank of gloo
@@ -82,7 +57,27 @@ class JAXDistributed(Engine):
         spec = jax.sharding.PartitionSpec()
         self.sharding = jax.sharding.NamedSharding(mesh, spec)
         summed = jax.shard_map(self._summed, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
-        self._sum = jax.jit(summed)
+        self._sum: Callable[..., Any] = jax.jit(summed)
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        jax = self.jax
+        places = [_device(value) for value in values]
+        # To JAX they are copies of one array, as what is reduced has the shape of each.
+        whole = tuple(
+            jax.make_array_from_single_device_arrays(
+                value.shape, self.sharding, [value if place == self.own else jax.device_put(value, self.own)]
+            )
+            for value, place in zip(values, places, strict=True)
+        )
+        try:
+            sums = [total.addressable_data(0) for total in self._sum(whole)]
+            jax.block_until_ready(sums)
+        except RuntimeError as error:  # jaxlib's own, under another name in each version
+            raise ClusterError(f"{self.task} could not reduce with the other workers: {str(error)[:500]}") from error
+        return [
+            total if place == self.own else jax.device_put(total, place)
+            for total, place in zip(sums, places, strict=True)
+        ]
 
     def _summed(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The sums of all arrays, those of one dtype in one message."""
@@ -95,18 +90,6 @@ class JAXDistributed(Engine):
                 sums[k] = total[begin : begin + values[k].size].reshape(values[k].shape)
                 begin += values[k].size
         return tuple(sums)
-
-    def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
-        raise ClusterError("jax.distributed has no parameter servers")
-
-    def pull(self, layout: Layout) -> np.ndarray:
-        raise ClusterError("jax.distributed has no parameter servers")
-
-    def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
-        raise ClusterError("jax.distributed has no parameter servers")
-
-    def record(self) -> np.ndarray:
-        raise ClusterError("jax.distributed has no parameter servers")
 
 
 def _device(value: Any) -> Any:

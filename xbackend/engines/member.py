@@ -18,7 +18,6 @@ from xbackend.devices import Device
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import Brought, Engine
 from xbackend.engines.record import Layout, Stored
-from xbackend.engines.spec import Task
 from xbackend.errors import ClusterError
 from xbackend.workers.serving import Held
 
@@ -64,18 +63,20 @@ class Step:
             (one["server"], one["pushed"], self.engine.update(self.layouts[one["server"]], {**one, "backend": backend}))
             for one in wiring["applies"]
         ]
-        self.bytes_reduced = self.bytes_pulled = self.bytes_pushed = 0
+        self.bytes_pulled = self.bytes_pushed = 0
 
     def run(
-        self, number: int, arrays: Sequence[np.ndarray], *, in_turn: bool, only: int | None = None
+        self, number: int, arrays: Sequence[np.ndarray], *, only: int | None = None
     ) -> tuple[list[np.ndarray], list[Any]]:
         """The step of that number: what the function returned, and what was written down of its updates, of all servers
         or ``only`` one."""
         workers = self.layouts[0].workers if self.layouts else 1
-        turn = number * workers if in_turn else None
-        records = [self._pulled(one, turn) for one in self.layouts]
+        in_step = not self.engine.asynchronous
+        before = number * workers  # updates of each server, where tasks are in step
+        records = [self._pulled(one, before) for one in self.layouts]
         read = [one.version(record) for one, record in zip(self.layouts, records, strict=True)]
-        pulled = [self._variable(server, name, records[server]) for server, name in self.pulled]
+        held = [one.arrays(record) for one, record in zip(self.layouts, records, strict=True)]
+        pulled = [held[server][name] for server, name in self.pulled]
         values: dict[int, Value] = dict(
             zip(self.inputs, self.backend.put_all([*arrays, *pulled], self.devices), strict=True)
         )
@@ -86,16 +87,17 @@ class Step:
                 sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
                 values.update(zip([node for node, _ in self.reduced[k]], sums, strict=True))
         own = self.backend.get_all([values[i] for i in self.results])
-        if in_turn and workers > 1 and self.applies and not self.reduced:
+        if in_step and workers > 1 and self.applies and not self.reduced:
             self.engine.meet(self.backend)  # nobody changes what another one has not read; an all-reduce says it, too
         applied, returned = [], {}
         for server, pushed, update in self.applies:
             if only not in (None, server):
                 continue
-            own_turn = None if turn is None else turn + self.engine.task.index
+            if in_step:
+                turn = before + self.engine.task.index
+                self.engine.reach(self.layouts[server], turn, "its turn to change the variables")
             given = [own[k] for k in pushed]
-            brought = Brought(number, read, given, own_turn)
-            entry, returned[server] = self.engine.push(self.layouts[server], update, brought)
+            entry, returned[server] = self.engine.push(self.layouts[server], update, Brought(number, read, given))
             self.bytes_pushed += sum(array.nbytes for array in given)
             applied.append(asdict(entry))
         if only is not None:
@@ -103,25 +105,17 @@ class Step:
         outputs = [own[k] if server is None else returned[server][k] for server, k in self.outputs]
         return outputs, applied
 
-    def _pulled(self, one: Layout, turn: int | None) -> np.ndarray:
-        if turn is None and (left := self.engine.left(one)) is not None:
-            self.bytes_pulled += left.nbytes
-            return left
-        end = time.monotonic() + self.engine.limit
-        while True:
+    def _pulled(self, one: Layout, version: int) -> np.ndarray:
+        """A server's record, of that version at least; of any where tasks do not wait for each other."""
+        record = self.engine.left(one) if self.engine.asynchronous else None
+        if record is None:
             record = self.engine.pull(one)
-            self.bytes_pulled += record.nbytes
-            if turn is None or one.version(record) >= turn:
-                return record
-            if time.monotonic() > end:
-                raise ClusterError(
-                    f"{self.engine.task} waited {self.engine.limit:g} s for the other tasks' updates of "
-                    f"/job:ps/task:{one.server}: it has {one.version(record)} of {turn}"
-                )
-            time.sleep(0.0002)
-
-    def _variable(self, server: int, name: str, record: np.ndarray) -> np.ndarray:
-        return self.layouts[server].arrays(record)[name]
+            if not self.engine.asynchronous and one.version(record) < version:
+                self.bytes_pulled += record.nbytes
+                self.engine.reach(one, version, "the other tasks' updates")
+                record = self.engine.pull(one)
+        self.bytes_pulled += record.nbytes
+        return record
 
 
 def built(backend: Backend, segments: Sequence[Built | None], wiring: Mapping[str, Any]) -> Held:
@@ -134,7 +128,6 @@ def advance(
     steps: Sequence[Step],
     first: int,
     batches: Sequence[tuple[int, Sequence[np.ndarray]]],
-    in_turn: bool,
 ) -> dict[str, Any]:
     """Take steps from the number ``first`` on, one for each of the batches, which say by which of the steps: what they
     returned, what was written down of their updates, and how long (s) each took."""
@@ -142,7 +135,7 @@ def advance(
     before = moved(steps)
     for k, (own, arrays) in enumerate(batches):
         begin = time.perf_counter()
-        returned, entries = steps[own].run(first + k, arrays, in_turn=in_turn)
+        returned, entries = steps[own].run(first + k, arrays)
         took.append(time.perf_counter() - begin)
         outputs.append(returned)
         applied += entries
@@ -161,7 +154,7 @@ def repeated(
     """Repeat an update that was written down; the record after it. ``wanted``: a later one reads that version."""
     engine, one = _alone(backend), step.layouts[entry["server"]]
     engine.set(entry["worker"], one.workers, entry["read"])
-    step.run(entry["step"], arrays, in_turn=False, only=entry["server"])
+    step.run(entry["step"], arrays, only=entry["server"])
     if wanted:
         engine.hold(one)
     return engine.records[entry["server"]]
@@ -190,12 +183,3 @@ def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.nd
 def record(backend: Backend) -> np.ndarray:
     """A server's record."""
     return engine_of(backend).record()
-
-
-def kept(backend: Backend, plain: Mapping[str, Any]) -> np.ndarray:
-    """A server's record, as any task reads it."""
-    return engine_of(backend).pull(layout(plain))
-
-
-def task(plain: Mapping[str, Any]) -> Task:
-    return Task(plain["job"], plain["index"], plain["count"])

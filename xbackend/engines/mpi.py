@@ -7,27 +7,23 @@ MPI's own exclusive lock needs the server's part each time; this one does not.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend.engines.contract import Brought, Engine, HostUpdate
+from xbackend.engines.contract import LONGEST, Brought, Engine, HostUpdate
 from xbackend.engines.record import Applied, Layout
 from xbackend.engines.spec import SERVER, WORKER
-from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xbackend.backends.contract import Backend, Value
 
-_SPIN = 5e-4  # seconds that a wait takes a core for itself
-_SHARE, _LONGEST = 0.03, 1e-4  # of what it waited so far, and at most so many seconds: it sleeps before it looks again
 _LOCK = 16  # bytes before the record: the lock
 
 
@@ -49,19 +45,7 @@ class MPI(Engine):
         self.window: Any = None
 
     def _wait(self, request: Any, what: str) -> None:
-        self._until(request.Test, what)
-
-    def _until(self, done: Callable[[], bool], what: str) -> None:
-        """Wait without taking the core from who is waited for."""
-        begin = time.perf_counter()
-        while not done():
-            waited = time.perf_counter() - begin
-            if waited > self.limit:
-                raise ClusterError(f"{self.task} waited {self.limit:g} s {what}")
-            if waited < _SPIN:
-                os.sched_yield()
-            else:
-                time.sleep(min(waited * _SHARE, _LONGEST))
+        self.until(request.Test, what)
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         arrays = [np.asarray(array, order="C") for array in backend.get_all(values)]
@@ -95,7 +79,7 @@ class MPI(Engine):
         """Over a network MPI does nothing for a window while its process is busy elsewhere."""
         while True:
             self.world.Iprobe()
-            time.sleep(2 * _LONGEST)
+            time.sleep(2 * LONGEST)
 
     @contextmanager
     def _alone(self, server: int) -> Iterator[None]:
@@ -108,7 +92,7 @@ class MPI(Engine):
             window.Flush(server)
             return not found[0]
 
-        self._until(taken, f"for the lock of /job:{SERVER}/task:{server}")
+        self.until(taken, f"for the lock of /job:{SERVER}/task:{server}")
         try:
             yield
         finally:
@@ -129,6 +113,12 @@ class MPI(Engine):
         with self._alone(layout.server):
             return self._read(layout)
 
+    def version(self, layout: Layout) -> int:
+        version = np.empty(1, np.int64)
+        self.window.Get(version, layout.server, _LOCK)
+        self.window.Flush(layout.server)
+        return int(version[0])
+
     def record(self) -> np.ndarray:
         return self.pull(self.layouts[self.task.index])
 
@@ -136,22 +126,12 @@ class MPI(Engine):
         return HostUpdate.of(apply)
 
     def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
-        turn = brought.turn
-        if turn is not None:
-            version = np.empty(1, np.int64)
-
-            def due() -> bool:
-                self.window.Get(version, layout.server, _LOCK)
-                self.window.Flush(layout.server)
-                return int(version[0]) >= turn
-
-            self._until(due, f"for its turn to update /job:{SERVER}/task:{layout.server}")
         with self._alone(layout.server):
             record, returned = self._read(layout), list[np.ndarray]()
             if layout.steps(record)[self.task.index] <= brought.step:
                 returned = update(layout, record, brought.arrays)
                 layout.add(record, self.task.index, brought.step, brought.read)
                 self._write(layout.server, record)
-        if turn is None:
+        if self.asynchronous:
             self.keep(layout, record)
         return layout.applied(record, self.task.index, brought.step), returned

@@ -16,6 +16,7 @@ class Entry:
     ``host`` where an update of a server is computed by the backend of the task that brings it, under the server's lock,
     ``graph`` where the engine computes it on the server. ``alone`` repeats updates in one process.
     ``exposed`` is what others on the network can do with it, empty where it listens where it was told only.
+    ``meets``: its processes meet by PMI, which the launcher speaks (see `cluster.pmi`).
     """
 
     name: str
@@ -26,6 +27,7 @@ class Entry:
     updates: str = "host"
     alone: str = "xbackend.engines.alone:Alone"
     exposed: str = ""
+    meets: bool = False
 
 
 _NO_SERVERS = (
@@ -43,7 +45,9 @@ ENGINES = {
         exposed="TensorFlow's servers listen on every interface, and run what anybody sends them",
     ),
     "jax": Entry("jax", "xbackend.engines.jax:JAXDistributed", "jax.distributed with gloo", no_servers=_NO_SERVERS),
-    "mpi": Entry("mpi", "xbackend.engines.mpi:MPI", "MPI (mpi4py with MPICH): collectives, and windows with locks"),
+    "mpi": Entry(
+        "mpi", "xbackend.engines.mpi:MPI", "MPI (mpi4py with MPICH): collectives, and windows with locks", meets=True
+    ),
 }
 
 

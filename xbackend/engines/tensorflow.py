@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.devices import Device
 from xbackend.engines.alone import Alone
-from xbackend.engines.contract import Brought, Engine
+from xbackend.engines.contract import Brought, Engine, HostUpdate
 from xbackend.engines.record import KEPT, Applied, Layout
 from xbackend.engines.spec import SERVER, WORKER, Task, split
 from xbackend.errors import ClusterError
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
     from xbackend.backends.contract import Backend, Value
 
-_POLL = 0.0005  # seconds
 _RECORD, _OUTER, _INNER = "xbackend_record", "xbackend_outer", "xbackend_inner"
 
 
@@ -43,7 +41,6 @@ class TensorFlowServers(Engine):
         import tensorflow as tf
 
         self.tf = tf
-        self.asynchronous = bool(self.options["asynchronous"])
         jobs = {name: list(addresses) for name, addresses in self.spec.jobs.items()}
         try:
             self.server = tf.compat.v1.train.Server(
@@ -86,17 +83,18 @@ class TensorFlowServers(Engine):
 
     def _reach(self, other: Task) -> None:
         host, port = split(self.spec.address(other))
-        end = time.monotonic() + self.limit
-        while True:
+        why = ""
+
+        def there() -> bool:
+            nonlocal why
             try:
                 socket.create_connection((host, port), timeout=1.0).close()
-                return
             except OSError as error:
-                if time.monotonic() > end:
-                    raise ClusterError(
-                        f"{self.task} waited {self.limit:g} s for {other}, which is not at {host}:{port}: {error}"
-                    ) from None
-                time.sleep(0.05)
+                why = str(error)
+                return False
+            return True
+
+        self.until(there, lambda: f"for {other}, which is not at {host}:{port}: {why}", longest=0.05)
 
     def _target(self) -> Any:
         """The session with the servers."""
@@ -191,6 +189,10 @@ class TensorFlowServers(Engine):
         found: np.ndarray = self._run(f"read /job:{SERVER}/task:{layout.server}", whole)
         return found
 
+    def version(self, layout: Layout) -> int:
+        _, version = self._readers(layout)
+        return int(self._run(f"read /job:{SERVER}/task:{layout.server}", version))
+
     def record(self) -> np.ndarray:
         return self.pull(self.layouts[self.task.index])
 
@@ -237,8 +239,6 @@ class TensorFlowServers(Engine):
 
     def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
         what = f"update /job:{SERVER}/task:{layout.server}"
-        if brought.turn is not None:
-            self._await(layout, brought.turn)
         entry, *returned = self._run(what, update, brought.step, np.asarray(brought.read, np.int64), *brought.arrays)
         if self.asynchronous:
             left, *returned = returned
@@ -246,26 +246,15 @@ class TensorFlowServers(Engine):
         version, *read_then = (int(n) for n in entry)
         return Applied(layout.server, self.task.index, brought.step, version, tuple(read_then)), returned
 
-    def _await(self, layout: Layout, turn: int) -> None:
-        _, version = self._readers(layout)
-        end = time.monotonic() + self.limit
-        while (now := int(self._run(f"read /job:{SERVER}/task:{layout.server}", version))) < turn:
-            if time.monotonic() > end:
-                raise ClusterError(
-                    f"{self.task} waited {self.limit:g} s for its turn to update /job:{SERVER}/task:{layout.server}, "
-                    f"which has {now} updates of {turn}"
-                )
-            time.sleep(_POLL)
-
 
 class Repeating(Alone):
     """Updates repeated in this process, by graphs of plain sessions as on a server."""
 
-    def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
+    def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
         import tensorflow as tf
 
         if not apply["program"]:
-            return lambda layout, record, arrays: []
+            return HostUpdate(None, (), ())
         program, place = from_json(apply["program"]), "/device:CPU:0"
         nodes = [program.nodes[i] for i in program.inputs]
         with tf.Graph().as_default() as graph, tf.device(place):
@@ -273,15 +262,7 @@ class Repeating(Alone):
             results, _ = _Update(tf, program, place).whole(given)
             config = tf.compat.v1.ConfigProto(allow_soft_placement=False)
             run = tf.compat.v1.Session(graph=graph, config=config).make_callable(list(results), given)
-
-        def repeat(layout: Layout, record: np.ndarray, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-            held = layout.arrays(record)
-            made = run(*arrays, *(held[name] for name in apply["reads"]))
-            for name, array in zip(apply["writes"], made, strict=False):
-                held[name][...] = array
-            return list(made[len(apply["writes"]) :])
-
-        return repeat
+        return HostUpdate(lambda arrays: run(*arrays), apply["reads"], apply["writes"])
 
 
 @dataclass

@@ -66,11 +66,10 @@ def _became(
     apart = None
     if first is not None and not asked.asynchronous:
         apart = max((relative_error(array, first[name]) for name, array in ran.variables.items()), default=0.0)
-    versions, own = matrix.versions(ran.backend, ""), {"numpy", *registry.get(ran.backend).packages}
     return Clustered(
         backend=ran.backend,
         engine=ran.engine,
-        versions={package: version for package, version in versions.items() if package in own},
+        versions=matrix.own_versions(ran.backend, ""),
         start=ran.start,
         seconds=tuple(tuple(ran.seconds[k]) for k in sorted(ran.seconds)),
         updates=len(ran.noted),

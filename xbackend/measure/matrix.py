@@ -71,3 +71,9 @@ def versions(backend: str, environment: str) -> dict[str, str]:
         return rooms.get(environment or registry.get(backend).environment).versions()
     except EnvironmentFailed:  # that it is missing is the row's status, with the reason
         return {}
+
+
+def own_versions(backend: str, environment: str) -> dict[str, str]:
+    """Of those packages NumPy and the framework itself."""
+    own = {"numpy", *registry.get(backend).packages}
+    return {package: version for package, version in versions(backend, environment).items() if package in own}

@@ -110,8 +110,7 @@ def _each(
                 continue
             difference = None if first is None else differs(weights, first)
             first = weights if first is None else first
-            versions, own = matrix.versions(name, environment), {"numpy", *registry.get(name).packages}
-            versions = {package: version for package, version in versions.items() if package in own}
+            versions = matrix.own_versions(name, environment)
             yield msgspec.structs.replace(found, versions=versions, difference=difference)
 
 

@@ -75,4 +75,4 @@ class Jobs(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(jobs: Jobs) -> bytes:
     """The content of a file of jobs."""
-    return sealed(msgspec.json.decode(msgspec.json.encode(jobs)))
+    return sealed(jobs)

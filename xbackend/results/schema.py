@@ -391,8 +391,9 @@ def encode(results: Results, path: Path) -> bytes:
     return sealed(content)
 
 
-def sealed(content: dict[str, Any]) -> bytes:
-    """Decoded JSON as the content of a file, with its ``checksum``."""
+def sealed(told: dict[str, Any] | msgspec.Struct) -> bytes:
+    """Decoded JSON, or a struct, as the content of a file, with its ``checksum``."""
+    content = msgspec.json.decode(msgspec.json.encode(told)) if isinstance(told, msgspec.Struct) else told
     text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
     return bytes(text + b"\n")
 

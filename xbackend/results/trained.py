@@ -74,7 +74,7 @@ class Trainings(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(trainings: Trainings) -> bytes:
     """The content of a file of trainings."""
-    return sealed(msgspec.json.decode(msgspec.json.encode(trainings)))
+    return sealed(trainings)
 
 
 def load(path: Path) -> Trainings:
