@@ -17,6 +17,7 @@ from overhead.figure import Figure
 
 SERVED = ("numpy", "tensorflow")  # backends of the engines that have parameter servers
 ENGINES = ("numpy", "jax", "tensorflow")  # one backend of each engine
+COMPILED = "pytensor"  # joined by MPI too, and its gradients are compiled
 CASES = [(*case, dtype) for case in (("mirrored", "2"), ("mirrored", "3"), ("served", "2")) for dtype in targets.EXACT]
 
 
@@ -42,21 +43,21 @@ def exactly(figure: Figure) -> Figure:
 
 @pytest.mark.only_for(*SERVED)
 def test_adding_on_a_server_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figure, runs = targets.by_hand(backend, "add_rank", choices.quick, say)
-    keep("P7 by hand", [exactly(figure)], runs)
+    figures, runs = targets.by_hand(backend, "add_rank", choices.quick, say)
+    keep("P7 by hand", map(exactly, figures), runs)
 
 
-@pytest.mark.only_for(*ENGINES)
+@pytest.mark.only_for(*ENGINES, COMPILED)
 def test_mirrored_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figure, runs = targets.by_hand(backend, "mirrored", choices.quick, say)
+    figures, runs = targets.by_hand(backend, "mirrored", choices.quick, say)
     assert not any(map(targets.copies_differ, runs))
-    keep("P10 mirrored by hand", [exactly(figure)], runs)
+    keep("P10 mirrored by hand", map(exactly, figures), runs)
 
 
-@pytest.mark.only_for(*SERVED)
+@pytest.mark.only_for(*SERVED, COMPILED)
 def test_served_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figure, runs = targets.by_hand(backend, "served", choices.quick, say)
-    keep("P10 served by hand", [exactly(figure)], runs)
+    figures, runs = targets.by_hand(backend, "served", choices.quick, say)
+    keep("P10 served by hand", map(exactly, figures), runs)
 
 
 @pytest.mark.only_full

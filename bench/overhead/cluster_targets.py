@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -38,14 +39,16 @@ FILES = {"mpi": "with_mpi.py", "jax": "with_jax.py", "tensorflow": "with_tensorf
 # Workers and servers: with a server one worker, so that each process has a core of two.
 TASKS = {"add_rank": (1, 1), "mirrored": (2, 0), "served": (1, 1)}
 NAMES = {"add_rank": "P7, adding to a server's number", "mirrored": "P10, mirrored", "served": "P10, served"}
+# How the side by hand gets its gradients, a name of `handwritten.cluster.slopes`, and the limit of the ratio.
+SLOPES: dict[str, dict[str, float | None]] = {
+    "numpy": {"autograd": LIMIT, "written out": None},
+    "pytensor": {"pytensor": LIMIT},
+}
 ADDS = "ours counts each update, writes down what it was computed from, and loses none"
 DIFFERS = {
     ("mpi", "add_rank"): f"by hand MPI's own lock of the window; {ADDS}",
-    ("mpi", "mirrored"): "by hand gradients written out and one Allreduce; ours differentiates by autograd",
-    (
-        "mpi",
-        "served",
-    ): f"by hand gradients written out, MPI's own lock; {ADDS}; ours differentiates by autograd",
+    ("mpi", "mirrored"): "by hand one call for the gradients, one Allreduce, and the update in NumPy",
+    ("mpi", "served"): f"by hand one call for the gradients, MPI's own lock, and the update in NumPy; {ADDS}",
     ("jax", "mirrored"): "by hand one jitted step with four reductions in it, shares filled up to be equal; ours in "
     "three parts, one reduction between them, shares as they are",
     ("tensorflow", "add_rank"): f"by hand assign_add, which counts nothing; {ADDS}",
@@ -107,32 +110,41 @@ def copies_differ(run: Run) -> bool:
     return any(own[name].tobytes() != value.tobytes() for own in run.copies for name, value in run.weights.items())
 
 
-def by_hand(backend: str, program: str, quick: bool, say: Callable[[str], None]) -> tuple[Figure, list[Run]]:
-    """Ours against the engine used by hand; and our runs."""
+def by_hand(backend: str, program: str, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
+    """Ours against the engine used by hand, with each way that it gets its gradients; and our runs."""
     (repeats, steps), engine = extent(quick), engine_of(backend)
     case = Case(backend, program, *TASKS[program], steps)
+    ways: Mapping[str, float | None] = {} if program == "add_rank" else SLOPES.get(backend, {})
+    ways = ways or {"": LIMIT}
 
     def own() -> Run:
         say(f"{backend}: {NAMES[program]}")
         return clusters.ours(case)
 
-    def other() -> Run:
-        say(f"{backend}: {NAMES[program]}, by hand")
-        return clusters.by_hand(FILES[engine], case)
+    def other(way: str) -> Run:
+        say(f"{backend}: {NAMES[program]}, by hand{_gradients(way)}")
+        return clusters.by_hand(FILES[engine], case, **({"slopes": way} if way else {}))
 
-    ours, theirs = clusters.in_turn([own, other], repeats)
+    ours, *others = clusters.in_turn([own, *(partial(other, way) for way in ways)], repeats)
     expected = case.weights()
-    figure = against(
-        backend,
-        f"{NAMES[program]}: a step over that of {of(backend).summary} by hand",
-        ours,
-        theirs,
-        limit=LIMIT,
-        what_differs=DIFFERS[engine, program],
-        difference=difference(ours[0].weights, expected),
-        difference_by_hand=difference(theirs[0].weights, expected),
-    )
-    return figure, ours
+    figures = [
+        against(
+            backend,
+            f"{NAMES[program]}: a step over that of {of(backend).summary} by hand{_gradients(way)}",
+            ours,
+            theirs,
+            limit=limit,
+            what_differs=DIFFERS[engine, program],
+            difference=difference(ours[0].weights, expected),
+            difference_by_hand=difference(theirs[0].weights, expected),
+        )
+        for (way, limit), theirs in zip(ways.items(), others, strict=True)
+    ]
+    return figures, ours
+
+
+def _gradients(way: str) -> str:
+    return f", gradients {way}" if way == "written out" else f", gradients by {way}" if way else ""
 
 
 def engine_of(backend: str) -> str:

@@ -96,8 +96,9 @@ def of(ran: Ran) -> Run:
     return Run(seconds, ran.start + ran.build, copies[0], ran.build, copies, ran.moved)
 
 
-def by_hand(file: str, case: Case, *, chief: bool = False) -> Run:
-    """A program of `handwritten.cluster` in processes of its own, with the interpreter of the backend's environment.
+def by_hand(file: str, case: Case, *, chief: bool = False, **more: str) -> Run:
+    """A program of `handwritten.cluster` in processes of its own, with the interpreter of the backend's environment,
+    told ``more`` of `told.Told`.
 
     Raises `ClusterError` where a process of it fails, or where it takes longer than `LIMIT`.
     """
@@ -106,7 +107,7 @@ def by_hand(file: str, case: Case, *, chief: bool = False) -> Run:
     answering = [(CHIEF, 0)] if chief else [task for task in tasks if task[0] == WORKER or "mpi" in file]
     with TemporaryDirectory(prefix="xbackend_by_hand_") as folder, _meeting(file, len(tasks)) as meeting:
         told = {"program": case.program, "jobs": jobs, "steps": case.steps + WARM, "batch": cluster_jobs.BATCH}
-        told |= {"limit": 60.0, "data": _data(Path(folder), case.dtype) if case.program != "add_rank" else ""}
+        told |= {**more, "limit": 60.0, "data": _data(Path(folder), case.dtype) if case.program != "add_rank" else ""}
         begun, processes = time.time(), {}
         try:
             for rank, (name, index) in enumerate(tasks):

@@ -48,11 +48,17 @@ class MPI(Engine):
         self.until(request.Test, what)
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        arrays = [np.asarray(array, order="C") for array in backend.get_all(values)]
-        sums = [np.empty_like(array) for array in arrays]
-        for array, total in zip(arrays, sums, strict=True):
-            request = self.workers.Iallreduce(array, total, op=self.mpi.SUM)
+        arrays = backend.get_all(values)
+        sums = list(arrays)
+        for dtype in dict.fromkeys(array.dtype for array in arrays):  # those of one dtype in one message
+            own = [k for k, array in enumerate(arrays) if array.dtype == dtype]
+            sent = np.concatenate([arrays[k].ravel() for k in own])
+            total, begin = np.empty_like(sent), 0
+            request = self.workers.Iallreduce(sent, total, op=self.mpi.SUM)
             self._wait(request, "for the other workers in an all-reduce")
+            for k in own:
+                sums[k] = total[begin : begin + arrays[k].size].reshape(arrays[k].shape)
+                begin += arrays[k].size
         return backend.put_all(sums, [backend.device_of(value) for value in values])
 
     def meet(self, backend: Backend) -> None:

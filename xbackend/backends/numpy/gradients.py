@@ -31,6 +31,9 @@ class Gradients:
         self.going_back: list[Transferred] | None = None  # while autograd is in a backward pass: what it transferred
         self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.nodes) else None
         self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
+        # Made once, whatever the number of passes.
+        self.functions: dict[int, Callable[..., Any]] = {}
+        self.ways: dict[tuple[int, ...], tuple[list[int], set[int]]] = {}
 
     def __call__(self, loss: int, values: Values) -> list[np.ndarray]:
         """All gradients of one loss, in one backward pass, from the values that `analyses.replayed` names."""
@@ -38,7 +41,7 @@ class Gradients:
 
         nodes, group = self.program.nodes, self.groups[loss]
         wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
-        _, dependent = analyses.between(self.program, loss, wrt)
+        _, dependent = self._between(loss, wrt)
         leaves = tuple(np.zeros_like(values[i]) if i in dependent else values[i] for i in wrt)
         with self.alone:
             pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, values))(leaves)
@@ -84,11 +87,19 @@ class Gradients:
 
     def _computed(self, i: int, arguments: Sequence[Any]) -> dict[int, Any]:
         """The value of a node, as autograd sees it, and those of the other results of its call."""
-        node = self.program.nodes[i]
-        if "part" not in node.params:
-            return {i: function(self.xp, node)(*arguments)}
-        made = results(self.xp, node, self.body)(*arguments)
-        return {j: made[self.program.nodes[j].params["part"]] for j in self.together[i]}
+        nodes = self.program.nodes
+        several = "part" in nodes[i].params
+        if i not in self.functions:
+            self.functions[i] = results(self.xp, nodes[i], self.body) if several else function(self.xp, nodes[i])
+        made = self.functions[i](*arguments)
+        return {j: made[nodes[j].params["part"]] for j in self.together[i]} if several else {i: made}
+
+    def _between(self, loss: int, wrt: Sequence[int]) -> tuple[list[int], set[int]]:
+        """What `analyses.between` says."""
+        key = (loss, *wrt)
+        if key not in self.ways:
+            self.ways[key] = analyses.between(self.program, loss, wrt)
+        return self.ways[key]
 
     def _primitive(self) -> Callable[..., Any]:
         """What autograd sees of a transfer: ``f(x, i, back)`` hands a value on through node i, or its gradient back."""
@@ -112,7 +123,7 @@ class Gradients:
     def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
         """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
         nodes = self.program.nodes
-        between, dependent = analyses.between(self.program, loss, wrt)
+        between, dependent = self._between(loss, wrt)
         inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
         passed, todo = set[int](), [loss]
         while todo:
@@ -134,7 +145,7 @@ class Gradients:
         beside those of what it is made of.
         """
         nodes, given, values = self.program.nodes, dict(zip(wrt, leaves, strict=True)), dict[int, Any]()
-        needed, dependent = analyses.between(self.program, loss, wrt)
+        needed, dependent = self._between(loss, wrt)
         first: dict[tuple[int, ...], dict[int, Any]] = {}
         for i in needed:
             node = nodes[i]

@@ -18,7 +18,7 @@ RATE, MOMENTUM = 0.1, 0.9
 @dataclass(frozen=True)
 class Told:
     """``jobs`` are the addresses of all tasks, ``data`` a file with ``x`` and ``labels``, ``answer`` the file to write,
-    ``limit`` the seconds that a step may take."""
+    ``limit`` the seconds that a step may take. ``slopes``: how MPI's processes get gradients, a name of `slopes.BY`."""
 
     program: str
     job: str
@@ -29,6 +29,7 @@ class Told:
     data: str
     answer: str
     limit: float
+    slopes: str = "written out"
 
     @property
     def workers(self) -> int:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 from mpi4py import MPI
-from told import MOMENTUM, RATE, Told, gradients, told
+from slopes import BY
+from told import MOMENTUM, RATE, Told, told
 
 SERVER = 0  # the rank of the server, where there is one
 
 
 def mirrored(own: Told) -> None:
-    comm = MPI.COMM_WORLD
+    comm, gradients = MPI.COMM_WORLD, BY[own.slopes]()
     weights = own.zeros()
     velocities = {name: np.zeros_like(value) for name, value in weights.items()}
     sizes = [value.size for value in weights.values()]
@@ -65,7 +66,7 @@ def on_a_window(own: Told) -> None:
     comm.Barrier()
     held = np.empty(size, dtype)
 
-    views = views_of(held, zeros, copies)
+    views, gradients = views_of(held, zeros, copies), BY[own.slopes]() if copies == 2 else None
 
     def add_rank() -> float:
         window.Lock(SERVER, MPI.LOCK_EXCLUSIVE)
