@@ -4,7 +4,6 @@ applied in the order that was written down, so that what comes out is the same t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 
 import numpy as np
 
@@ -46,7 +45,7 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
                 steps[key] = compiled(backend, traced, layouts, engine, asked.devices).step
             wanted = (one.server, one.version) in read
             records[one.server] = backend.call(
-                "xbackend.engines.member:repeated", steps[key], asdict(one), arrays, wanted
+                "xbackend.engines.member:repeated", steps[key], tuple(one), arrays, wanted
             )
     return {
         f"/job:ps/task:{layout.server}/{name}": array

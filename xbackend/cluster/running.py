@@ -375,7 +375,7 @@ class _Attempt:
             if not self.pace.get(task) and not self.ran.faults:
                 self.ran.build = time.monotonic() - self.met
             self.ran.moved = {k: v + self.ran.moved.get(k, 0) for k, v in answer["moved"].items()}
-        self._note([Applied(**{**entry, "read": tuple(entry["read"])}) for entry in answer["applied"]])
+        self._note([Applied.of(plain) for plain in answer["applied"]])
         steady = answer["seconds"] if self.pace.get(task) else answer["seconds"][-1:]
         self.pace[task] = max(1e-6, float(np.median(steady)))
         self._say(task, first + len(outputs), outputs[-1])

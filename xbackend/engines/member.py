@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.devices import Device
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import Brought, Engine
-from xbackend.engines.record import Layout, Stored
+from xbackend.engines.record import Applied, Layout, Stored
 from xbackend.errors import ClusterError
 from xbackend.workers.serving import Held
 
@@ -99,7 +98,7 @@ class Step:
             given = [own[k] for k in pushed]
             entry, returned[server] = self.engine.push(self.layouts[server], update, Brought(number, read, given))
             self.bytes_pushed += sum(array.nbytes for array in given)
-            applied.append(asdict(entry))
+            applied.append(tuple(entry))
         if only is not None:
             return [], applied
         outputs = [own[k] if server is None else returned[server][k] for server, k in self.outputs]
@@ -149,15 +148,16 @@ def begun(backend: Backend, layouts: Sequence[Mapping[str, Any]], records: Seque
 
 
 def repeated(
-    backend: Backend, step: Step, entry: Mapping[str, Any], arrays: Sequence[np.ndarray], wanted: bool
+    backend: Backend, step: Step, plain: Sequence[Any], arrays: Sequence[np.ndarray], wanted: bool
 ) -> np.ndarray:
     """Repeat an update that was written down; the record after it. ``wanted``: a later one reads that version."""
-    engine, one = _alone(backend), step.layouts[entry["server"]]
-    engine.set(entry["worker"], one.workers, entry["read"])
-    step.run(entry["step"], arrays, only=entry["server"])
+    engine, update = _alone(backend), Applied.of(plain)
+    one = step.layouts[update.server]
+    engine.set(update.worker, one.workers, update.read)
+    step.run(update.step, arrays, only=update.server)
     if wanted:
         engine.hold(one)
-    return engine.records[entry["server"]]
+    return engine.records[update.server]
 
 
 def _alone(backend: Backend) -> Alone:

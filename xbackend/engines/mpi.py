@@ -43,6 +43,8 @@ class MPI(Engine):
         own = int(self.task.job == WORKER)
         self.workers = self.world.Split(own, self.task.index)
         self.window: Any = None
+        # Of a lock: who holds it, that nobody does, and what was there.
+        self._words = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
 
     def _wait(self, request: Any, what: str) -> None:
         self.until(request.Test, what)
@@ -91,7 +93,7 @@ class MPI(Engine):
     def _alone(self, server: int) -> Iterator[None]:
         """Nobody else reads or writes the record of a server in the block."""
         mpi, window = self.mpi, self.window
-        own, free, found = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
+        own, free, found = self._words
 
         def taken() -> bool:
             window.Compare_and_swap(own, free, found, server, 0)

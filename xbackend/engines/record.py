@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +34,7 @@ class Stored:
         return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
+class Applied(NamedTuple):
     """An update of a server: the step (from 0) of a worker, the version that it made, those it was computed from."""
 
     server: int
@@ -42,6 +42,12 @@ class Applied:
     step: int
     version: int
     read: tuple[int, ...]
+
+    @classmethod
+    def of(cls, plain: Sequence[Any]) -> Applied:
+        """Of its fields in their order, as they come from another process."""
+        server, worker, step, version, read = plain
+        return cls(server, worker, step, version, tuple(read))
 
 
 @dataclass(frozen=True)
@@ -53,17 +59,17 @@ class Layout:
     workers: int
     variables: tuple[Stored, ...]
 
-    @property
+    @cached_property
     def entry(self) -> int:
         """Numbers of one kept step: the version made, the versions read."""
         return 1 + self.servers
 
-    @property
+    @cached_property
     def row(self) -> int:
         """Numbers of a worker: its steps, and those of the kept ones."""
         return 1 + KEPT * self.entry
 
-    @property
+    @cached_property
     def numbers(self) -> int:
         """Whole numbers before the variables."""
         return 1 + self.workers * self.row
@@ -126,7 +132,7 @@ class Layout:
     def applied(self, record: np.ndarray, worker: int, step: int) -> Applied:
         """What is kept of a worker's step, one of the last `KEPT`."""
         begin = self.entry_at(worker, step)
-        version, *read = (int(n) for n in self.counts(record)[begin : begin + self.entry])
+        version, *read = self.counts(record)[begin : begin + self.entry].tolist()
         return Applied(self.server, worker, step, version, tuple(read))
 
     def new(self, values: dict[str, np.ndarray]) -> np.ndarray:
