@@ -1,16 +1,17 @@
 """What happens to the processes of a cluster while a job runs, and what it comes to then. Real processes.
 
-``XBACKEND_FAULTS=200`` makes as many more, drawn by ``XBACKEND_FAULTS_SEED``, and prints what became of them.
+``XBACKEND_FAULTS=200`` makes as many more, drawn by ``XBACKEND_FAULTS_SEED``, prints what became of them, and writes it
+into the folder ``XBACKEND_FAULTS_REPORT``, if that is given.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import random
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import cluster_examples as examples
+import fault_report
 import numpy as np
 import pytest
 import tiers
@@ -44,6 +46,7 @@ from xbackend.training.checkpoints import Checkpoint
 pytestmark = pytest.mark.tier("standard")
 
 COUNT = int(os.environ.get("XBACKEND_FAULTS", "0"))
+REPORT = os.environ.get("XBACKEND_FAULTS_REPORT", "")
 SEED = int(os.environ.get("XBACKEND_FAULTS_SEED", "0"))
 WHOLE = 30  # in the exhaustive tier
 WORKERS = 2
@@ -325,26 +328,31 @@ def test_a_job_comes_to_the_same_whatever_happens_to_a_task(strike: Strike) -> N
 
 @pytest.mark.skipif(not COUNT, reason="XBACKEND_FAULTS=200 makes as many faults")
 def test_as_many_faults_as_were_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    bad, hung, orphans, seen, went_on = list[str](), 0, 0, list[float](), list[float]()
+    outcomes = list[fault_report.Outcome]()
     for number, strike in enumerate(drawn(COUNT, SEED)):
         found = struck(strike)
-        why = wrong(strike, found)
-        hung, orphans = hung + found.hung, orphans + len(found.orphans)
-        bad += [f"{strike}: {why}"] if why else []
-        seen += [found.seen] if found.seen is not None else []
-        went_on += [found.went_on] if found.went_on is not None else []
-        with capsys.disabled():
-            print(f"\n{number + 1} of {COUNT}: {strike}: {why or 'as without it'}", end="", flush=True)
-    with capsys.disabled():
-        print(
-            f"\n{COUNT} faults: {len(bad)} wrong, {hung} hung, {orphans} orphans; {len(seen)} seen after "
-            f"{_spread(seen)}, {len(went_on)} went on after {_spread(went_on)}"
+        outcomes.append(
+            fault_report.Outcome(
+                fault=str(strike),
+                engine=of(strike.backend).name,
+                backend=strike.backend,
+                signal=strike.signal,
+                wrong=wrong(strike, found),
+                hung=found.hung,
+                left=len(found.orphans),
+                seen=found.seen,
+                went_on=found.went_on,
+            )
         )
+        if REPORT:  # what there is, should it be ended
+            created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            fault_report.write(Path(REPORT), outcomes, SEED, created)
+        with capsys.disabled():
+            print(f"\n{number + 1} of {COUNT}: {strike}: {outcomes[-1].wrong or 'as without it'}", end="", flush=True)
+    with capsys.disabled():
+        print(f"\n{fault_report.said(outcomes)}")
+    bad = [f"{one.fault}: {one.wrong}" for one in outcomes if one.wrong]
     assert not bad, "\n".join(bad)
-
-
-def _spread(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.1f} s (at most {max(seconds):.1f})" if seconds else "no time"
 
 
 # --- where nothing is started again -------------------------------------------------------------------------------
