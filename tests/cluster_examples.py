@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+import xbackend as xb
 from xbackend.cli.users import job as loaded
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
@@ -24,6 +25,36 @@ Numbers = dict[str, np.ndarray]
 def job(name: str) -> Job:
     """A job of the examples."""
     return loaded(f"{EXAMPLES / FILES[name]}:{name}")
+
+
+def _spread(task: Task, x: Any, labels: Any) -> Any:
+    """As ``mirrored``, with half of a task's rows on each of its two devices."""
+    half, first = x.shape[0] // 2, start()
+    gradients: dict[str, list[Any]] = {"w": [], "b": []}
+    copies, losses = [], []
+    rows = [half, x.shape[0] - half]
+    for place, part in (("cpu:0", slice(0, half)), ("cpu:1", slice(half, x.shape[0]))):
+        with xb.device(place):
+            own = {name: xb.shared(value, f"{name}_{place[-1]}", device=place) for name, value in first.items()}
+            copies.append(own)
+            losses.append(xb.training.layers.cross_entropy(x[part] @ own["w"] + own["b"], labels[part]))
+            for name, found in gradients.items():
+                found.append(xb.grad(losses[-1], own[name]))
+    reduced = {name: xb.all_reduce(found, weights=rows, across=task) for name, found in gradients.items()}
+    for number, own in enumerate(copies):
+        with xb.device(f"cpu:{number}"):
+            for name, means in reduced.items():
+                velocity = MOMENTUM * own[f"{name}_velocity"] + means[number]
+                xb.update(own[f"{name}_velocity"], velocity)
+                xb.update(own[name], own[name] - RATE * velocity)
+    return xb.all_reduce(losses, weights=rows, across=task)[0]
+
+
+def spread() -> Job:
+    """A job whose tasks have two devices each."""
+    made = Job(_spread)
+    made.data(lambda task, number: job("mirrored").arrays(task, number))
+    return made
 
 
 def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> Asked:

@@ -9,6 +9,7 @@ import cluster_examples as examples
 import numpy as np
 import pytest
 
+from xbackend.backends.contract import Settings
 from xbackend.cluster import replaying, running
 from xbackend.cluster.ran import Ran
 from xbackend.cluster.ran import words as said
@@ -55,6 +56,20 @@ def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> No
     assert len(ran.variables) == workers * len(expected)
     for outputs in ran.outputs.values():
         np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
+
+
+@pytest.mark.one_each(1, 4)
+def test_workers_of_two_devices_each_have_the_weights_of_one(name: str) -> None:
+    two = Settings(virtual_devices=2)
+    found = running.run(examples.asked(examples.spread(), name, 2, steps=STEPS, settings=two))
+    losses, weights = examples.mirrored(STEPS)
+    assert len(found.variables) == 2 * 2 * len(weights)
+    for place, array in found.variables.items():
+        close(array, weights[place.rpartition("/")[2].rpartition("_")[0]], place)
+    for variable in weights:
+        copies = [a for place, a in found.variables.items() if place.endswith((f"/{variable}_0", f"/{variable}_1"))]
+        assert len(copies) == 4 and len({a.tobytes() for a in copies}) == 1, f"the copies of {variable} differ"
+    np.testing.assert_allclose([found.outputs[0][k] for k in range(STEPS)], losses, rtol=1e-10)
 
 
 @pytest.mark.one_each(3, 4)

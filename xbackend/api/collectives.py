@@ -79,11 +79,11 @@ def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across)
         raise ArgumentError(f"weights={list(weights)!r:.60} of {len(arrays)} values: one from 0 up for each")
     tracer, dtype = current(), arrays[0].dtype
     terms = [multiply(x, float(w)) for x, w in zip(arrays, weights, strict=True)]
-    counts = [full((), float(w), dtype=dtype) for w in weights]
-    params = {"shares": (), "tasks": across.count}
-    sums = [tracer.emit("all_reduce", terms, {**params, "part": part}) for part in range(len(arrays))]
-    totals = [tracer.emit("all_reduce", counts, {**params, "part": part}) for part in range(len(arrays))]
-    return [divide(total, count) for total, count in zip(sums, totals, strict=True)]
+    params = {"shares": (), "tasks": across.count, "part": 0}
+    total = tracer.emit("all_reduce", terms, params)
+    count = tracer.emit("all_reduce", [full((), float(sum(weights)), dtype=dtype)], params)
+    # Divided once: a compiler may make something else of a division on each device.
+    return [divide(total, count)] * len(arrays)
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
