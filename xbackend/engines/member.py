@@ -92,8 +92,8 @@ class Step:
         for server, pushed, update in self.applies:
             if only not in (None, server):
                 continue
-            if in_step:
-                turn = before + self.engine.task.index
+            turn = before + self.engine.task.index
+            if in_step and read[server] < turn:
                 self.engine.reach(self.layouts[server], turn, "its turn to change the variables")
             given = [own[k] for k in pushed]
             entry, returned[server] = self.engine.push(self.layouts[server], update, Brought(number, read, given))
