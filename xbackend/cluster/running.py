@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +15,7 @@ import numpy as np
 
 from xbackend.cluster import starting, status
 from xbackend.cluster.asked import Asked
+from xbackend.cluster.gate import Gate
 from xbackend.cluster.programs import Compiled, Programs, compiled, shapes
 from xbackend.cluster.ran import Fault, Ran
 from xbackend.cluster.tasks import TaskBackend
@@ -33,6 +34,7 @@ CHUNK = 0.5  # seconds of steps that a task takes from one question of the launc
 MOST = KEPT  # steps of a chunk: what a task could not say of them a server still knows
 GRACE = 2.0  # seconds in which the task that ended is told from those that only miss it
 STOPPED = 1.5  # seconds after which a process that is stopped is lost
+SEVERAL = 1.0  # seconds from one checkpoint of several servers to the next: all tasks wait for it
 AT_ONCE = 1 << 25  # bytes of batches that a task is sent at once, if it is more than one
 SMALL = 256  # bytes of an output that is kept of every step
 
@@ -137,6 +139,8 @@ class _Attempt:
         self.pace: dict[Task, float] = {}
         self.said: dict[Task, float] = {}
         self._lock = threading.Lock()
+        self._gate = Gate()
+        self._kept_at = time.monotonic()
         self._over = False
 
     def run(self) -> None:
@@ -293,7 +297,8 @@ class _Attempt:
             pace = self.pace.get(task)
             count = min(self.asked.steps - self.at[task], MOST, max(1, int(CHUNK / pace))) if pace else 1
             try:
-                self._advance(task, count)
+                with self._gate.passed():
+                    self._advance(task, count)
             except (WorkerDied, WorkerTimeout) as error:
                 self._again(task, error)
             except Lost as lost:
@@ -417,7 +422,17 @@ class _Attempt:
         self._kept(State(step, arrays))
 
     def _keep_servers(self) -> None:
-        arrays = {f"ps/{k}": self._ask(task, "record") for k, task in enumerate(self.servers)}
+        """A checkpoint of asynchronous tasks. Several servers are read while nobody takes a step: what one of them has
+        may be computed from versions that another one has to have, too."""
+        if len(self.servers) > 1:
+            if time.monotonic() - self._kept_at < SEVERAL:
+                return
+            with self._gate.closed():
+                self._kept_at = time.monotonic()
+                records = [self._ask(task, "record") for task in self.servers]
+        else:
+            records = [self._ask(task, "record") for task in self.servers]
+        arrays = {f"ps/{k}": record for k, record in enumerate(records)}
         done = [
             min(own)
             for own in zip(*(self.layouts[k].steps(arrays[f"ps/{k}"]) for k in range(len(arrays))), strict=True)
@@ -480,9 +495,8 @@ class _Attempt:
         if not any(isinstance(error, WorkerDied) for error, _ in _failed(futures)):
             wait(left, timeout=GRACE)
         errors = _failed(futures)
-        for task in self.spec.tasks:
-            if task in self.backends and starting.ended(self.backends[task]) and task not in [t for _, t in errors]:
-                errors.append((WorkerDied(f"{task} ended"), task))
+        missed = all(isinstance(error, ClusterError) for error, _ in errors)
+        errors += self._ended({task for _, task in errors}, GRACE if missed else 0.0)
         ranks = (WorkerDied, WorkerTimeout, ClusterError, WorkerError, BackendError)
         errors.sort(key=lambda one: next((k for k, kind in enumerate(ranks) if isinstance(one[0], kind)), -1))
         error, task = errors[0]
@@ -491,6 +505,15 @@ class _Attempt:
         if isinstance(error, ClusterError) and not self.pace:
             return error  # it never began
         return self._gone_at(task, error)
+
+    def _ended(self, known: Collection[Task], patience: float) -> list[tuple[BaseException, Task]]:
+        """The other tasks whose processes are gone. Who had a connection with one may see that first."""
+        end = time.monotonic() + patience
+        while True:
+            gone = [task for task, own in self.backends.items() if task not in known and starting.ended(own)]
+            if gone or time.monotonic() > end:
+                return [(WorkerDied(f"{task} ended"), task) for task in gone]
+            time.sleep(0.02)
 
 
 def _failed(futures: Mapping[Future[Any], Task]) -> list[tuple[BaseException, Task]]:

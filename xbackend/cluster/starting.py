@@ -156,18 +156,23 @@ def _namespace(stack: contextlib.ExitStack, asked: Asked, engine: Entry) -> int 
 
 
 def ended(backend: TaskBackend) -> bool:
-    """Whether the process of a task is gone."""
+    """Whether the process of a task is gone, or is one that nobody has asked for its end yet."""
     pid = backend.worker.pids.get("worker")
-    return not backend.worker.runs if pid is None else not Path(f"/proc/{pid}").exists()
+    return not backend.worker.runs if pid is None else _state(pid) in ("", "Z", "X")
 
 
 def is_stopped(backend: TaskBackend) -> bool:
     """Whether the process of a task is stopped, as by SIGSTOP (Linux)."""
     pid = backend.worker.pids.get("worker")
+    return pid is not None and _state(pid) in ("T", "t")
+
+
+def _state(pid: int) -> str:
+    """A letter of what a process does (Linux, proc_pid_stat(5)); empty where it is gone."""
     try:
-        return pid is not None and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
+        return ""
 
 
 def listening(pid: int) -> list[str]:
