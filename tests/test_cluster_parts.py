@@ -468,7 +468,7 @@ WRONG: dict[str, tuple[Callable[..., Any], dict[str, Any], str, str]] = {
     ),
     "a device of another worker": (of_another_worker, {}, "is a device of another task", "return x + 1.0"),
     "another device of a server": (second_cpu_of_a_server, {}, "is a device of another task", "return x + 1.0"),
-    "a variable without a name": (unnamed, {}, "tasks know it by its name there: give it one", "xb.update(w, w + 1.0)"),
+    "a variable without a name": (unnamed, {}, "know a variable by its name: give it one", "xb.update(w, w + 1.0)"),
     "a gradient on a server": (
         gradient_on_a_server,
         {},

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -15,9 +15,10 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
-from xbackend.engines.spec import FIRST_PORT, SERVER, ClusterSpec, Task, found, read
+from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
+from xbackend.wording import join
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -27,8 +28,8 @@ _BACKEND = options.option(
     f"what computes in every task; of several, one after the other; there is {', '.join(registry.names())}",
     options.listed(lambda _: registry.names()),
 )
-_WORKERS = options.option(options.count, "N", "how many tasks compute")
-_SERVERS = options.option(options.whole(0, 1024), "N", "how many tasks are parameter servers")
+_WORKERS = options.option(options.count, "N", "how many tasks compute (default: 2)")
+_SERVERS = options.option(options.whole(0, 1024), "N", "how many tasks are parameter servers (default: 0)")
 _STEPS = options.option(options.whole(1, 10**9), "N", "steps of each worker (default: the job's)")
 _DEVICES = options.option(options.count, "N", "CPU devices of each task")
 _ASYNCHRONOUS = options.flag("workers do not wait for each other")
@@ -39,7 +40,9 @@ _EVERY = options.option(options.whole(1, 10**9), "N", "steps from one checkpoint
 _FOLDER = options.option(options.folder, "DIR", "keep checkpoints there, and go on from the newest that lies there")
 _CORES = options.option(options.count, "N", "cores of each task, pinned")
 _HOSTS = options.option(options.names, "HOST,...", "hosts that tasks run on by turns, by ssh (default: this machine)")
-_PORT = options.option(options.whole(1, 65_000), "PORT", "the first port of the tasks, where hosts are named")
+_PORT = options.option(
+    options.whole(1, 65_000), "PORT", f"the first port of the tasks, where hosts are named (default: {FIRST_PORT})"
+)
 _CLUSTER = options.option(
     str,
     "FILE.toml",
@@ -67,6 +70,13 @@ def _given(text: str) -> tuple[ClusterSpec, Task | None]:
     return told
 
 
+def _alone(**others: Any) -> None:
+    """Raises `UsageError` for what `--cluster` says already."""
+    named = [f"--{name}" for name, value in others.items() if value is not None]
+    if named:
+        raise UsageError(f"--cluster says which tasks there are and where: leave out {join(named)}")
+
+
 def _spec(hosts: list[str] | None, workers: int, servers: int, ports: Iterator[int]) -> ClusterSpec:
     """A cluster, each time with other ports: what was lost may hold its own still."""
     from xbackend.cluster.starting import local, on_hosts
@@ -80,15 +90,15 @@ def cluster(
     /,
     *,
     backend: Annotated[list[str] | None, _BACKEND] = None,
-    workers: Annotated[int, _WORKERS] = 2,
-    ps: Annotated[int, _SERVERS] = 0,
+    workers: Annotated[int | None, _WORKERS] = None,
+    ps: Annotated[int | None, _SERVERS] = None,
     steps: Annotated[int | None, _STEPS] = None,
     devices: Annotated[int, _DEVICES] = 1,
     asynchronous: Annotated[bool, _ASYNCHRONOUS] = False,
     replay: Annotated[bool, _REPLAY] = False,
     cluster: Annotated[str | None, _CLUSTER] = None,
     hosts: Annotated[list[str] | None, _HOSTS] = None,
-    port: Annotated[int, _PORT] = FIRST_PORT,
+    port: Annotated[int | None, _PORT] = None,
     restarts: Annotated[int, _RESTARTS] = 3,
     limit: Annotated[float, _LIMIT] = 60.0,
     start_limit: Annotated[float, _START] = 600.0,
@@ -110,10 +120,13 @@ def cluster(
     from xbackend.measure import clusters
 
     chosen = _job(target)
-    spec: Callable[[], ClusterSpec] = partial(_spec, hosts, workers, ps, itertools.count(port, workers + ps))
+    counts = (2 if workers is None else workers, ps or 0)
+    ports = itertools.count(FIRST_PORT if port is None else port, sum(counts))
+    spec: Callable[[], ClusterSpec] = partial(_spec, hosts, *counts, ports)
     if cluster is not None:
+        _alone(workers=workers, ps=ps, hosts=hosts, port=port)
         given, own = _given(cluster)
-        if own is not None and (own.index or own.job == SERVER):
+        if own is not None and own != Task(WORKER, 0, len(given.jobs.get(WORKER, ()))):
             say(f"{own} leaves the start to the first worker")
             return DONE
         spec = itertools.repeat(given).__next__

@@ -47,16 +47,28 @@ def await_hosts(hosts: Sequence[str], limit: float) -> None:
     end = time.monotonic() + limit
     for host in hosts:
         while True:
-            tried = subprocess.run(there(host, ["true"]), stdin=subprocess.DEVNULL, capture_output=True, check=False)
-            if not tried.returncode:
+            said = _tried(there(host, ["true"]), max(1.0, end - time.monotonic()))
+            if not said:
                 break
             if time.monotonic() > end:
-                said = tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}"
                 raise ClusterError(
                     f"host {host} cannot be reached within {limit:g} s: {said}; this has to work without a question: "
                     + shlex.join(there(host, ["true"]))
                 )
             time.sleep(0.5)
+
+
+def _tried(command: Sequence[str], limit: float) -> str:
+    """What went wrong with a command; empty for nothing."""
+    try:
+        tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return "it lets this user in and does nothing"
+    except OSError as error:
+        return f"{command[0]} cannot be started: {error}"
+    return (
+        (tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}") if tried.returncode else ""
+    )
 
 
 def meeting(path: str, command: Sequence[str]) -> list[str]:

@@ -145,9 +145,6 @@ def split(program: Program) -> Parts:
     """Cut a traced program. Raises `ClusterError` for what cannot be computed where it was asked for."""
     cut = _Cut(program)
     nodes, at = program.nodes, cut.at
-    for i, variable in program.shared.items():
-        if server_of(variable.device) is not None and variable.unnamed:
-            raise ClusterError(f"{variable!r}: tasks know it by its name there: give it one (at {nodes[i].source})")
     outputs = [("there" if cut.made_there(o) else "own", o) for o in program.outputs]
     servers = sorted({n for n in at if n is not None})
     pushed = {

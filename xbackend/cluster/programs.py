@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,11 @@ class Programs:
 
     def __init__(self, job: Job, spec: ClusterSpec, engine: Entry, *, asynchronous: bool, guard: Guard) -> None:
         self.job, self.engine, self.asynchronous, self.guard = job, engine, asynchronous, guard
+        if WORKER not in spec.jobs or not {*spec.jobs} <= {WORKER, SERVER}:
+            raise ClusterError(
+                f"this cluster has the jobs {join(spec.jobs)}: tasks that compute are of the job {WORKER}, parameter "
+                f"servers of the job {SERVER}"
+            )
         self.workers = len(spec.jobs[WORKER])
         self.servers = len(spec.jobs.get(SERVER, ()))
         self._traced: dict[tuple[int, Shapes], Traced] = {}
@@ -75,6 +81,11 @@ class Programs:
     def _known(self, task: Task, program: Program) -> dict[int, SharedVariable]:
         found, seen = {}, dict[str, str]()
         for i, variable in program.shared.items():
+            if variable.unnamed:
+                raise ClusterError(
+                    f"{variable!r}: tasks, checkpoints and the programs for batches of other shapes know a variable by "
+                    f"its name: give it one (at {program.nodes[i].source})"
+                )
             if seen.setdefault(variable.name, variable.uid) != variable.uid:
                 raise ClusterError(
                     f"{task} has two variables of the name {variable.name!r}: tasks, checkpoints and servers know them "
@@ -141,9 +152,9 @@ class Programs:
         """The variables that a task has of its own."""
         return [v for (index, _), v in sorted(self._own.items()) if index == task.index]
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
-        """Of all programs, and of how many tasks there are."""
+        """Of the programs that are there when it is first asked for, and of how many tasks there are."""
         own = sorted((index, one.program.fingerprint) for (index, _), one in self._traced.items())
         return hashlib.sha256(repr((self.workers, self.servers, own)).encode()).hexdigest()
 

@@ -60,7 +60,7 @@ def words(ran: Ran) -> list[str]:
     lines = [f"{ran.backend}, {ran.workers} workers{servers}: {ran.steps} steps each, joined by {ran.engine}"]
     for name, array in ran.variables.items():
         lines.append(
-            f"{name} = {float(array):.17g}" if array.size == 1 else f"{name}: {array.dtype}{list(array.shape)}"
+            f"{name} = {array.item():.17g}" if array.ndim == 0 else f"{name}: {array.dtype}{list(array.shape)}"
         )
     if ran.applied:
         lines.append(f"{len(ran.applied)} updates, each applied once")

@@ -72,6 +72,7 @@ def run(asked: Asked) -> Ran:
         raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
     ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
     ran.begun = programs.records()
+    _ = programs.fingerprint  # of what the first steps are, whatever shapes come later
     state = _newest(asked, programs)
     with status.told(asked.job.name, asked.backend) as told:
         return _attempts(_All(asked, engine, programs, ran, told), spec, state)
@@ -89,15 +90,16 @@ class _All:
 
 
 def _attempts(common: _All, spec: ClusterSpec, state: State) -> Ran:
-    asked, ran, seen = common.asked, common.ran, None
+    asked, ran = common.asked, common.ran
+    lost_at: dict[int, float] = {}  # when the faults were seen after which nothing goes on yet, by their number
     while True:
-        attempt = _Attempt(common, spec, state, seen)
+        attempt = _Attempt(common, spec, state, lost_at)
         try:
             attempt.run()
             return ran
         except Lost as lost:
-            seen = time.monotonic()
             fault = Fault(str(lost.task), lost.step, _short(lost.why), "all")
+            lost_at[len(ran.faults)] = time.monotonic()
             ran.faults.append(fault)
             if len(ran.faults) > asked.restarts:
                 raise ClusterError(
@@ -117,6 +119,11 @@ def _newest(asked: Asked, programs: Programs) -> State:
         for line in wrong:
             asked.on_line(line)
         if found is not None:
+            if found.step > asked.steps:
+                raise ClusterError(
+                    f"{asked.folder} has a checkpoint of step {found.step}, and {asked.steps} steps were asked for: "
+                    "ask for more, or take another folder"
+                )
             asked.on_line(f"goes on from step {found.step} of {asked.folder}")
             return State(found.step, dict(found.arrays))
     return State(0, {})
@@ -125,10 +132,10 @@ def _newest(asked: Asked, programs: Programs) -> State:
 class _Attempt:
     """A job from one start of all its tasks to the next."""
 
-    def __init__(self, common: _All, spec: ClusterSpec, state: State, seen: float | None) -> None:
+    def __init__(self, common: _All, spec: ClusterSpec, state: State, lost_at: dict[int, float]) -> None:
         self.asked, self.engine, self.programs = common.asked, common.engine, common.programs
         self.ran, self.told, self.spec, self.state = common.ran, common.told, spec, state
-        self.seen = seen  # when a task was lost
+        self.lost_at = lost_at
         self.met = 0.0  # when all tasks had met
         self.workers = [task for task in spec.tasks if task.job == WORKER]
         self.servers = [task for task in spec.tasks if task.job == SERVER]
@@ -159,8 +166,9 @@ class _Attempt:
 
     def _goes_on(self) -> None:
         """Say how long it took, where this is not the first attempt."""
-        if self.seen is not None:
-            self.ran.faults[-1] = replace(self.ran.faults[-1], seconds=time.monotonic() - self.seen)
+        for number, seen in self.lost_at.items():
+            self.ran.faults[number] = replace(self.ran.faults[number], seconds=time.monotonic() - seen)
+        self.lost_at.clear()
 
     # --- start and end ---------------------------------------------------------------------------------------------
 
@@ -248,7 +256,7 @@ class _Attempt:
             self._note([one.applied(record, worker, k) for k in range(max(0, steps - KEPT), steps)])
 
     def _compile_first(self, task: Task) -> None:
-        self._compiled(task, self.programs.arrays(task, self.at[task]))
+        self._compiled(task, self.programs.arrays(task, min(self.at[task], self.asked.steps - 1)))
         for variable in self.programs.own(task):
             held = self.state.arrays.get(f"worker/{task.index}/{variable.name}")
             if held is not None:
@@ -291,6 +299,7 @@ class _Attempt:
         for task, done in zip(self.workers, self._done(), strict=True):
             self.at[task] = done
         self._each(self._alone, self.workers)
+        self._keep_servers(now=True)
 
     def _alone(self, task: Task) -> None:
         while self.at[task] < self.asked.steps:
@@ -318,7 +327,10 @@ class _Attempt:
         step = self.at[task]
         self.backends[task].worker.end()
         self._start(task)
-        self.compiled = {key: made for key, made in self.compiled.items() if key[0] != task}
+        for key in [key for key in list(self.compiled) if key[0] == task]:
+            del self.compiled[key]
+        self.pace.pop(task, None)  # its next step is one that compiles
+        self._tell()
         self._ask(task, "opened", [plain(one) for one in self.layouts], None)
         self._compile_first(task)
         self._catch_up(task)
@@ -362,7 +374,8 @@ class _Attempt:
         steps = list({id(step): step for step in own}.values())
         places = {id(step): k for k, step in enumerate(steps)}
         given = [(places[id(step)], arrays) for step, arrays in zip(own, batches, strict=True)]
-        limit = (self.asked.limit if self.pace.get(task) else self.asked.start_limit) + 2 * CHUNK
+        pace = self.pace.get(task)
+        limit = (self.asked.limit + pace * len(batches) if pace else self.asked.start_limit) + 2 * CHUNK
         answer = self._ask(task, "advance", steps, first, given, limit=limit)
         self._took(task, batches, first, answer)
 
@@ -394,7 +407,7 @@ class _Attempt:
         if now - self.said.get(task, 0.0) < CHUNK and step < self.asked.steps:
             return
         self.said[task] = now
-        numbers = ", ".join(f"{float(a):.6g}" for a in _leaves(output) if np.asarray(a).size == 1)
+        numbers = ", ".join(f"{np.asarray(a).item():.6g}" for a in _leaves(output) if np.asarray(a).size == 1)
         self.asked.on_line(f"{task}  step {step}{f'  {numbers}' if numbers else ''}  {1 / self.pace[task]:.0f} steps/s")
 
     # --- what is kept ----------------------------------------------------------------------------------------------
@@ -421,13 +434,15 @@ class _Attempt:
             arrays.update({f"worker/{task.index}/{name}": value for name, value in values.items()})
         self._kept(State(step, arrays))
 
-    def _keep_servers(self) -> None:
+    def _keep_servers(self, now: bool = False) -> None:
         """A checkpoint of asynchronous tasks. Several servers are read while nobody takes a step: what one of them has
         may be computed from versions that another one has to have, too."""
         if len(self.servers) > 1:
-            if time.monotonic() - self._kept_at < SEVERAL:
+            if not now and time.monotonic() - self._kept_at < SEVERAL:
                 return
             with self._gate.closed():
+                if not now and time.monotonic() - self._kept_at < SEVERAL:
+                    return  # another task's thread was first
                 self._kept_at = time.monotonic()
                 records = [self._ask(task, "record") for task in self.servers]
         else:
@@ -510,7 +525,7 @@ class _Attempt:
         """The other tasks whose processes are gone. Who had a connection with one may see that first."""
         end = time.monotonic() + patience
         while True:
-            gone = [task for task, own in self.backends.items() if task not in known and starting.ended(own)]
+            gone = [task for task, own in list(self.backends.items()) if task not in known and starting.ended(own)]
             if gone or time.monotonic() > end:
                 return [(WorkerDied(f"{task} ended"), task) for task in gone]
             time.sleep(0.02)

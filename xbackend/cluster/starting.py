@@ -58,7 +58,7 @@ class Starting:
     asked: Asked
     engine: Entry
     spec: ClusterSpec
-    folder: Path  # its own, for this attempt
+    folder: Path | None = None  # for sockets that lead to other hosts
     meeting: Meeting | None = None
     namespace: int | None = None  # a process in the network namespace of the tasks
 
@@ -107,7 +107,7 @@ class Starting:
         rank = self.spec.tasks.index(task)
         if self.remote(task):
             forward = None
-            if self.meeting is not None:
+            if self.meeting is not None and self.folder is not None:
                 here, far = self.folder / f"pmi-{rank}", f"/tmp/xbackend-pmi-{secrets.token_hex(8)}"
                 self.meeting.listen(rank, str(here))
                 command, forward = meeting(far, command), (far, str(here))
@@ -131,12 +131,14 @@ def is_here(host: str) -> bool:
 def started(asked: Asked, engine: Entry, spec: ClusterSpec) -> Iterator[Starting]:
     """What starts the tasks; it is there until they are ended."""
     with contextlib.ExitStack() as stack:
-        own = Starting(asked, engine, spec, Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-"))))
+        own = Starting(asked, engine, spec)
         hosts = [split(spec.address(task))[0] for task in spec.tasks]
         await_hosts([host for host in spec.hosts() if not is_here(host)], asked.start_limit)
         if engine.meets:
             own.meeting = Meeting([spec.hosts().index(host) for host in hosts])
             stack.callback(own.meeting.close)
+            if not all(map(is_here, hosts)):
+                own.folder = Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-")))
         if engine.exposed and all(map(is_here, hosts)):
             own.namespace = _namespace(stack, asked, engine)
         elif engine.exposed:

@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from xbackend.files import held, hold, write_whole
 
 HEADERS = ("started", "job", "backend", "task", "process", "doing")
 _FILE = "status.json"
+_YOUNG = 5.0  # seconds
 Told = Callable[[Mapping[str, Any]], None]
 
 
@@ -48,11 +50,20 @@ def told(job: str, backend: str) -> Iterator[Told]:
             os.close(descriptor)
 
 
+def _made(own: Path) -> float:
+    try:
+        return own.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def rows() -> list[list[str]]:
     """A row for each task of each cluster that runs, the launcher first; folders that a killed one left are removed."""
     found: list[list[str]] = []
     for own in sorted(folder().glob("*-*")):
         if not held(own):
+            if time.time() - _made(own) < _YOUNG:
+                continue  # it is locked in a moment
             shutil.rmtree(own, ignore_errors=True)
             continue
         with contextlib.suppress(FileNotFoundError, ValueError):  # it ends at this moment

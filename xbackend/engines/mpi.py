@@ -75,6 +75,7 @@ class MPI(Engine):
         if self.window is None:
             own = 0 if record is None else _LOCK + record.nbytes
             self.window = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
+            self.window.tomemory()[:] = bytes(own)  # MPI promises no zeros, and the lock is one
             self.window.Lock_all()
         if record is not None:
             with self._alone(self.task.index):
@@ -135,9 +136,11 @@ class MPI(Engine):
 
     def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
         with self._alone(layout.server):
-            record, returned = self._read(layout), list[np.ndarray]()
-            if layout.steps(record)[self.task.index] <= brought.step:
-                returned = update(layout, record, brought.arrays)
+            record = self._read(layout)
+            again = layout.steps(record)[self.task.index] > brought.step
+            # One that is in already only says again what it returns.
+            returned = update(layout, record.copy() if again else record, brought.arrays)
+            if not again:
                 layout.add(record, self.task.index, brought.step, brought.read)
                 self._write(layout.server, record)
         if self.asynchronous:

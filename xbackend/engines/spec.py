@@ -83,8 +83,9 @@ class ClusterSpec:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task, job after job."""
-        return tuple(Task(name, i, len(own)) for name, own in self.jobs.items() for i in range(len(own)))
+        """Every task, job after job, parameter servers first: the order of MPI's ranks."""
+        jobs = sorted(self.jobs.items(), key=lambda one: one[0] != SERVER)
+        return tuple(Task(name, i, len(own)) for name, own in jobs for i in range(len(own)))
 
     def address(self, task: Task) -> str:
         """Where a task is. Raises `ClusterError` for one that is not of this cluster."""
@@ -94,7 +95,7 @@ class ClusterSpec:
 
     def hosts(self) -> tuple[str, ...]:
         """Each host once, in the order of the tasks."""
-        return tuple(dict.fromkeys(split(address)[0] for own in self.jobs.values() for address in own))
+        return tuple(dict.fromkeys(split(self.jobs[task.job][task.index])[0] for task in self.tasks))
 
     def task(self, job: str, index: int) -> Task:
         """A task by its job and number. Raises `ClusterError`."""
@@ -192,7 +193,7 @@ def _of_slurm(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None
 
 
 def _of_mpi(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
-    """MPI knows where its tasks are, and nobody else needs to: their addresses are names of ours."""
+    """MPI's variables say how many tasks there are, and not where: all of them run on the first one's host."""
     for rank, size in _RANKS.values():
         if rank in environment and size in environment:
             count, index = _number(environment, size), _number(environment, rank)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -25,18 +27,27 @@ Told = Callable[[Ran], None]
 
 def jobs(asked: Asked, backends: Sequence[str], *, replay: bool, on_end: Told) -> Jobs:
     """The job that is asked for on each of the backends; one that fails is a row with its reason, unless it is the only
-    one. Raises `UsageError` for what the user's functions raise."""
+    one. Of several each keeps its checkpoints in a folder of its own.
+
+    Raises `UsageError` for what the user's functions raise, and for a ``replay`` of what has no record.
+    """
+    if replay and not asked.asynchronous:
+        raise UsageError(
+            "--replay repeats the recorded updates of --asynchronous tasks; those in step have no other order"
+        )
     spec, found = asked.cluster(), list[Clustered]()
+    clusters = itertools.chain([spec], iter(asked.cluster, None))
+    asked = replace(asked, cluster=partial(next, clusters))
     first: dict[str, np.ndarray] | None = None
     failures = matrix.ready([(name, "") for name in backends], asked.on_line)
     for name in backends:
-        own = replace(asked, backend=name)
+        folder = asked.folder / name if asked.folder is not None and len(backends) > 1 else asked.folder
+        own = replace(asked, backend=name, folder=folder)
         where = registry.get(name).environment
         try:
             if where in failures:
                 raise UsageError(failures[where])
             ran = running.run(own)
-            again = replaying.replay(own, ran) if replay and ran.servers else None
         except XBackendError as error:
             if len(backends) == 1:
                 raise
@@ -44,7 +55,7 @@ def jobs(asked: Asked, backends: Sequence[str], *, replay: bool, on_end: Told) -
             found.append(Clustered(backend=name, engine=of(name).summary, status="failed", reason=reason))
             continue
         on_end(ran)
-        found.append(_became(own, ran, first, again))
+        found.append(_became(own, ran, first, *(_again(own, ran) if replay else (None, ""))))
         first = ran.variables if first is None else first
     return Jobs(
         job=asked.job.name,
@@ -60,8 +71,18 @@ def jobs(asked: Asked, backends: Sequence[str], *, replay: bool, on_end: Told) -
     )
 
 
+def _again(asked: Asked, ran: Ran) -> tuple[dict[str, np.ndarray] | None, str]:
+    """The variables after the updates were repeated, or why they could not be."""
+    try:
+        return replaying.replay(asked, ran), ""
+    except XBackendError as error:
+        reason = f"not repeated: {str(error).splitlines()[0]}"
+        asked.on_line(f"{asked.backend}: {reason}")
+        return None, reason
+
+
 def _became(
-    asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None, again: dict[str, np.ndarray] | None
+    asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None, again: dict[str, np.ndarray] | None, reason: str
 ) -> Clustered:
     apart = None
     if first is not None and not asked.asynchronous:
@@ -69,6 +90,7 @@ def _became(
     return Clustered(
         backend=ran.backend,
         engine=ran.engine,
+        reason=reason,
         versions=matrix.own_versions(ran.backend, ""),
         start=ran.start,
         seconds=tuple(tuple(ran.seconds[k]) for k in sorted(ran.seconds)),

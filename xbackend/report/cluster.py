@@ -58,7 +58,7 @@ def rows(jobs: Jobs) -> list[list[str]]:
         found.append(
             [
                 plain(run.backend),
-                _agrees(run),
+                _agrees(run, jobs),
                 text.time(_step(run), unit) if any(run.seconds) else text.NOTHING,
                 f"{run.start:.1f} s",
                 f"{run.updates:,}" if jobs.servers else text.NOTHING,
@@ -73,15 +73,19 @@ def _step(run: Clustered) -> float:
     return median(chain(*run.seconds))
 
 
-def _agrees(run: Clustered) -> str:
+def _agrees(run: Clustered, jobs: Jobs) -> str:
     if run.replayed is not None:
         return "replayed to the bit" if run.replayed else "replayed: other numbers"
+    if run.reason:
+        return "not replayed"
+    if jobs.asynchronous:
+        return "an order of its own"
     return "reference" if run.difference is None else text.power(run.difference)
 
 
 def failures(jobs: Jobs) -> list[str]:
-    """A line for each backend that did not end."""
-    return [f"{plain(run.backend)}: {plain(run.reason)}" for run in jobs.runs if run.status != "ok"]
+    """A line for each backend that did not end, or could not be replayed."""
+    return [f"{plain(run.backend)}: {plain(run.reason)}" for run in jobs.runs if run.reason]
 
 
 def build(jobs: Jobs) -> tuple[list[Block], Pictures]:
