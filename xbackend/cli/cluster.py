@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -70,18 +69,29 @@ def _given(text: str) -> tuple[ClusterSpec, Task | None]:
     return told
 
 
-def _alone(**others: Any) -> None:
-    """Raises `UsageError` for what `--cluster` says already."""
-    named = [f"--{name}" for name, value in others.items() if value is not None]
-    if named:
-        raise UsageError(f"--cluster says which tasks there are and where: leave out {join(named)}")
+def _specs(
+    cluster: str | None, hosts: list[str] | None, workers: int | None, ps: int | None, port: int | None
+) -> tuple[Iterator[ClusterSpec], Task | None]:
+    """A cluster for each start, and the task that this process is said to be, if a launcher says so.
+
+    Raises `ClusterError`, `UsageError`.
+    """
+    if cluster is None:
+        counts = (2 if workers is None else workers, ps or 0)
+        ports = itertools.count(FIRST_PORT if port is None else port, sum(counts))
+        return (_spec(hosts, *counts, first) for first in ports), None
+    asked = {"--workers": workers, "--ps": ps, "--hosts": hosts, "--port": port}
+    if beside := [name for name, value in asked.items() if value is not None]:
+        raise UsageError(f"--cluster says which tasks there are and where: leave out {join(beside)}")
+    given, own = _given(cluster)
+    return itertools.repeat(given), own
 
 
-def _spec(hosts: list[str] | None, workers: int, servers: int, ports: Iterator[int]) -> ClusterSpec:
-    """A cluster, each time with other ports: what was lost may hold its own still."""
+def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:
+    """A cluster from that port on, another one each time: what was lost may hold its own still."""
     from xbackend.cluster.starting import local, on_hosts
 
-    return on_hosts(hosts, workers, servers, next(ports)) if hosts else local(workers, servers)
+    return on_hosts(hosts, workers, servers, port) if hosts else local(workers, servers)
 
 
 def cluster(
@@ -120,20 +130,14 @@ def cluster(
     from xbackend.measure import clusters
 
     chosen = _job(target)
-    counts = (2 if workers is None else workers, ps or 0)
-    ports = itertools.count(FIRST_PORT if port is None else port, sum(counts))
-    spec: Callable[[], ClusterSpec] = partial(_spec, hosts, *counts, ports)
-    if cluster is not None:
-        _alone(workers=workers, ps=ps, hosts=hosts, port=port)
-        given, own = _given(cluster)
-        if own is not None and own != Task(WORKER, 0, len(given.jobs.get(WORKER, ()))):
-            say(f"{own} leaves the start to the first worker")
-            return DONE
-        spec = itertools.repeat(given).__next__
+    specs, own = _specs(cluster, hosts, workers, ps, port)
+    if own is not None and (own.job, own.index) != (WORKER, 0):
+        say(f"{own} leaves the start to the first worker")
+        return DONE
     asked = Asked(
         job=chosen,
         backend="",
-        cluster=spec,
+        cluster=specs.__next__,
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
         asynchronous=asynchronous,

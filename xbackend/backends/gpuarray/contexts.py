@@ -6,10 +6,13 @@ many of them as asked for. pygpu has no package that still builds, but Debian ha
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,6 +68,23 @@ def start(backend: str, gpuarray: ModuleType, wanted: int) -> Mapping[Device, An
     ``gpuarray`` is `theano.gpuarray`. The devices of CUDA where there are any, else those of PoCL.
     Raises `DeviceUnavailable`, `BackendUnavailable`.
     """
+    with _in_turn():
+        return _start(backend, gpuarray, wanted)
+
+
+@contextmanager
+def _in_turn() -> Iterator[None]:
+    """One process at a time: what PoCL builds for a device was observed to fail where several begin at once."""
+    path = Path(tempfile.gettempdir()) / f"xbackend-pocl-{os.getuid()}"
+    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _start(backend: str, gpuarray: ModuleType, wanted: int) -> Mapping[Device, Any]:
     names = _cuda() or _pocl(backend, wanted)
     devices = {Device.parse(ours): theirs for ours, theirs in names.items()}
     if sum(d.kind == "cpu" for d in devices) < wanted and wanted > 1:
