@@ -44,7 +44,7 @@ def close(found: np.ndarray, expected: np.ndarray, name: str) -> None:
     assert np.max(np.abs(found - expected)) <= 1e-10 * np.max(np.abs(expected)), name
 
 
-@pytest.mark.one_each(0, 2)
+@pytest.mark.one_each(1, 3)
 @pytest.mark.parametrize("workers", COUNTS)
 def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> None:
     ran = run("mirrored", name, workers)
@@ -58,7 +58,7 @@ def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> No
         np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
 
 
-@pytest.mark.one_each(1, 4)
+@pytest.mark.one_each(3, 4)
 def test_workers_of_two_devices_each_have_the_weights_of_one(name: str) -> None:
     two = Settings(virtual_devices=2)
     found = running.run(examples.asked(examples.spread(), name, 2, steps=STEPS, settings=two))
