@@ -7,7 +7,6 @@ import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -152,9 +151,9 @@ class Programs:
         """The variables that a task has of its own."""
         return [v for (index, _), v in sorted(self._own.items()) if index == task.index]
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
-        """Of the programs that are there when it is first asked for, and of how many tasks there are."""
+        """Of all programs so far, and of how many tasks there are."""
         own = sorted((index, one.program.fingerprint) for (index, _), one in self._traced.items())
         return hashlib.sha256(repr((self.workers, self.servers, own)).encode()).hexdigest()
 

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -72,10 +72,10 @@ def run(asked: Asked) -> Ran:
         raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
     ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
     ran.begun = programs.records()
-    _ = programs.fingerprint  # of what the first steps are, whatever shapes come later
-    state = _newest(asked, programs)
+    fingerprint = programs.fingerprint  # of what the first steps are, whatever shapes come later
+    state = _newest(asked, fingerprint)
     with status.told(asked.job.name, asked.backend) as told:
-        return _attempts(_All(asked, engine, programs, ran, told), spec, state)
+        return _attempts(_All(asked, engine, programs, fingerprint, ran, told), spec, state)
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,7 @@ class _All:
     asked: Asked
     engine: Entry
     programs: Programs
+    fingerprint: str
     ran: Ran
     told: status.Told
 
@@ -112,10 +113,10 @@ def _attempts(common: _All, spec: ClusterSpec, state: State) -> Ran:
             spec = asked.cluster()
 
 
-def _newest(asked: Asked, programs: Programs) -> State:
+def _newest(asked: Asked, fingerprint: str) -> State:
     """Where a job begins: at the newest checkpoint of its folder, else at its beginning."""
     if asked.folder is not None:
-        found, wrong = checkpoints.newest(asked.folder, programs.fingerprint)
+        found, wrong = checkpoints.newest(asked.folder, fingerprint)
         for line in wrong:
             asked.on_line(line)
         if found is not None:
@@ -134,7 +135,8 @@ class _Attempt:
 
     def __init__(self, common: _All, spec: ClusterSpec, state: State, lost_at: dict[int, float]) -> None:
         self.asked, self.engine, self.programs = common.asked, common.engine, common.programs
-        self.ran, self.told, self.spec, self.state = common.ran, common.told, spec, state
+        self.fingerprint, self.ran, self.told = common.fingerprint, common.ran, common.told
+        self.spec, self.state = spec, state
         self.lost_at = lost_at
         self.met = 0.0  # when all tasks had met
         self.workers = [task for task in spec.tasks if task.job == WORKER]
@@ -434,18 +436,19 @@ class _Attempt:
             arrays.update({f"worker/{task.index}/{name}": value for name, value in values.items()})
         self._kept(State(step, arrays))
 
+    def _due(self) -> bool:
+        return time.monotonic() - self._kept_at >= SEVERAL
+
     def _keep_servers(self, now: bool = False) -> None:
         """A checkpoint of asynchronous tasks. Several servers are read while nobody takes a step: what one of them has
         may be computed from versions that another one has to have, too."""
-        if len(self.servers) > 1:
-            if not now and time.monotonic() - self._kept_at < SEVERAL:
-                return
-            with self._gate.closed():
-                if not now and time.monotonic() - self._kept_at < SEVERAL:
-                    return  # another task's thread was first
-                self._kept_at = time.monotonic()
-                records = [self._ask(task, "record") for task in self.servers]
-        else:
+        several = len(self.servers) > 1
+        if several and not now and not self._due():
+            return
+        with self._gate.closed() if several else nullcontext():
+            if several and not now and not self._due():
+                return  # another task's thread was first
+            self._kept_at = time.monotonic()
             records = [self._ask(task, "record") for task in self.servers]
         arrays = {f"ps/{k}": record for k, record in enumerate(records)}
         done = [
@@ -460,9 +463,7 @@ class _Attempt:
                 return
             self.state = state
             if self.asked.folder is not None:
-                checkpoints.write(
-                    self.asked.folder, Checkpoint(state.arrays, self.programs.fingerprint, state.step, {})
-                )
+                checkpoints.write(self.asked.folder, Checkpoint(state.arrays, self.fingerprint, state.step, {}))
 
     def _finish(self) -> None:
         """Read what it came to, and see that every update is in, once."""
