@@ -47,17 +47,28 @@ def test_adding_on_a_server_against_the_engine_by_hand(backend: str, choices: An
     keep("P7 by hand", map(exactly, figures), runs)
 
 
-@pytest.mark.only_for(*ENGINES, COMPILED)
+@pytest.mark.only_for(*ENGINES)
 def test_mirrored_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
     figures, runs = targets.by_hand(backend, "mirrored", choices.quick, say)
     assert not any(map(targets.copies_differ, runs))
     keep("P10 mirrored by hand", map(exactly, figures), runs)
 
 
-@pytest.mark.only_for(*SERVED, COMPILED)
+@pytest.mark.only_for(*SERVED)
 def test_served_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
     figures, runs = targets.by_hand(backend, "served", choices.quick, say)
     keep("P10 served by hand", map(exactly, figures), runs)
+
+
+@pytest.mark.only_full  # each of its processes compiles
+@pytest.mark.only_for(COMPILED)
+@pytest.mark.parametrize("program", ["mirrored", "served"])
+def test_compiled_training_against_the_engine_by_hand(
+    backend: str, program: str, choices: Any, say: Any, keep: Any
+) -> None:
+    figures, runs = targets.by_hand(backend, program, choices.quick, say)
+    assert not any(map(targets.copies_differ, runs))
+    keep(f"P10 {program} by hand", map(exactly, figures), runs)
 
 
 @pytest.mark.only_full

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +13,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend.cli.users import job as loaded
+from xbackend.cluster import status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
 from xbackend.cluster.starting import local
@@ -61,6 +65,18 @@ def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 1
     """A job on this machine; a slow moment of it is no fault."""
     how = {"limit": 60.0, "start_limit": 300.0, **more}
     return Asked(job, backend, lambda: local(workers, servers), steps, **how)
+
+
+def process_of(victim: str) -> int:
+    """The process of a task of the cluster that this process launched."""
+    for path in status.folder().glob("*-*/status.json"):
+        with suppress(OSError, ValueError):
+            content = json.loads(path.read_text())
+            if content["process"] == os.getpid():
+                for task, process, _ in content["tasks"]:
+                    if task == victim:
+                        return int(process)
+    return 0
 
 
 def start() -> Numbers:

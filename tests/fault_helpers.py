@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "xbackend"
@@ -22,6 +23,14 @@ PATIENCE = 10.0  # seconds that the processes of a command that was killed may t
 def new_mark() -> str:
     """A mark that says which process of the tests gave it: others run beside it, with processes of their own."""
     return f"{os.getpid()}-{secrets.token_hex(8)}"
+
+
+@cache
+def slowness() -> float:
+    """How much slower than usual a process starts here and now: limits are of a machine that has time."""
+    begin = time.monotonic()
+    subprocess.run([sys.executable, "-I", "-S", "-c", ""], check=True)
+    return max(1.0, (time.monotonic() - begin) / 0.05)
 
 
 @dataclass

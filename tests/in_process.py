@@ -89,7 +89,7 @@ class Running:
         self.here = Here(task, one.servers)
         self.traced = one.of(task, arrays)
         self.layouts, self.number = one.layouts, 0
-        self.here.engine.begin(self.layouts, one.records())
+        self.here.engine.begin(self.layouts, one.records(), [])
         made = compiled(self.here, self.traced, self.layouts, one.engine, DeviceMap())  # type: ignore[arg-type]
         self.step: Step = made.step
 

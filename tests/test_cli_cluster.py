@@ -9,11 +9,12 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fault_helpers import Command, left_over
 
-from xbackend.cli import DONE, WRONG, main
+from xbackend.cli import DONE, STORE, WRONG, main
 
 JOBS = """
 import time
@@ -51,6 +52,34 @@ def unfed(task, x):
 def misfed(task, x):
     return x
 
+@xb.job(steps=3)
+def overfed(task, x):
+    return x
+
+@overfed.data
+def two(task, number):
+    return np.ones(2), np.ones(3)
+
+@xb.job
+def none(task, x):
+    return x
+
+@none.data
+def no_array(task, number):
+    return None
+
+@xb.job
+def alone():
+    return 1.0
+
+@xb.job
+def across(task):
+    return xb.all_reduce([xb.asarray(1.0)], across=2)[0]
+
+@xb.job
+def said(task):
+    return "nothing"
+
 @misfed.data
 def rows(task, number):
     return [1.0 / (2 - number)]
@@ -86,7 +115,7 @@ def command(folder: Path) -> Iterator[Callable[..., Command]]:
 
 # --- what is refused ----------------------------------------------------------------------------------------------
 
-REFUSED = {
+REFUSED: dict[str, Any] = {
     "nothing to run": (["run"], "name what to run: xbackend cluster run FILE.py:FUNCTION"),
     "another action": (["dance"], "run"),
     "no worker": (["run", "one.py", "--workers", "0"], "--workers"),
@@ -116,7 +145,31 @@ REFUSED = {
         "no parameter servers here: jax.distributed has collectives only",
     ),
     "a function that raises": (["run", "jobs.py:broken"], "broken raised RuntimeError"),
-    "a function without its data": (["run", "jobs.py:unfed"], "unfed"),
+    "a function without its data": (
+        ["run", "jobs.py:unfed"],
+        "unfed(task, x) takes arrays, and there are none: write @unfed.data above a function of (task, number)",
+    ),
+    "data that are one array too many": (
+        ["run", "jobs.py:overfed"],
+        "overfed(task, x) and the data of /job:worker/task:0 for step 0, 2 arrays: too many positional arguments",
+    ),
+    "data that are nothing": (
+        ["run", "jobs.py:none"],
+        "array 0 of the data of /job:worker/task:0 for step 0: dtype object is not supported",
+    ),
+    "a function without a task": (["run", "jobs.py:alone"], "job alone() takes no task: write def alone(task, ...)"),
+    "an all-reduce across a number": (["run", "jobs.py:across"], "across=2: across=task, the task that a job's"),
+    "a string that it returns": (["run", "jobs.py:said"], "jobs.py:"),
+    "a folder of reports that is a file": (
+        ["run", "one.py", "--reports", "text.txt"],
+        "the report cannot be written to text.txt/only: ",
+        STORE,
+    ),
+    "a folder of checkpoints that is a file": (
+        ["run", "one.py", "--checkpoints", "text.txt"],
+        "checkpoints cannot be kept in text.txt: ",
+        STORE,
+    ),
 }
 
 
@@ -128,8 +181,8 @@ def test_what_cannot_be_run_is_refused_before_anything_starts(
         raise AssertionError("a process was started")
 
     monkeypatch.setattr("xbackend.workers.process.WorkerProcess.__init__", starts)
-    arguments, words = REFUSED[name]
-    assert main(["cluster", *arguments]) == WRONG
+    arguments, words, *code = REFUSED[name]
+    assert main(["cluster", *arguments]) == (code[0] if code else WRONG)
     told = capsys.readouterr()
     assert words in told.err and "Traceback" not in told.err, told.err
     assert told.err.startswith("xbackend cluster: ")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from cluster_examples import EXAMPLES
+from fault_helpers import slowness
 from hosts import Hosts, hosts
 
 pytestmark = [pytest.mark.needs("hosts")]
@@ -91,16 +92,42 @@ def test_a_host_that_is_cut_off_and_connected_again(two: Hosts, backend: str, tm
         line = run.stdout.readline()
         assert line or run.poll() is None
     two.cut(1)
+    cut = time.monotonic()
     try:
         while "was lost" not in line:
             line = run.stdout.readline()
             assert line or run.poll() is None
-        assert f"the connection to {two.addresses[1]} was lost" in line or "could not" in line or "waited" in line
+        assert "/job:worker/task:1 was lost" in line and f"the connection to {two.addresses[1]} was lost" in line, line
+        assert time.monotonic() - cut < 10.0 * slowness()
     finally:
         two.connect(1)
     said = ended(run, 300)
     assert run.returncode == 0, said
     assert "1500 steps" in said
+    assert settled(two) == []
+
+
+@HEAVY
+def test_an_asynchronous_worker_comes_back_when_its_host_does(two: Hosts, tmp_path: Path) -> None:
+    options = ("--backend", "tensorflow", "--ps", "1", "--asynchronous", "--replay", "--steps", "3000", "--limit", "20")
+    run = started(two, tmp_path, *options, job="served")
+    assert run.stdout is not None
+    line = ""
+    while not re.search(r"worker/task:0 +step (\d\d+) ", line):  # servers come first: it is on the second host
+        line = run.stdout.readline()
+        assert line or run.poll() is None
+    two.cut(1)
+    try:
+        while "was lost" not in line:
+            line = run.stdout.readline()
+            assert line or run.poll() is None
+        assert "/job:worker/task:0 was lost" in line and "it is started again" in line, line
+        time.sleep(8.0)  # longer than ssh tries
+    finally:
+        two.connect(1)
+    said = ended(run, 300)
+    assert run.returncode == 0, said
+    assert "/job:worker/task:0 goes on at step" in said and "replayed to the bit" in said
     assert settled(two) == []
 
 

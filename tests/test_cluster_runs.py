@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+import threading
+import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,13 +21,23 @@ from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import running
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
+from xbackend.cluster.programs import Programs
+from xbackend.cluster.ran import Ran, words
 from xbackend.cluster.starting import local
+from xbackend.engines.alone import Alone
+from xbackend.engines.contract import Brought, HostUpdate
+from xbackend.engines.record import Layout, Stored
+from xbackend.engines.registry import of
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError, UsageError
 from xbackend.measure import clusters
+from xbackend.results.clustered import Clustered
+from xbackend.training import checkpoints
+from xbackend.training.checkpoints import Checkpoint
 
 pytestmark = pytest.mark.tier("standard")
 ROWS = (4, 4, 3)  # of the batches of an epoch
+LIMITS = {"limit": 10.0, "asynchronous": True}
 
 
 def summing(task: Any, x: Any) -> Any:
@@ -67,6 +82,121 @@ def test_a_job_goes_on_from_its_checkpoint_whatever_the_shapes_of_its_batches(tm
     ran = running.run(asked(steps=9, every=3, folder=tmp_path, on_line=lines.append))
     assert any("goes on from step 6" in line for line in lines), lines
     assert total(ran) == 2 * sum(ROWS) * 3
+
+
+def test_a_task_that_compiles_longer_than_a_step_may_take_keeps_nobody_waiting_in_one() -> None:
+    def slow(task: Any, x: Any) -> Any:
+        if task.index and x.shape[0] == ROWS[2]:
+            time.sleep(3.0)  # as long as a compiler may take for a new shape
+        return summing(task, x)
+
+    ran = running.run(asked(slow, limit=1.0))
+    assert not ran.faults
+    assert total(ran) == 2 * sum(ROWS) * 2
+
+
+def test_what_tasks_reduce_may_have_another_shape_at_another_step() -> None:
+    def rows(task: Any, x: Any) -> Any:
+        (all_rows,) = xb.all_reduce([x], "sum", across=task)
+        return xb.sum(all_rows)
+
+    ran = running.run(asked(rows))
+    assert [float(ran.outputs[0][k]) for k in range(6)] == [2.0 * rows for rows in ROWS * 2]
+
+
+def test_tasks_that_reduce_other_arrays_at_a_step_are_refused() -> None:
+    def uneven(task: Any, x: Any) -> Any:
+        own = x if x.shape[0] == ROWS[0] or not task.index else xb.concat([x, x])
+        (all_rows,) = xb.all_reduce([own], "sum", across=task)
+        return xb.sum(all_rows)
+
+    with pytest.raises(ClusterError, match=r"reduce other arrays with each other at step 2: .*3,1.* and .*6,1"):
+        running.run(asked(uneven))
+
+
+@pytest.mark.parametrize("step", [0, 3])
+def test_data_that_never_come_are_an_error_and_end_the_job(step: int) -> None:
+    forever = threading.Event()
+    begin = time.monotonic()
+    made = Job(summing)
+
+    @made.data
+    def data(task: Task, number: int) -> list[np.ndarray]:
+        if task.index and number == step:
+            forever.wait()
+        return [np.ones((2, 1))]
+
+    said = (
+        "own functions (for /job:worker/task:1 did not return|did not return for step 3 of /job:worker/task:1) within 5"
+    )
+    with pytest.raises(ClusterError, match=said):
+        running.run(examples.asked(made, "numpy", 2, 0, 6, start_limit=5.0))
+    assert time.monotonic() - begin < 60.0
+    forever.set()
+
+
+def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
+    """In step, and none of the workers needs the server's process: MPI's window is memory that they share."""
+
+    def slow(task: Any, x: Any) -> Any:
+        total = xb.shared(np.zeros(1), "total", device="/job:ps/task:0")
+        for _ in range(20):
+            x = x @ x / 1500.0
+        xb.update(total, total + xb.sum(x, axis=None, keepdims=True)[0])
+        return total
+
+    made, lines, killed = Job(slow), list[str](), list[float]()
+    made.data(lambda task, number: [np.ones((1500, 1500))])
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        if "  step 1  " in line and not killed:
+            os.kill(examples.process_of("/job:ps/task:0"), signal.SIGKILL)
+            killed.append(time.monotonic())
+
+    with pytest.raises(ClusterError, match=r"^/job:ps/task:0 was lost .* ended by SIGKILL while it did nothing"):
+        running.run(examples.asked(made, "numpy", 2, 1, 1000, every=1000, restarts=0, on_line=on_line))
+    assert time.monotonic() - killed[0] < 10.0
+
+
+def test_servers_of_an_engine_that_has_none_are_refused() -> None:
+    with pytest.raises(ClusterError, match=r"no parameter servers here: .* take --backend tensorflow"):
+        running.run(examples.asked(job(summing), "jax", 2, 1, 3))
+
+
+def test_a_first_port_is_for_hosts(capsys: pytest.CaptureFixture[str]) -> None:
+    target = f"{examples.EXAMPLES / 'p10_distributed.py'}:mirrored"
+    assert main(["cluster", "run", target, "--port", "29500"]) == WRONG
+    assert "--port is for tasks on --hosts" in capsys.readouterr().err
+
+
+def test_fewer_steps_than_an_asynchronous_task_has_taken_are_refused(tmp_path: Path) -> None:
+    spec = local(2, 1)
+    programs = Programs(job(adding), spec, of("numpy"), asynchronous=True, guard=lambda _: nullcontext())
+    for task in spec.tasks[1:]:
+        programs.of(task, [])
+    (record,), (one,) = programs.records(), programs.layouts
+    for worker, steps in enumerate((10, 8)):
+        for step in range(steps):
+            one.add(record, worker, step, [0])
+    checkpoints.write(tmp_path, Checkpoint({"ps/0": record}, programs.fingerprint, 8, {}))
+    with pytest.raises(ClusterError, match=r"task:0 has taken 10 steps before the checkpoint, and 9 were asked for"):
+        running.run(asked(adding, servers=1, steps=9, asynchronous=True, folder=tmp_path))
+
+
+def test_a_replay_keeps_only_what_is_read_later() -> None:
+    layout, kept = Layout(0, 1, 1, (Stored("total", (), "float64"),)), list[int]()
+    alone = Alone(
+        {"jobs": {"worker": ["127.0.0.1:1"]}, "task": {"job": "worker", "index": 0, "count": 1}, "options": LIMITS}
+    )
+    alone.begin([layout], [layout.new({"total": np.float64(0.0)})], [(k,) for k in range(50)])
+    for step in range(50):
+        alone.set(0, 1, (step,))
+        assert layout.version(alone.pull(layout)) == step
+        alone.push(layout, HostUpdate(None, (), ()), Brought(step, (step,), ()))
+        alone.done(layout, (step,))
+        kept.append(len(alone.held))
+    assert max(kept) == 1 and kept[-1] == 0
 
 
 def test_a_job_that_has_ended_asks_for_no_step_that_is_not_there(tmp_path: Path) -> None:
@@ -147,3 +277,63 @@ def test_a_cluster_that_is_given_says_all(tmp_path: Path, capsys: pytest.Capture
     assert "--cluster says which tasks there are and where: leave out --ps and --port" in capsys.readouterr().err
     own = ["--reports", str(tmp_path), "--steps", "4"]
     assert main(["cluster", "run", target, "--cluster", str(file), *own]) == DONE
+
+
+def test_what_processes_share_has_no_name_any_more_once_they_have_met() -> None:
+    """MPICH's memory in /dev/shm stays for ever where a process ends without finalizing, as one that is killed does."""
+    found: list[str] = []
+
+    def data(task: Task, number: int) -> list[np.ndarray]:
+        if number:
+            maps = Path(f"/proc/{examples.process_of(str(task))}/maps").read_text().splitlines()
+            found.extend(line.partition("/dev/shm/")[2] for line in maps if "/dev/shm/mpich_" in line)
+        return []
+
+    made = Job(adding)
+    made.data(data)
+    running.run(examples.asked(made, "numpy", 2, 1, 2))
+    assert found and all(name.endswith(" (deleted)") for name in found), found
+
+
+@pytest.mark.parametrize("backend", ["numpy", "tensorflow", "jax"])
+def test_a_task_without_rows_counts_for_nothing(backend: str) -> None:
+    def mean(task: Any, x: Any) -> Any:
+        (whole,) = xb.all_reduce([xb.mean(x)], weights=[x.shape[0]], across=task)
+        return whole
+
+    made = Job(mean)
+    made.data(lambda task, number: [np.arange(5.0)[: 1 if number else 5][task.share(1 if number else 5).start :][:3]])
+    ran = running.run(examples.asked(made, backend, 2, 0, 2))
+    assert [float(ran.outputs[task][step]) for task in (0, 1) for step in (0, 1)] == [2.0, 0.0, 2.0, 0.0]
+
+
+def test_asynchronous_tasks_keep_checkpoints_as_often_as_they_were_asked_to(tmp_path: Path) -> None:
+    """Also where their data take longer than their steps."""
+    known: list[bool] = []
+
+    def data(task: Task, number: int) -> list[np.ndarray]:
+        time.sleep(0.1)
+        known.append(number < 16 or bool(checkpoints.files(tmp_path)))
+        return []
+
+    made = Job(adding)
+    made.data(data)
+    running.run(examples.asked(made, "numpy", 2, 1, 20, asynchronous=True, every=4, folder=tmp_path))
+    assert all(known)
+
+
+def test_what_was_done_before_a_checkpoint_is_not_done_again_and_not_counted(tmp_path: Path) -> None:
+    def once(steps: int) -> Clustered:
+        own = asked(adding, steps=steps, servers=1, folder=tmp_path)
+        return clusters.jobs(own, ["numpy"], replay=False, on_end=lambda ran: None).runs[0]
+
+    first, then = once(100), once(110)
+    assert (first.updates, first.taken, then.updates, then.taken) == (200, 200, 20, 20)
+    assert then.pulled / then.taken > 2000  # the record, and again while a task waits for its turn
+
+
+def test_a_number_is_shown_as_it_is() -> None:
+    ran = Ran("numpy", "MPI", 1, 0, 1)
+    ran.variables = {"a": np.array(2**60 + 11), "b": np.array(True), "c": np.array(0.1, np.float32), "d": np.zeros(3)}
+    assert words(ran)[1:] == ["a = 1152921504606846987", "b = True", "c = 0.1", "d: float64[3]"]
+    assert words(ran)[0].startswith("numpy, 1 worker: 1 step each")

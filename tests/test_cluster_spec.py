@@ -121,7 +121,12 @@ def test_what_slurm_says() -> None:
     assert spec.jobs == {"worker": (f"n1:{FIRST_PORT}", f"n1:{FIRST_PORT + 1}", f"n2:{FIRST_PORT}")}
     assert task == Task("worker", 2, 3)
     assert found({**environment, "SLURM_NTASKS": "1"}) is None
-    for wrong in ({"SLURM_STEP_TASKS_PER_NODE": "1,1"}, {"SLURM_PROCID": "3"}, {"SLURM_PROCID": "x"}):
+    for wrong in (
+        {"SLURM_STEP_TASKS_PER_NODE": "1,1"},
+        {"SLURM_PROCID": "3"},
+        {"SLURM_PROCID": "x"},
+        {"SLURM_NTASKS": "abc"},
+    ):
         with pytest.raises(ClusterError):
             found({**environment, **wrong})
 

@@ -195,7 +195,7 @@ def test_a_device_that_is_not_there_is_named_with_those_that_are() -> None:
         bound.resolve("gpu:5", there, "a.py:3")
     with pytest.raises(DeviceUnavailable, match=r"no device dev0=gpu:0; there is cpu:0, gpu:1"):
         bound.resolve("dev0", there)
-    with pytest.raises(DeviceUnavailable, match=r"virtual_devices=4 to have cpu:3"):
+    with pytest.raises(DeviceUnavailable, match=r"virtual_devices=4 .*--devices 4.* to have cpu:3"):
         bound.resolve("cpu:3", there)
 
 

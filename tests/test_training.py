@@ -385,7 +385,7 @@ def test_a_flipped_bit_or_a_cut_is_seen_and_the_one_before_is_taken(tmp_path_fac
 
 def test_what_is_no_checkpoint_of_this_model_or_version_is_refused(tmp_path: Path, backend: Backend) -> None:
     path = checkpoints.write(tmp_path, SAVED)
-    with pytest.raises(CheckpointError, match=r"of another model: its fingerprint is aaaaaaaaaaaa, not bbb"):
+    with pytest.raises(CheckpointError, match=r"of another model, .*: its fingerprint is aaaaaaaaaaaa, not bbb"):
         checkpoints.read(path, "b" * 64)
     data = path.read_bytes()
     newer = data.replace(b'"version":"1"', b'"version":"9"')
@@ -493,7 +493,14 @@ def file(tmp_path: Path) -> Path:
 
 def command(*words: object) -> tuple[int, str, str]:
     done = subprocess.run(
-        [sys.executable, "-m", "xbackend", "train", *map(str, words), "--backends", "numpy"],
+        [
+            sys.executable,
+            "-m",
+            "xbackend",
+            "train",
+            *([] if "--backends" in words else ["--backends", "numpy"]),
+            *map(str, words),
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -518,7 +525,44 @@ def test_it_goes_on_from_its_checkpoints(file: Path, tmp_path: Path) -> None:
         f"step-{step:08d}.safetensors" for step in (3, 6, 9)
     ]
     code, out, _ = command(target, "--checkpoints", folder, "--epochs", 3)
-    assert code == 1 and "3 epochs were trained before" in out
+    assert code == 0 and "accuracy" in out  # all of it was done before: its weights are still compared
+    assert "Trained to the end before" in (file.parent / "reports" / "classifier" / "training.md").read_text()
+    code, out, _ = command(target, "--checkpoints", folder, "--epochs", 2)
+    assert code == 1 and "3 epochs were trained before, and 2 are asked for" in out
+
+
+def test_what_was_interrupted_on_one_backend_is_ended_beside_those_that_ended(file: Path, tmp_path: Path) -> None:
+    target, folder = f"{file}:classifier", tmp_path / "saved"
+    assert command(target, "--checkpoints", folder)[0] == 0
+    code, out, err = command(target, "--checkpoints", folder, "--backends", "numpy,jax")
+    assert code == 0, out + err
+    assert re.search(r"jax .* \d\.\de-\d\d|jax .* 0\.0e\+00", out), out
+
+
+def test_a_damaged_checkpoint_is_said_for_good(file: Path, tmp_path: Path) -> None:
+    target, folder = f"{file}:classifier", tmp_path / "saved"
+    assert command(target, "--checkpoints", folder)[0] == 0
+    newest = checkpoints.files(folder / "numpy")[0]
+    newest.write_bytes(newest.read_bytes()[:-9])
+    code, _, err = command(target, "--checkpoints", folder)
+    assert code == 0 and f"checkpoint {newest} is damaged" in err.splitlines()[-1]
+
+
+def test_checkpoints_of_one_strategy_are_not_begun_again_beside_several(file: Path, tmp_path: Path) -> None:
+    target, folder = f"{file}:classifier", tmp_path / "saved"
+    assert command(target, "--checkpoints", folder)[0] == 0
+    code, _, err = command(target, "--checkpoints", folder, "--strategy", "one,towers")
+    assert code == 2 and f"{folder / 'numpy'} has checkpoints" in err and "move them there" in err
+
+
+def test_a_batch_may_be_larger_than_there_are_devices(file: Path) -> None:
+    code, _, err = command(f"{file}:classifier", "--batch", 2048)
+    assert code == 2 and "batches of 2048 rows of" in err
+
+
+def test_more_devices_than_names_of_them(file: Path) -> None:
+    code, out, err = command(f"{file}:classifier", "--strategy", "mirrored", "--devices", 70, "--batch", 5)
+    assert code == 1 and "70" in out + err
 
 
 @pytest.mark.parametrize(
@@ -615,6 +659,61 @@ def test_checkpoints_of_another_order_are_refused_and_damaged_ones_named(backend
     again = Training(backend, plain, START, SGD(0.1))
     assert len(again.fit(Batches(X, LABELS, size=8), epochs=3, folder=tmp_path, on_notice=said.append)) == 2
     assert len(said) == 1 and str(newest) in said[0] and "damaged" in said[0]
+
+
+def test_a_save_looks_what_lies_in_the_folder(backend: Backend, tmp_path: Path) -> None:
+    first, batches = Training(backend, plain, START, SGD(0.1)), Batches(X, LABELS, size=8)
+    first.fit(batches, epochs=2, folder=str(tmp_path))
+    other, rows = Training(backend, plain, START, SGD(0.1)), Batches(X, LABELS, size=8)
+    other.step(X, LABELS)
+    with pytest.raises(CheckpointError, match=r"a checkpoint of step 6, and this training is at step 1: restore it"):
+        other.save(str(tmp_path), rows)
+    found, _ = checkpoints.newest(str(tmp_path))
+    assert found is not None
+    other.restore(found, rows)
+    other.step(X, LABELS)
+    assert other.save(tmp_path, rows).exists()
+    another = Training(backend, lambda weights, x, labels: 2.0 * plain(weights, x, labels), START, SGD(0.1))
+    another.step(X, LABELS)
+    with pytest.raises(CheckpointError, match="of another model"):
+        another.save(tmp_path, rows)
+    assert len(checkpoints.files(tmp_path)) == 3
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    [
+        (Batches(X[:16], LABELS[:16], size=8), "rows 20, these have 16"),
+        (Batches(X, LABELS, size=8, shuffled=False), "shuffled 1, these have 0"),
+        (Batches(X, LABELS, size=8, partial=False), "partial 1, these have 0"),
+        (Batches(X, LABELS, size=5), "size 8, these have 5"),
+    ],
+    ids=["rows", "shuffled", "partial", "size"],
+)
+def test_a_checkpoint_of_another_order_of_the_data_is_refused(
+    backend: Backend, tmp_path: Path, other: Batches, said: str
+) -> None:
+    made = Training(backend, plain, START, SGD(0.1))
+    made.fit(Batches(X, LABELS, size=8), epochs=1, folder=tmp_path)
+    found, _ = checkpoints.newest(tmp_path)
+    assert found is not None
+    again = Training(backend, plain, START, SGD(0.1))
+    with pytest.raises(CheckpointError, match=f"the checkpoint is of batches with {said}"):
+        again.restore(found, other)
+    with pytest.raises(CheckpointError, match=f"the checkpoints in .* are of batches with {said}"):
+        again.fit(other, epochs=2, folder=tmp_path)
+
+
+def test_nothing_is_dropped_in_an_evaluation(backend: Backend) -> None:
+    def half(weights: Any, x: Any, labels: Any, seeds: Any) -> Any:
+        kept = layers.dropout(x, 0.5, seeds)
+        return layers.cross_entropy(layers.dense(kept, weights["w"], weights["b"]), labels)
+
+    seeds = np.arange(20, dtype=np.uint32)
+    start = {"w": X[:3, :2], "b": np.zeros(2)}
+    dropped, whole = (Training(backend, loss, start, SGD(0.1)) for loss in (half, classifier))
+    assert dropped.evaluate(X, LABELS, seeds)["loss"] == whole.evaluate(X, LABELS)["loss"]
+    assert dropped.step(X, LABELS, seeds)["loss"] != whole.step(X, LABELS)["loss"]
 
 
 def test_a_save_stays_where_those_of_a_longer_training_lie(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_trainings_are_read_as_they_were_written(tmp_path: Path) -> None:
     with pytest.raises(DamagedStore):
         load(path)
     path.write_text("{}")
-    with pytest.raises(DamagedStore, match="holds no trainings"):
+    with pytest.raises(DamagedStore, match="holds nothing of xbackend train"):
         load(path)
     with pytest.raises(StoreError):
         load(tmp_path / "nowhere.json")

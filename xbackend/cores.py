@@ -36,7 +36,7 @@ def pinned(devices: int, each: int, turn: int = 0) -> list[int]:
         raise DeviceUnavailable(
             f"{counted(devices, 'device')} of {counted(each, 'core')} each take {devices * each} cores, and this "
             f"process may use {len(known)}: ask for fewer devices or cores, or let the devices share the cores "
-            "(--shared-cores; xb.open without cores_per_device)"
+            "(xbackend compare: --shared-cores; else leave out cores_per_device)"
         )
     wanted = devices * each
     begin = turn % (len(known) // wanted) * wanted

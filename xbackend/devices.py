@@ -204,6 +204,9 @@ class DeviceMap(Mapping[str, Device]):
         if device not in there:
             hint = ""
             if device.kind == "cpu":
-                hint = f"; open the backend with virtual_devices={device.index + 1} to have {device}"
+                hint = (
+                    f"; open the backend with virtual_devices={device.index + 1} (a command: --devices "
+                    f"{device.index + 1}) to have {device}"
+                )
             raise DeviceUnavailable(f"there is no device {said}{place}; there is {_listing(there)}{hint}")
         return device

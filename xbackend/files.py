@@ -32,6 +32,18 @@ _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
+def check_place(folder: Path, what: str) -> None:
+    """Raises `StoreError`, ``what`` and why, where files could not be put into a folder later, which is made then."""
+    for place in (folder, *folder.absolute().parents):
+        if os.path.lexists(place):
+            with refused(what):
+                if not os.path.isdir(place):
+                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
+                if not os.access(place, os.W_OK | os.X_OK):
+                    raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+            return
+
+
 @contextmanager
 def refused(what: str) -> Iterator[None]:
     """Tell what the system refuses, an `OSError`, as a `StoreError`: ``what``, and why."""

@@ -136,9 +136,10 @@ def agrees(backend: Backend, strategy: str, optimizer: str) -> None:
 def test_mirrored_copies_are_equal_to_the_bit(three: Backend, strategy: str, optimizer: str) -> None:
     spread, function = STRATEGIES[strategy]
     training = Training(three, function, START, REWRITTEN[optimizer], strategy=spread, devices=SPREAD)
-    for _ in range(3):
+    for step in range(STEPS):  # where they differ it may be by a rounding in a hundred
         training.step(X[:17], Y[:17])
-        training.check_copies()
+        if step < 3 or not step % 10:
+            training.check_copies()
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -266,12 +267,13 @@ def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backe
 
     ends = []
     for _ in range(2):
-        again, batches = training(three, "mirrored")
-        epochs = again.fit(batches, epochs=3, folder=tmp_path / "here")
+        again, others = training(three, "mirrored")
+        epochs = again.fit(others, epochs=3, folder=tmp_path / "here")
         assert [epoch.number for epoch in epochs] == [2] and again.steps == 9
         ends.append(bits(again.values()))
         checkpoints.files(tmp_path / "here")[0].unlink()  # that of the end: the second one goes on from the same
-    assert ends[0] == ends[1]
+    here.fit(batches, epochs=3)
+    assert ends[0] == ends[1] == bits(here.values())
 
 
 def test_event_files_are_read_by_tensorboards_own_reader(three: Backend, tmp_path: Path) -> None:
@@ -295,7 +297,8 @@ def test_event_files_are_read_by_tensorboards_own_reader(three: Backend, tmp_pat
     (histogram,) = read.Histograms("w")
     value = histogram.histogram_value
     assert value.num == 32 and sum(value.bucket) == 32
-    assert value.sum == pytest.approx(training.weights()["w"].sum())
+    w = training.weights()["w"]
+    assert (value.sum, value.min, value.max) == pytest.approx((w.sum(), w.min(), w.max()))
     assert {node.device for node in read.Graph().node} == {"cpu:0", "cpu:1", "cpu:2"}
 
 

@@ -7,8 +7,8 @@ from functools import reduce
 from typing import Any, Protocol
 
 from xbackend.api.array import Array
-from xbackend.api.creation import full
-from xbackend.api.elementwise import add, divide, multiply
+from xbackend.api.creation import full, zeros_like
+from xbackend.api.elementwise import add, divide, multiply, where
 from xbackend.api.tracer import current
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError
 
@@ -50,8 +50,11 @@ def all_reduce(
         raise ArgumentError(f"xb.all_reduce has the reductions {', '.join(REDUCTIONS)}, not {reduction!r:.40}")
     if weights is not None and reduction != "mean":
         raise ArgumentError("weights are of a mean: a sum counts each value once")
+    if across is not None and not isinstance(getattr(across, "count", None), int):
+        raise ArgumentError(f"across={across!r:.60}: across=task, the task that a job's function is given")
     tasks = 1 if across is None else across.count
-    shares = _shares(weights, len(arrays)) if reduction == "mean" else ()
+    # Weights across tasks are shared by all of them: a task of no rows has none.
+    shares = _shares(None if across else weights, len(arrays)) if reduction == "mean" else ()
     first = arrays[0]
     for other in arrays[1:]:
         if other.shape != first.shape:
@@ -78,12 +81,17 @@ def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across)
     if len(weights) != len(arrays) or any(not w >= 0 for w in weights):
         raise ArgumentError(f"weights={list(weights)!r:.60} of {len(arrays)} values: one from 0 up for each")
     tracer, dtype = current(), arrays[0].dtype
-    terms = [multiply(x, float(w)) for x, w in zip(arrays, weights, strict=True)]
+    terms = [multiply(x, float(w)) if w else _nothing(x) for x, w in zip(arrays, weights, strict=True)]
     params = {"shares": (), "tasks": across.count, "part": 0}
     total = tracer.emit("all_reduce", terms, params)
     count = tracer.emit("all_reduce", [full((), float(sum(weights)), dtype=dtype)], params)
     # Divided once: a compiler may make something else of a division on each device.
     return [divide(total, count)] * len(arrays)
+
+
+def _nothing(x: Array) -> Array:
+    """Zeros where ``x`` is: of no rows the mean is NaN, which a weight of 0 would not take away."""
+    return where(full((), False, dtype="bool"), x, zeros_like(x))
 
 
 def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:

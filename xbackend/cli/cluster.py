@@ -16,6 +16,7 @@ from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
 from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
+from xbackend.files import check_place
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
 
@@ -77,6 +78,8 @@ def _specs(
     Raises `ClusterError`, `UsageError`.
     """
     if cluster is None:
+        if port is not None and not hosts:
+            raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
         ports = itertools.count(FIRST_PORT if port is None else port, sum(counts))
         return (_spec(hosts, *counts, first) for first in ports), None
@@ -134,6 +137,8 @@ def cluster(
     if own is not None and (own.job, own.index) != (WORKER, 0):
         say(f"{own} leaves the start to the first worker")
         return DONE
+    folder = reports / (name or chosen.name)
+    _check_places(folder, checkpoints)
     asked = Asked(
         job=chosen,
         backend="",
@@ -150,21 +155,26 @@ def cluster(
         on_line=say,
     )
     done = clusters.jobs(asked, backend or ["numpy"], replay=replay, on_end=lambda one: _say(ran.words(one)))
-    return _ended(done, reports / (name or chosen.name))
+    return _ended(done, folder)
+
+
+def _check_places(report: Path, checkpoints: Path | None) -> None:
+    """Raises `StoreError` where the report or the checkpoints could not be written when the job has run."""
+    check_place(report, f"the report cannot be written to {report}")
+    if checkpoints is not None:
+        check_place(checkpoints, f"checkpoints cannot be kept in {checkpoints}")
 
 
 def _ended(done: Jobs, folder: Path) -> int:
     """Say what it came to, write the report, and return the exit code."""
     from xbackend.report import cluster as report
-    from xbackend.report import columns, files, write_files
-    from xbackend.results.clustered import encode
+    from xbackend.report import columns, write_jobs
 
     failed = report.failures(done)
     _say(columns.wrapped(report.answer(done), width()))
     _say(columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT))
     _say(failed)
-    content = {**files("cluster", *report.build(done)), "cluster.json": encode(done)}
-    say(f"report: {write_files(content, folder, 'cluster.md')}")
+    say(f"report: {write_jobs(done, folder)}")
     return INCOMPLETE if failed or any(one.replayed is False for one in done.runs) else DONE
 
 

@@ -10,19 +10,18 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from xbackend import report as reporting
-from xbackend.cli import DONE, options
+from xbackend.cli import DONE, STORE, options
 from xbackend.cli.console import say
-from xbackend.errors import UsageError
-from xbackend.results import FOLDER, schema
+from xbackend.errors import StoreError, UsageError
+from xbackend.report import kinds
+from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.wording import unfinished
-
-_DATA = "[!.]*/results.json"
 
 
 def _there(context: Any) -> list[str]:
     """The names of the reports in the folder of the command line."""
-    return [path.parent.name for path in Path(context["reports"].value or "reports").glob(_DATA)]
+    return [*kinds.there(Path(context["reports"].value or "reports"))]
 
 
 _NAMES = Parameter(help="which of the reports that are there (default: all)", metavar="NAME", completer=_there)
@@ -37,6 +36,7 @@ def report(
     reports: options.Reports = Path("reports"),
 ) -> int:
     """Write reports, of a stored run or again from their own results, and the index over all of them."""
+    wrong: list[str] = []
     if run is not None:
         if names:
             raise UsageError(f"--run is a report of its own: leave out it or {' '.join(names)}")
@@ -44,9 +44,11 @@ def report(
     else:
         if name is not None:
             raise UsageError("--name is what the report of a --run is called")
-        _again(reports, names, baseline)
+        wrong = _again(reports, names, baseline)
     say(f"index: {reporting.index(reports)}")
-    return DONE
+    for line in wrong:
+        say(f"xbackend report: {line}", error=True)
+    return STORE if wrong else DONE
 
 
 def _of_run(store: Store, run: str, name: str | None, reports: Path, baseline: str | None) -> None:
@@ -63,14 +65,21 @@ def _folder(name: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", name).strip(".-")[:100] or "run"
 
 
-def _again(folder: Path, names: Sequence[str], baseline: str | None) -> None:
-    there = {path.parent.name: path for path in sorted(folder.glob(_DATA))}
+def _again(folder: Path, names: Sequence[str], baseline: str | None) -> list[str]:
+    """Write reports again; what is said of those that cannot be read or written: they keep none of the others."""
+    there = kinds.there(folder)
     unknown = sorted(set(names) - set(there))
     if unknown or not there:
         raise UsageError(
             f"there is no report {', '.join(unknown) or 'at all'} in {folder}; there is {', '.join(there) or 'none'}; "
-            "xbackend compare makes one"
+            "xbackend compare, train and cluster run make one"
         )
-    for name, path in there.items():
+    wrong = []
+    for name, found in there.items():
         if not names or name in names:
-            say(f"report: {reporting.write(schema.load(path), path.parent, baseline)}")
+            for kind in found:
+                try:
+                    say(f"report: {reporting.write_again(kind, folder / name, baseline)}")
+                except StoreError as error:
+                    wrong.append(str(error))
+    return wrong

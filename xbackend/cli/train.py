@@ -11,10 +11,10 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, width
 from xbackend.cli.users import calling, model
 from xbackend.errors import UsageError
+from xbackend.files import check_place
 from xbackend.measure import matrix
-from xbackend.report import columns, write_files
+from xbackend.report import columns, write_trainings
 from xbackend.report import training as report
-from xbackend.results.trained import Trainings, encode
 from xbackend.strategies.named import NAMES, named
 from xbackend.training.model import Model
 
@@ -23,8 +23,8 @@ _STRATEGY = options.option(
     options.names, "NAME,...", f"how it is spread over devices: {', '.join(NAMES)} (default: one)", lambda _: NAMES
 )
 _DEVICES = options.option(options.count, "N", "how many devices (default: 1, and 2 for what needs several)")
-_EPOCHS = options.option(options.count, "N", "how often the data are seen (default: the model's)")
-_BATCH = options.option(options.count, "N", "rows of a batch (default: the model's)")
+_EPOCHS = options.option(options.whole(1, 10**9), "N", "how often the data are seen (default: the model's)")
+_BATCH = options.option(options.whole(1, 10**9), "N", "rows of a batch (default: the model's)")
 _FOLDER = options.option(
     options.folder, "DIR", "write checkpoints there, by backend and strategy, and go on from those that lie there"
 )
@@ -57,10 +57,29 @@ def train(
 
     chosen = model(target)
     spreads = _spreads(strategy or ["one"], devices, chosen)
-    asked = measure.Asked(chosen, epochs or chosen.epochs, batch, seed, checkpoints, events, calling, device_memory)
+    folder = reports / (name or chosen.name)
+    check_place(folder, f"the report cannot be written to {folder}")
+    if checkpoints is not None:
+        check_place(checkpoints, f"checkpoints cannot be kept in {checkpoints}")
+    if events is not None:
+        check_place(events, f"event files cannot be written to {events}")
+    notices: list[str] = []
+    asked = measure.Asked(
+        model=chosen,
+        epochs=epochs or chosen.epochs,
+        batch=batch,
+        seed=seed,
+        checkpoints=checkpoints,
+        events=events,
+        guard=calling,
+        on_notice=notices.append,
+        device_memory=device_memory,
+    )
     runs = matrix.runs(backends)
     with progress() as shown:
         done = measure.trainings(asked, runs, spreads, shown)
+    for notice in notices:
+        say(notice, error=True)
     failed = report.failures(done)
     for line in columns.wrapped(report.answer(done), width()):
         say(line)
@@ -68,15 +87,8 @@ def train(
     for line in (*table, *(part for note in (*failed, report.TIMES) for part in columns.wrapped(note, width(), "  "))):
         say(line)
     if len(failed) < len(done.runs):
-        say(f"report: {_written(done, reports / (name or chosen.name))}")
+        say(f"report: {write_trainings(done, folder)}")
     return INCOMPLETE if failed else DONE
-
-
-def _written(done: Trainings, folder: Path) -> Path:
-    from xbackend.report import files
-
-    content = {**files("training", *report.build(done)), "training.json": encode(done)}
-    return write_files(content, folder, "training.md")
 
 
 def _spreads(names: list[str], devices: int | None, chosen: Model) -> list[tuple[str, int]]:

@@ -18,8 +18,9 @@ import time
 from collections.abc import Sequence
 
 VARIABLE = "XBACKEND_SSH"
+_CONNECT = 5  # seconds
 # A host that says nothing for three seconds is cut off.
-_ALIVE = ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3", "-o", "ConnectTimeout=5")
+_ALIVE = ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3", "-o", f"ConnectTimeout={_CONNECT}")
 _OPTIONS = ("-o", "BatchMode=yes", *_ALIVE)
 _OPTIONS_OF_SOCKETS = ("-o", "StreamLocalBindUnlink=yes", "-o", "ExitOnForwardFailure=yes")
 DESCRIPTOR = 64  # of a connection that a process on another host inherits
@@ -56,6 +57,11 @@ def await_hosts(hosts: Sequence[str], limit: float) -> None:
                     + shlex.join(there(host, ["true"]))
                 )
             time.sleep(0.5)
+
+
+def away(host: str) -> str:
+    """What ssh says of a host that does not let this user in now, after some seconds; empty where it does."""
+    return _tried(there(host, ["true"]), 2.0 * _CONNECT)
 
 
 def _tried(command: Sequence[str], limit: float) -> str:

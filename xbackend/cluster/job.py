@@ -17,13 +17,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from xbackend.engines.spec import Task
 from xbackend.errors import ClusterError
+from xbackend.program.dtypes import as_dtype
 from xbackend.program.host import host_array
+from xbackend.wording import counted
 
 Made = TypeVar("Made", bound=Callable[..., Any])
 
@@ -50,6 +53,26 @@ class Job:
     def __call__(self, task: Task, *arrays: Any) -> Any:
         return self.function(task, *arrays)
 
+    def of(self, task: Task) -> Callable[..., Any]:
+        """The function for one task, of its arrays only; its name, its parameters and its line are those of the job."""
+
+        def own(*arrays: Any) -> Any:
+            return self.function(task, *arrays)
+
+        own.__name__ = self.name
+        own.__wrapped__ = self.function  # type: ignore[attr-defined]
+        own.__signature__ = self._signature  # type: ignore[attr-defined]
+        return own
+
+    @cached_property
+    def _signature(self) -> inspect.Signature:
+        """What the function takes behind the task."""
+        found = inspect.signature(self.function)
+        own = list(found.parameters.values())
+        if not own or own[0].kind in (own[0].KEYWORD_ONLY, own[0].VAR_KEYWORD):
+            raise ClusterError(f"job {self.name}{found} takes no task: write def {self.name}(task, ...)")
+        return found.replace(parameters=own if own[0].kind is own[0].VAR_POSITIONAL else own[1:])
+
     def __repr__(self) -> str:
         return f"<job {self.name}, {self.steps} steps>"
 
@@ -59,14 +82,28 @@ class Job:
         return function
 
     def arrays(self, task: Task, number: int) -> list[np.ndarray]:
-        """What the function of a task is given at a step. Raises `ClusterError` for what is no array."""
-        if self._data is None:
-            return []
-        made = self._data(task, number)
+        """What the function of a task is given at a step.
+
+        Raises `ShapeError` and `DTypeError` for what is no array, `ClusterError` where it takes more or fewer of them.
+        """
+        made = () if self._data is None else self._data(task, number)
         if not isinstance(made, list | tuple):
             made = (made,)
         what = f"data of {task} for step {number}"
-        return [host_array(array, f"array {k} of the {what}") for k, array in enumerate(made)]
+        try:
+            self._signature.bind(*made)
+        except TypeError as error:
+            takes = f"{self.name}(task, {str(self._signature).lstrip('(')}"
+            if self._data is None:
+                raise ClusterError(
+                    f"{takes} takes arrays, and there are none: write @{self.name}.data above a function of (task, "
+                    "number) that returns them"
+                ) from None
+            raise ClusterError(f"{takes} and the {what}, {counted(len(made), 'array')}: {error}") from None
+        arrays = [host_array(array, f"array {k} of the {what}") for k, array in enumerate(made)]
+        for k, array in enumerate(arrays):
+            as_dtype(array.dtype, f"array {k} of the {what}: dtype")
+        return arrays
 
 
 def job(function: Callable[..., Any] | None = None, *, steps: int = 1) -> Any:

@@ -4,6 +4,7 @@ share them."""
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
@@ -57,12 +58,17 @@ class Programs:
             )
         self.workers = len(spec.jobs[WORKER])
         self.servers = len(spec.jobs.get(SERVER, ()))
+        if self.servers and engine.no_servers:
+            raise ClusterError(f"no parameter servers here: {engine.no_servers}")
+        self._asking: dict[int, threading.Lock] = {}
         self._traced: dict[tuple[int, Shapes], Traced] = {}
         self._own: dict[tuple[int, str], SharedVariable] = {}
         self._stored: dict[int, dict[str, SharedVariable]] = {n: {} for n in range(self.servers)}
 
     def arrays(self, task: Task, number: int) -> list[np.ndarray]:
-        with self.guard(f"the data of {self.job.name}"):
+        """What a task is given at a step. One call at a time for each: when a task is started again, an earlier one may
+        not have returned."""
+        with self._asking.setdefault(task.index, threading.Lock()), self.guard(f"the data of {self.job.name}"):
             return self.job.arrays(task, number)
 
     def of(self, task: Task, arrays: Sequence[np.ndarray]) -> Traced:
@@ -70,7 +76,7 @@ class Programs:
         key = task.index, shapes(arrays)
         if key not in self._traced:
             with self.guard(self.job.name):
-                program = trace(lambda *own: self.job(task, *own), *arrays)
+                program = trace(self.job.of(task), *arrays)
             program = replace(program, name=self.job.name, shared=self._known(task, program))
             cut = parts.split(program)
             self._check(task, program, cut)
@@ -94,6 +100,10 @@ class Programs:
             if server is None:
                 found[i] = self._own.setdefault((task.index, variable.name), variable)
                 continue
+            if self.engine.no_servers:
+                raise ClusterError(
+                    f"no parameter servers here: {self.engine.no_servers} ({variable!r}, at {program.nodes[i].source})"
+                )
             if server >= self.servers:
                 there = f"there are {self.servers}" if self.servers else "there is none"
                 raise ClusterError(
@@ -111,8 +121,6 @@ class Programs:
         return found
 
     def _check(self, task: Task, program: Program, cut: Parts) -> None:
-        if cut.applies and self.engine.no_servers:
-            raise ClusterError(f"no parameter servers here: {self.engine.no_servers}")
         if not self.asynchronous:
             return
         for node in program.nodes:
@@ -162,12 +170,14 @@ def shapes(arrays: Sequence[np.ndarray]) -> Shapes:
     return tuple((array.shape, array.dtype.str) for array in arrays)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Compiled:
-    """A task's program on its backend: the step that stays there, and what it reduces with the other tasks."""
+    """A task's program on its backend: the step that stays there, what it reduces with the other tasks, and whether it
+    was taken before."""
 
     step: Any
     reduced: tuple[tuple[str, ...], ...]
+    taken: bool = False
 
 
 def compiled(

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.engines.record import Applied
+from xbackend.wording import counted
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,11 @@ class Ran:
     """What became of a job.
 
     ``outputs``: of each worker, what its function returned at each step it took (large ones of the last step only).
-    ``variables``: by the name of their place and theirs, ``/job:ps/task:0/w``. ``noted``: what
-    servers wrote down of updates, by server and version. ``seconds``: of each worker's steps after its first one.
-    ``moved``: bytes. ``start``: the seconds until all tasks had met, ``build`` from there until each worker had taken
-    its first step, with all that was compiled for it.
+    ``variables``: by the name of their place and theirs, ``/job:ps/task:0/w``. ``noted``: what servers wrote down of
+    updates, by server and version; ``before`` are the versions of the servers where this run began. ``seconds``: of
+    each worker's steps after its first one. ``moved``: bytes, in the ``taken`` steps of all workers, those that were
+    repeated after a loss included. ``start``: the seconds until all tasks had met, ``build`` from there until each
+    worker had taken its first step, with all that was compiled for it.
     """
 
     backend: str
@@ -43,6 +45,8 @@ class Ran:
     begun: list[np.ndarray] = field(default_factory=list)  # the servers' records before the first update
     seconds: dict[int, list[float]] = field(default_factory=dict)
     moved: dict[str, int] = field(default_factory=dict)
+    taken: int = 0
+    before: dict[int, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     start: float = 0.0
     build: float = 0.0
@@ -53,17 +57,21 @@ class Ran:
         """What servers wrote down of updates, in the order of each."""
         return [one for _, one in sorted(self.noted.items())]
 
+    @property
+    def updates(self) -> int:
+        """How many updates servers applied in this run."""
+        return sum(version > self.before.get(server, 0) for server, version in self.noted)
+
 
 def words(ran: Ran) -> list[str]:
     """What is said at the end."""
-    servers = f", {ran.servers} parameter server{'s' * (ran.servers > 1)}" if ran.servers else ""
-    lines = [f"{ran.backend}, {ran.workers} workers{servers}: {ran.steps} steps each, joined by {ran.engine}"]
+    servers = f", {counted(ran.servers, 'parameter server')}" if ran.servers else ""
+    each = f"{counted(ran.workers, 'worker')}{servers}: {counted(ran.steps, 'step')} each"
+    lines = [f"{ran.backend}, {each}, joined by {ran.engine}"]
     for name, array in ran.variables.items():
-        lines.append(
-            f"{name} = {array.item():.17g}" if array.ndim == 0 else f"{name}: {array.dtype}{list(array.shape)}"
-        )
-    if ran.applied:
-        lines.append(f"{len(ran.applied)} updates, each applied once")
+        lines.append(f"{name} = {array[()]!s}" if array.ndim == 0 else f"{name}: {array.dtype}{list(array.shape)}")
+    if ran.servers:
+        lines.append(f"{counted(ran.updates, 'update')}, each applied once")
     for fault in ran.faults:
         lines.append(f"{fault.task} was lost at step {fault.step}: {fault.why}")
     return lines

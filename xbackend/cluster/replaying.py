@@ -30,12 +30,13 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
     for task in tasks:
         programs.of(task, programs.arrays(task, 0))
     layouts, order = programs.layouts, ordered(ran.applied, ran.servers)
-    read = {(server, version) for one in order for server, version in enumerate(one.read)}
     alone = Task(WORKER, 0, 1)
     told = joined(engine.alone, ClusterSpec.local([1]), alone, limit=asked.limit, asynchronous=True)
     with TaskBackend(asked.backend, alone, told, asked.settings) as backend:
-        backend.call("xbackend.engines.member:begun", [plain(one) for one in layouts], ran.begun)
-        steps, records = {}, dict(enumerate(ran.begun))
+        backend.call(
+            "xbackend.engines.member:begun", [plain(one) for one in layouts], ran.begun, [one.read for one in order]
+        )
+        steps = {}
         for one in order:
             task = tasks[one.worker]
             arrays = programs.arrays(task, one.step)
@@ -43,10 +44,8 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
             if key not in steps:
                 traced = programs.of(task, arrays)
                 steps[key] = compiled(backend, traced, layouts, engine, asked.devices).step
-            wanted = (one.server, one.version) in read
-            records[one.server] = backend.call(
-                "xbackend.engines.member:repeated", steps[key], tuple(one), arrays, wanted
-            )
+            backend.call("xbackend.engines.member:repeated", steps[key], tuple(one), arrays)
+        records = backend.call("xbackend.engines.member:came_to")
     return {
         f"/job:ps/task:{layout.server}/{name}": array
         for layout in layouts

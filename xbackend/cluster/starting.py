@@ -8,7 +8,6 @@ import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from subprocess import PIPE, Popen
 from tempfile import TemporaryDirectory
@@ -62,8 +61,11 @@ class Starting:
     meeting: Meeting | None = None
     namespace: int | None = None  # a process in the network namespace of the tasks
 
-    def backend(self, task: Task, known: Callable[[TaskBackend], None]) -> TaskBackend:
-        """Start a task, make it ``known`` when it has a process, and wait until it has met the others.
+    def backend(
+        self, task: Task, guarded: Callable[[Popen[bytes]], None], known: Callable[[TaskBackend], None]
+    ) -> TaskBackend:
+        """Start a task, say when its process is ``guarded`` by which other one, make it ``known`` when it is there, and
+        wait until it has met the others.
 
         Raises what `TaskBackend` raises.
         """
@@ -77,7 +79,13 @@ class Starting:
             threads=asked.settings.threads,
         )
         more: dict[str, Any] = {"limit": asked.start_limit, "turn": self._turn(task)}
-        more["start"] = partial(self._start, task)
+
+        def start(command: list[str]) -> Popen[bytes]:
+            guard = self._start(task, command)
+            guarded(guard)
+            return guard
+
+        more["start"] = start
         if self.meeting is not None:
             more["environment"] = {
                 **(_NETWORK if self._several else _SHARED),
@@ -100,6 +108,11 @@ class Starting:
     def remote(self, task: Task) -> bool:
         """Whether a task is on another host, or on one that is to be treated as such."""
         return not is_here(split(self.spec.address(task))[0])
+
+    def await_host(self, task: Task) -> None:
+        """Wait until the host of a task lets one in, where it is another one. Raises `ClusterError`."""
+        if self.remote(task):
+            await_hosts([split(self.spec.address(task))[0]], self.asked.start_limit)
 
     def _start(self, task: Task, command: list[str]) -> Popen[bytes]:
         """Start the guard of a task."""
@@ -161,6 +174,15 @@ def ended(backend: TaskBackend) -> bool:
     """Whether the process of a task is gone, or is one that nobody has asked for its end yet."""
     pid = backend.worker.pids.get("worker")
     return not backend.worker.runs if pid is None else _state(pid) in ("", "Z", "X")
+
+
+def is_stopped_early(guard: Popen[bytes]) -> bool:
+    """Whether a process of which nothing is known but its guard is stopped."""
+    try:
+        children = Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text().split()
+    except OSError:
+        return False
+    return any(_state(int(pid)) in ("T", "t") for pid in children)
 
 
 def is_stopped(backend: TaskBackend) -> bool:

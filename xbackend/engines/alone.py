@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +24,35 @@ class Alone(Engine):
         self.records: dict[int, np.ndarray] = {}
         self.held: dict[tuple[int, int], np.ndarray] = {}
         self.wanted: Sequence[int] = ()
+        self.readers = Counter[tuple[int, int]]()
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         raise ClusterError("an all-reduce is of tasks in step, and nothing of it is to be repeated in another order")
 
-    def begin(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
-        """The records before the first update."""
+    def begin(self, layouts: Sequence[Layout], records: Sequence[np.ndarray], reads: Sequence[Sequence[int]]) -> None:
+        """The records before the first update, and the versions of all servers that each update reads."""
+        self.readers = Counter((server, version) for read in reads for server, version in enumerate(read))
         for one, record in zip(layouts, records, strict=True):
             self.records[one.server] = record.copy()
-            self.hold(one)
+            self._hold(one)
 
-    def hold(self, one: Layout) -> None:
-        """Keep the present version, which somebody reads later."""
-        self.held[one.server, one.version(self.records[one.server])] = self.records[one.server].copy()
+    def _hold(self, one: Layout) -> None:
+        """Keep the present version of a server, if somebody reads it later."""
+        version = one.server, one.version(self.records[one.server])
+        if self.readers[version]:
+            self.held[version] = self.records[one.server].copy()
 
     def set(self, worker: int, count: int, read: Sequence[int]) -> None:
         """Which task the next step is of, and which versions it reads."""
         self.task, self.wanted = Task("worker", worker, count), read
+
+    def done(self, one: Layout, read: Sequence[int]) -> None:
+        """An update of that server was repeated, of what it read."""
+        self._hold(one)
+        for version in enumerate(read):
+            self.readers[version] -= 1
+            if not self.readers[version]:
+                del self.held[version]
 
     def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
         return HostUpdate.of(apply)

@@ -69,7 +69,7 @@ class Engine(abc.ABC):
             waited = time.perf_counter() - begin
             if waited > self.limit:
                 said = what if isinstance(what, str) else what()
-                raise ClusterError(f"{self.task} waited {self.limit:g} s {said}")
+                raise ClusterError(f"{self.task} waited {self.limit:g} s (--limit) {said}")
             if waited < _SPIN:
                 os.sched_yield()
             else:

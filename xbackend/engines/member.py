@@ -142,22 +142,28 @@ def advance(
     return {"outputs": outputs, "applied": applied, "seconds": took, "moved": now}
 
 
-def begun(backend: Backend, layouts: Sequence[Mapping[str, Any]], records: Sequence[np.ndarray]) -> None:
-    """Begin to repeat updates: the records before the first."""
-    _alone(backend).begin([layout(one) for one in layouts], records)
+def begun(
+    backend: Backend,
+    layouts: Sequence[Mapping[str, Any]],
+    records: Sequence[np.ndarray],
+    reads: Sequence[Sequence[int]],
+) -> None:
+    """Begin to repeat updates: the records before the first, and what each of them reads."""
+    _alone(backend).begin([layout(one) for one in layouts], records, reads)
 
 
-def repeated(
-    backend: Backend, step: Step, plain: Sequence[Any], arrays: Sequence[np.ndarray], wanted: bool
-) -> np.ndarray:
-    """Repeat an update that was written down; the record after it. ``wanted``: a later one reads that version."""
+def repeated(backend: Backend, step: Step, plain: Sequence[Any], arrays: Sequence[np.ndarray]) -> None:
+    """Repeat an update that was written down."""
     engine, update = _alone(backend), Applied.of(plain)
-    one = step.layouts[update.server]
-    engine.set(update.worker, one.workers, update.read)
+    engine.set(update.worker, step.layouts[update.server].workers, update.read)
     step.run(update.step, arrays, only=update.server)
-    if wanted:
-        engine.hold(one)
-    return engine.records[update.server]
+    engine.done(step.layouts[update.server], update.read)
+
+
+def came_to(backend: Backend) -> list[np.ndarray]:
+    """The servers' records after what was repeated."""
+    records = _alone(backend).records
+    return [records[server] for server in sorted(records)]
 
 
 def _alone(backend: Backend) -> Alone:
@@ -178,6 +184,10 @@ def moved(steps: Sequence[Step]) -> dict[str, int]:
 def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.ndarray | None) -> None:
     """Begin with these layouts; on a server, with its record."""
     engine_of(backend).open([layout(one) for one in layouts], record)
+
+
+def there(backend: Backend) -> None:
+    """Answer."""
 
 
 def record(backend: Backend) -> np.ndarray:

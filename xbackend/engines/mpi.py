@@ -7,10 +7,12 @@ MPI's own exclusive lock needs the server's part each time; this one does not.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,17 @@ if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Value
 
 _LOCK = 16  # bytes before the record: the lock
+
+
+def _unlink_memory() -> None:
+    """Take away the names of the memory that the processes share, once all have met and have it: MPICH does that when
+    they finalize, and a process that is killed, or ends without its frameworks' hooks, does not."""
+    with suppress(OSError):  # no /proc
+        for line in Path("/proc/self/maps").read_text().splitlines():
+            path = line.partition("/")[2]
+            if path.startswith("dev/shm/mpich_"):
+                with suppress(FileNotFoundError):  # another process was first, or it has no name any more
+                    os.unlink(f"/{path}")
 
 
 class MPI(Engine):
@@ -42,6 +55,7 @@ class MPI(Engine):
         self.servers = len(self.spec.jobs.get(SERVER, ()))
         own = int(self.task.job == WORKER)
         self.workers = self.world.Split(own, self.task.index)
+        _unlink_memory()
         self.window: Any = None
         # Of a lock: who holds it, that nobody does, and what was there.
         self._words = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)

@@ -180,9 +180,11 @@ def _of_tensorflow(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] |
 
 
 def _of_slurm(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
-    if "SLURM_PROCID" not in environment or int(environment.get("SLURM_NTASKS", "1") or 1) < 2:
+    if "SLURM_PROCID" not in environment or not environment.get("SLURM_NTASKS"):
         return None
     count, index = _number(environment, "SLURM_NTASKS"), _number(environment, "SLURM_PROCID")
+    if count < 2:
+        return None
     nodes = expanded(environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", ""))
     each = _tasks_of_nodes(environment.get("SLURM_STEP_TASKS_PER_NODE") or f"{-(-count // max(1, len(nodes)))}", nodes)
     places = [(node, k) for node, own in zip(nodes, each, strict=True) for k in range(own)][:count]

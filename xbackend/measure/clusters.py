@@ -94,7 +94,8 @@ def _became(
         versions=matrix.own_versions(ran.backend, ""),
         start=ran.start,
         seconds=tuple(tuple(ran.seconds[k]) for k in sorted(ran.seconds)),
-        updates=len(ran.noted),
+        updates=ran.updates,
+        taken=ran.taken,
         pulled=ran.moved.get("pulled", 0),
         pushed=ran.moved.get("pushed", 0),
         faults=tuple(

@@ -27,6 +27,7 @@ from xbackend.results import naming
 from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.strategies.named import named
 from xbackend.training import Batches, Epoch, Events, Training
+from xbackend.training.checkpoints import files
 from xbackend.training.model import Model
 from xbackend.training.sources import Stream
 from xbackend.training.workload import MOST
@@ -46,7 +47,7 @@ class Asked:
 
     ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where several
     are asked for: so that what one began another can go on with. ``guard`` is around what the model's own functions do;
-    ``device_memory`` as of `Backend.compile`.
+    ``on_notice`` is told what is wrong with a checkpoint; ``device_memory`` as of `Backend.compile`.
     """
 
     model: Model
@@ -56,6 +57,7 @@ class Asked:
     checkpoints: Path | None
     events: Path | None
     guard: Callable[[str], AbstractContextManager[None]]
+    on_notice: Progress
     device_memory: int | None = None
 
 
@@ -139,12 +141,17 @@ class _One:
     several: bool  # strategies on this backend
     on_progress: Progress
 
+    @property
+    def own(self) -> Path:
+        """Its folder below that of checkpoints, and of event files."""
+        return Path(self.called) / self.strategy if self.several else Path(self.called)
+
     def on(
         self, backend: Backend, start: Mapping[str, np.ndarray], data: Batches | Stream, test: Held
     ) -> tuple[Trained, dict[str, np.ndarray]]:
         """What became of it, and its weights."""
         asked, places, watched = self.asked, _places(backend, self.devices), _Watched()
-        logical = [f"dev{i}" for i in range(MOST)]  # a loss may name more devices than there are
+        logical = [f"dev{i}" for i in range(max(MOST, self.devices))]  # a loss may name more than there are
         with asked.guard(asked.model.name):
             made = Training(
                 backend,
@@ -155,12 +162,11 @@ class _One:
                 devices={name: places[i % len(places)] for i, name in enumerate(logical)},
                 device_memory=asked.device_memory,
             )
-            done = self._fitted(made, watched, copy(data), test)
-        if not done:
-            raise ArgumentError(
-                f"{asked.epochs} epochs were trained before; ask for more with --epochs, or another folder"
-            )
-        step = made.compiled_step
+            batches = copy(data)
+            done = self._fitted(made, watched, batches, test)
+            if not done:
+                done = [self._before(made, batches, test)]
+        steps = [run for run in made.executables[:1] if watched.losses]
         found = Trained(
             backend=self.called,
             strategy=self.strategy,
@@ -171,14 +177,23 @@ class _One:
             losses=tuple(watched.losses),
             seconds=tuple(watched.seconds),
             rows=tuple(watched.rows),
-            memory={place: peak.bytes for place, peak in step.memory.items()},
-            transfers=len(step.placement.transfers),
+            memory={place: peak.bytes for step in steps for place, peak in step.memory.items()},
+            transfers=sum(len(step.placement.transfers) for step in steps),
         )
         return found, made.weights()
 
+    def _before(self, made: Training, batches: Batches | Stream, test: Held) -> Epoch:
+        """The last epoch of a training that came to its end before. Raises `ArgumentError` for one of more epochs."""
+        if batches.epoch > self.asked.epochs:
+            raise ArgumentError(
+                f"{batches.epoch} epochs were trained before, and {self.asked.epochs} are asked for: ask for as many "
+                "or more with --epochs, or give another folder"
+            )
+        return Epoch(batches.epoch - 1, made.steps, {}, made.means(test))
+
     def _fitted(self, made: Training, watched: _Watched, batches: Batches | Stream, test: Held) -> list[Epoch]:
         asked = self.asked
-        own = Path(self.called) / self.strategy if self.several else Path(self.called)
+        own = self.own
         with ExitStack() as stack:
             scopes: dict[str, Events] = {}
             if asked.events is not None:
@@ -198,12 +213,28 @@ class _One:
                 watched.paused()
                 self.on_progress(f"{self.called}, {self.strategy}: {_where(epoch, asked)}, {watched.rate()}")
 
-            folder = None if asked.checkpoints is None else asked.checkpoints / own
-            calls: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_notice": self.on_progress}
+            folder = None if asked.checkpoints is None else _folder(asked.checkpoints, self)
+            calls: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_notice": asked.on_notice}
             done = made.fit(batches, epochs=asked.epochs, test=test, folder=folder, **calls)
             if scopes and done:
                 scopes["train"].program(made.compiled_step.program)
         return done
+
+
+def _folder(checkpoints: Path, one: _One) -> Path:
+    """That of a training's checkpoints.
+
+    Raises `UsageError` where those of the same training lie in the folder that it has when more, or fewer, strategies
+    are asked for: it would begin again beside them.
+    """
+    own = checkpoints / one.own
+    other = checkpoints / one.called if one.several else checkpoints / one.called / one.strategy
+    if files(other) and not files(own):
+        raise UsageError(
+            f"{other} has checkpoints, and with {'several strategies' if one.several else 'one strategy'} those of "
+            f"{one.called}, {one.strategy} are in {own}: move them there, or give another folder"
+        )
+    return own
 
 
 def _passed(epoch: Epoch) -> Passed:

@@ -12,8 +12,9 @@ from pathlib import Path
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.files import read_file
 from xbackend.report.blocks import Block
+from xbackend.report.kinds import CLUSTER, TRAINING, Kind
 from xbackend.report.overview import index, write_file
-from xbackend.results import schema
+from xbackend.results import clustered, schema, trained
 from xbackend.results.exchange import write_folder
 from xbackend.results.schema import Results, encode
 
@@ -24,8 +25,11 @@ __all__ = [
     "summary_table",
     "terminal_lines",
     "write",
+    "write_again",
     "write_files",
+    "write_jobs",
     "write_times",
+    "write_trainings",
 ]
 
 
@@ -85,6 +89,33 @@ def _of_report(folder: Path, name: str) -> bool:
         return name.endswith(".svg") and f"({name})" in read_file(folder / "report.md").decode(errors="replace")
     except (OSError, DamagedStore):
         return False
+
+
+def write_trainings(done: trained.Trainings, folder: Path) -> Path:
+    """Write ``training.json``, the pictures, ``training.html`` and ``training.md`` into a folder, made if need be;
+    returns the path of the last. Raises `StoreError`."""
+    from xbackend.report import training
+
+    content = {**files("training", *training.build(done)), "training.json": trained.encode(done)}
+    return write_files(content, folder, "training.md")
+
+
+def write_jobs(done: clustered.Jobs, folder: Path) -> Path:
+    """As `write_trainings`, ``cluster.json``, ``cluster.html`` and ``cluster.md``."""
+    from xbackend.report import cluster
+
+    content = {**files("cluster", *cluster.build(done)), "cluster.json": clustered.encode(done)}
+    return write_files(content, folder, "cluster.md")
+
+
+def write_again(kind: Kind, folder: Path, baseline: str | None = None) -> Path:
+    """Write a report again from the data in its folder; returns its path. Raises as loading and writing them."""
+    data = kind.load(folder / f"{kind.data}.json")
+    if kind is TRAINING:
+        return write_trainings(data, folder)
+    if kind is CLUSTER:
+        return write_jobs(data, folder)
+    return write(data, folder, baseline)
 
 
 def write_files(files: Mapping[str, bytes], folder: Path, last: str) -> Path:

@@ -54,7 +54,7 @@ def rows(jobs: Jobs) -> list[list[str]]:
         if run.status != "ok":
             found.append([plain(run.backend), "failed", *[text.NOTHING] * (len(HEADERS) - 2)])
             continue
-        steps = jobs.steps * jobs.workers
+        steps = run.taken or jobs.steps * jobs.workers
         found.append(
             [
                 plain(run.backend),

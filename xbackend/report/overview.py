@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError, UsageError
 from xbackend.files import refused, write_whole
-from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, paragraph, table
-from xbackend.results.schema import Results, load
+from xbackend.report import kinds, text
+from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, bullets, paragraph, table
+from xbackend.report.kinds import CLUSTER, COMPARISON, KINDS, TRAINING, Kind
+from xbackend.results.clustered import Clustered, Jobs
+from xbackend.results.schema import Measurement, Results
+from xbackend.results.trained import Trained, Trainings
+from xbackend.wording import counted, join
 
-_HEADERS = ("report", "measured", "workloads", "backends", "devices", "gave a time", "machine", "xbackend", "page")
+# For each kind its title, its own columns, and those of them that are numbers.
+_TABLES = (
+    ("", ("workloads", "backends", "devices", "gave a time", "xbackend"), ("gave a time",)),
+    ("Trainings", ("model", "backends", "strategies", "ended"), ("ended",)),
+    ("Jobs on clusters", ("job", "backends", "tasks", "steps", "lost", "ended"), ("steps", "lost", "ended")),
+)
 
 
 def index(reports: Path) -> Path:
@@ -38,32 +49,53 @@ def write_file(path: Path, data: bytes) -> None:
 
 
 def _blocks(reports: Path) -> list[Block]:
-    good: list[tuple[str, list[Inline]]] = []
+    rows: dict[str, list[tuple[str, list[Inline]]]] = {kind.data: [] for kind in KINDS}
     damaged: list[list[Inline]] = []
-    for stored in sorted(reports.glob("[!.]*/results.json")):
-        folder = stored.parent.name
-        try:
-            results = load(stored)
-        except StoreError as error:
-            damaged.append([_name(folder, stored.parent), str(error).replace(str(stored), f"{folder}/results.json")])
-            continue
-        good.append((results.created, _row(folder, stored.parent, results)))
-    good.sort(key=lambda entry: entry[0], reverse=True)  # those of one moment stay in the order of their names
+    there = kinds.there(reports)
+    for folder, found in there.items():
+        for kind in found:
+            stored = reports / folder / f"{kind.data}.json"
+            try:
+                data = kind.load(stored)
+            except StoreError as error:
+                why = str(error).replace(str(stored), f"{folder}/{stored.name}")
+                damaged.append([_name(folder, stored.parent, kind), why])
+                continue
+            own = [_name(folder, stored.parent, kind), text.moment(data.created), *_TOLD[kind.data](data)]
+            page = _link("HTML", folder, stored.parent, f"{kind.document}.html") or text.NOTHING
+            rows[kind.data].append((data.created, [*own, data.machine.processor, page]))
     blocks: list[Block] = [Heading(1, "Reports")]
     if os.path.isfile(reports / "history.md"):
         blocks.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
-    if good:
-        blocks.append(table(_HEADERS, [row for _, row in good], right=("gave a time",)))
+    for kind, (title, headers, right) in zip(KINDS, _TABLES, strict=True):
+        # The newest first; those of one moment stay in the order of their names.
+        newest = sorted(rows[kind.data], key=lambda entry: entry[0], reverse=True)
+        if newest:
+            blocks += [Heading(2, title)] if title else []
+            blocks.append(
+                table(("report", "measured", *headers, "machine", "page"), [r for _, r in newest], right=right)
+            )
     if damaged:
         blocks += [Heading(2, "Results that cannot be read"), table(("report", "reason"), damaged)]
-    if not good and not damaged:
+    others = [path for path in sorted(reports.glob("[!.]*/*.md")) if path.parent.name not in there and path.is_file()]
+    if others:
+        blocks += [Heading(2, "Other documents"), bullets(*([_other(path)] for path in others))]
+    if not there and not others:
         blocks.append(paragraph("There is no report yet."))
     return blocks
 
 
-def _name(folder: str, path: Path) -> Inline:
+def _other(path: Path) -> Hyperlink:
+    """A link to a document that no command of `xbackend` wrote."""
+    return Hyperlink(
+        f"{path.parent.name}/{path.name}", f"./{quote(path.parent.name, errors='replace')}/{quote(path.name)}"
+    )
+
+
+def _name(folder: str, path: Path, kind: Kind) -> Inline:
     """The report's name, a link where there is a report."""
-    return _link(folder, folder, path, "report.md") or f"{folder} (no report.md)"
+    document = f"{kind.document}.md"
+    return _link(folder, folder, path, document) or f"{folder} (no {document})"
 
 
 def _link(words: str, folder: str, path: Path, file: str) -> Hyperlink | None:
@@ -71,17 +103,45 @@ def _link(words: str, folder: str, path: Path, file: str) -> Hyperlink | None:
     return Hyperlink(words, f"./{quote(folder, errors='replace')}/{file}") if os.path.isfile(path / file) else None
 
 
-def _row(folder: str, path: Path, results: Results) -> list[Inline]:
+def _comparison(results: Results) -> list[Inline]:
     measurements = results.measurements
-    gave = sum(m.status == "ok" for m in measurements)
     return [
-        _name(folder, path),
-        text.moment(results.created),
-        ", ".join(dict.fromkeys(m.workload for m in measurements)),
-        ", ".join(dict.fromkeys(label(m) for m in measurements)),
-        ", ".join(map(str, sorted({m.devices for m in measurements}))),
-        f"{gave} of {len(measurements)}" + ("" if results.complete else ", cut off"),
-        results.machine.processor,
+        _each(m.workload for m in measurements),
+        _each(label(m) for m in measurements),
+        _each(map(str, sorted({m.devices for m in measurements}))),
+        _of(measurements) + ("" if results.complete else ", cut off"),
         results.xbackend,
-        _link("HTML", folder, path, "report.html") or text.NOTHING,
     ]
+
+
+def _training(done: Trainings) -> list[Inline]:
+    strategies = [f"{run.strategy} ({counted(run.devices, 'device')})" for run in done.runs]
+    return [done.model, _each(run.backend for run in done.runs), _each(strategies), _of(done.runs)]
+
+
+def _cluster(done: Jobs) -> list[Inline]:
+    servers = [counted(done.servers, "server")] if done.servers else []
+    order = "asynchronous" if done.asynchronous else "in step"
+    return [
+        done.job,
+        _each(run.backend for run in done.runs),
+        f"{join([counted(done.workers, 'worker'), *servers])}, {order}",
+        str(done.steps),
+        str(sum(len(run.faults) for run in done.runs)),
+        _of(done.runs),
+    ]
+
+
+def _each(words: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(words))
+
+
+def _of(runs: Sequence[Measurement | Trained | Clustered]) -> str:
+    return f"{sum(run.status == 'ok' for run in runs)} of {len(runs)}"
+
+
+_TOLD: dict[str, Callable[[Any], list[Inline]]] = {
+    COMPARISON.data: _comparison,
+    TRAINING.data: _training,
+    CLUSTER.data: _cluster,
+}

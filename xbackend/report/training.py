@@ -67,8 +67,8 @@ def rows(trainings: Trainings) -> list[list[str]]:
             [
                 plain(run.backend),
                 plain(run.strategy),
-                f"{last.train['loss']:.6g}",
-                join(own),
+                f"{last.train['loss']:.6g}" if "loss" in last.train else text.NOTHING,
+                join(own) or text.NOTHING,
                 "reference" if run.difference is None else f"{run.difference:.1e}",
                 text.time(median(run.seconds), unit) if run.seconds else text.NOTHING,
                 f"{sum(run.rows) / sum(run.seconds):,.0f}" if run.seconds else text.NOTHING,
@@ -114,8 +114,12 @@ def _agreement(trainings: Trainings) -> list[Block]:
     backends = list(dict.fromkeys(run.backend for run in trainings.runs))
     cells = {(run.backend, run.strategy): _difference(run) for run in trainings.runs}
     found = [[plain(b), *(cells.get((b, s), text.NOTHING) for s in strategies)] for b in backends]
-    resumed = [f"{_named(run)} from step {run.began}" for run in trainings.runs if run.began]
+    resumed = [f"{_named(run)} from step {run.began}" for run in trainings.runs if run.began and run.losses]
+    before = [_named(run) for run in trainings.runs if run.status == "ok" and not run.losses]
     blocks: list[Block] = [paragraph(f"Gone on from a checkpoint: {join(resumed)}.")] if resumed else []
+    blocks += (
+        [paragraph(f"Trained to the end before, with its checkpoint's weights: {join(before)}.")] if before else []
+    )
     return [
         *blocks,
         paragraph(
@@ -174,7 +178,7 @@ def _far(run: Trained, first: Trained) -> Mapping[int, float]:
 
 
 def _curve(epochs: Sequence[Passed]) -> Mapping[int, float]:
-    return {epoch.number + 1: epoch.train["loss"] for epoch in epochs}
+    return {epoch.number + 1: epoch.train["loss"] for epoch in epochs if "loss" in epoch.train}
 
 
 def _devices(done: Sequence[Trained]) -> list[Block]:

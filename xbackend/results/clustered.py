@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import msgspec
 
-from xbackend.results.schema import Amount, Count, Machine, Positive, Seconds, Status, sealed
+from xbackend.results.schema import Amount, Count, Machine, Positive, Seconds, Status, sealed, unsealed
 
 FORMAT = "xbackend.clustered"
 VERSION = 1
@@ -31,7 +32,8 @@ class Clustered(msgspec.Struct, frozen=True, kw_only=True):
         start: seconds until all tasks had met.
         seconds: of the steps of each worker, in order; those that compile are left out.
         updates: how many the parameter servers applied, each once.
-        pulled, pushed: bytes that went from and to parameter servers.
+        taken: steps of all workers, those that were repeated after a loss included; 0 where nobody counted.
+        pulled, pushed: bytes that went from and to parameter servers in these.
         listens: the addresses that each task listened on.
         copies: whether variables of the same name are equal to the bit in all workers; `None` where there are none.
         replayed: whether the updates, repeated in one process, came to the same to the bit; `None` if not repeated.
@@ -47,6 +49,7 @@ class Clustered(msgspec.Struct, frozen=True, kw_only=True):
     start: Seconds = 0.0
     seconds: tuple[tuple[Seconds, ...], ...] = ()
     updates: Count = 0
+    taken: Count = 0
     pulled: Count = 0
     pushed: Count = 0
     faults: tuple[Fault, ...] = ()
@@ -76,3 +79,8 @@ class Jobs(msgspec.Struct, frozen=True, kw_only=True):
 def encode(jobs: Jobs) -> bytes:
     """The content of a file of jobs."""
     return sealed(jobs)
+
+
+def load(path: Path) -> Jobs:
+    """Read jobs. Raises `StoreError`, `DamagedStore`, `StoreVersionError`."""
+    return unsealed(path, Jobs, "xbackend cluster run", "run the job")

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from statistics import median, median_low
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -49,6 +49,7 @@ Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody coul
 MOST_OPERATIONS = 10**300  # a float holds them
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
+Sealed = TypeVar("Sealed", bound=msgspec.Struct)
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
@@ -402,6 +403,30 @@ def checksum(content: dict[str, Any]) -> str:
     """SHA-256 (hexadecimal) of decoded JSON without its ``checksum``, whatever the order of its keys."""
     rest = {key: value for key, value in content.items() if key != "checksum"}
     return hashlib.sha256(msgspec.json.encode(rest, order="sorted")).hexdigest()
+
+
+def unsealed(path: Path, kind: type[Sealed], of: str, again: str) -> Sealed:
+    """What a file holds that `sealed` made of a struct with a ``format`` and a ``version``.
+
+    ``of`` is the command that writes such files, ``again`` what makes one that is damaged once more. Raises as `load`.
+    """
+    with refused(f"{path} cannot be read"):
+        data = read_file(path)
+    known = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    try:
+        content = msgspec.json.decode(data)
+        if not isinstance(content, dict) or content.get("format") != known["format"]:
+            raise DamagedStore(f"{path} holds nothing of {of}")
+        if content.get("checksum") != checksum(content):
+            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
+        version = content.get("version")
+        if isinstance(version, int) and version > known["version"]:
+            raise StoreVersionError(
+                f"{path} has version {version}, this xbackend reads up to {known['version']}: upgrade xbackend"
+            )
+        return msgspec.convert(content, kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedStore(f"{path} is damaged: {error}; restore it or {again} again") from error
 
 
 def load(path: Path) -> Results:

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from xbackend.errors import DamagedStore
-from xbackend.files import read_file, refused
-from xbackend.results.schema import Amount, Count, Machine, Positive, Seconds, Status, checksum, sealed
+from xbackend.results.schema import Amount, Count, Machine, Positive, Round, Status, sealed, unsealed
 
 FORMAT = "xbackend.trained"
 VERSION = 1
@@ -49,11 +47,15 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     began: Count = 0
     epochs: tuple[Passed, ...] = ()
     losses: tuple[float, ...] = ()
-    seconds: tuple[Seconds, ...] = ()
+    seconds: tuple[Round, ...] = ()
     rows: tuple[Positive, ...] = ()
     memory: Mapping[str, Count] = msgspec.field(default_factory=dict)
     transfers: Count = 0
     difference: Amount | None = None
+
+    def __post_init__(self) -> None:
+        if self.status == "ok" and not self.epochs:
+            raise ValueError("a training that ended has no epoch")
 
 
 class Trainings(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,15 +80,5 @@ def encode(trainings: Trainings) -> bytes:
 
 
 def load(path: Path) -> Trainings:
-    """Read trainings. Raises `StoreError`, `DamagedStore`."""
-    with refused(f"trainings cannot be read from {path}"):
-        data = read_file(path)
-    try:
-        content = msgspec.json.decode(data)
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise DamagedStore(f"{path} holds no trainings of xbackend train")
-        if content.get("checksum") != checksum(content):
-            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or train again")
-        return msgspec.convert(content, Trainings)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedStore(f"{path} is damaged: {error}; restore it or train again") from error
+    """Read trainings. Raises `StoreError`, `DamagedStore`, `StoreVersionError`."""
+    return unsealed(path, Trainings, "xbackend train", "train")

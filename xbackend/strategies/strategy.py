@@ -29,6 +29,7 @@ from xbackend.api.tracer import current
 from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable
+from xbackend.strategies.evaluating import evaluating
 
 Loss = Callable[..., Any]
 # The loss, further scalars, and for each copy what becomes of its variables, by their names in a checkpoint.
@@ -184,11 +185,12 @@ class Strategy(abc.ABC):
         return step
 
     def evaluation(self, loss: Loss, copies: Sequence[Copy]) -> Callable[..., tuple[Array, dict[str, Array]]]:
-        """The function of a batch that gives what a step gives, and updates nothing: by the first replica alone."""
+        """The function of a batch that gives what a step gives, without what is random in training, and updates
+        nothing: by the first replica alone."""
 
         def evaluate(*batch: Any) -> tuple[Array, dict[str, Array]]:
             tracer = current("an evaluation")
-            with self.replicas[0].scopes():
+            with self.replicas[0].scopes(), evaluating():
                 return _found(loss(copies[0].weights, *map(tracer.array, batch)))
 
         return evaluate

@@ -62,7 +62,8 @@ class Batches:
 
     def state(self) -> dict[str, int]:
         """What a checkpoint keeps of it."""
-        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, "size": self.size}
+        how = {"size": self.size, "rows": self.rows, "shuffled": int(self.shuffled), "partial": int(self.partial)}
+        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, **how}
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Go on where the state was taken. Raises `ArgumentError` for one of another data set."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _library() -> Iterator[tuple[Any, type[Exception]]]:
     yield numbers, safetensors.SafetensorError
 
 
-def write(folder: Path, checkpoint: Checkpoint) -> Path:
+def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
     """Write it whole; it is on disk when this returns. Older ones but for the newest `KEPT` are removed after that.
 
     Raises `StoreError` where the system refuses, a full disk among it: what was there before is still there.
@@ -75,6 +76,7 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
         "data": json.dumps(dict(checkpoint.data), sort_keys=True),
     }
     about["checksum"] = _digest(arrays, about)
+    folder = Path(folder)
     path = folder / f"step-{checkpoint.step:08d}{_SUFFIX}"
     with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
         write_whole(path, numbers.save(arrays, metadata=about))
@@ -88,9 +90,9 @@ def write(folder: Path, checkpoint: Checkpoint) -> Path:
     return path
 
 
-def files(folder: Path) -> list[Path]:
+def files(folder: str | PathLike[str]) -> list[Path]:
     """The checkpoints of a folder, the newest first."""
-    return sorted(folder.glob(f"step-*{_SUFFIX}"), reverse=True)
+    return sorted(Path(folder).glob(f"step-*{_SUFFIX}"), reverse=True)
 
 
 def read(path: Path, model: str | None = None) -> Checkpoint:
@@ -121,8 +123,8 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
         raise _damaged(path, "its numbers are not those that were written")
     if model is not None and checkpoint.model != model:
         raise CheckpointError(
-            f"{path} is a checkpoint of another model: its fingerprint is {checkpoint.model[:12]}, not {model[:12]}; "
-            "give another folder, or the model that it is of"
+            f"{path} is a checkpoint of another model, or of a job of other tasks: its fingerprint is "
+            f"{checkpoint.model[:12]}, not {model[:12]}; give another folder, or what it is of"
         )
     return checkpoint
 
@@ -140,7 +142,7 @@ def _metadata(data: bytes) -> dict[str, Any]:
     return dict(json.loads(data[8 : 8 + size])["__metadata__"])
 
 
-def newest(folder: Path, model: str | None = None) -> tuple[Checkpoint | None, list[str]]:
+def newest(folder: str | PathLike[str], model: str | None = None) -> tuple[Checkpoint | None, list[str]]:
     """The newest whole one of a folder, `None` where there is none; and what is wrong with the newer ones.
 
     Raises `CheckpointError` where none can be read, and for the first one of another model.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -27,7 +28,7 @@ class Events:
     `StoreError` where the tensorboard package is not there, or the folder cannot be made.
     """
 
-    def __init__(self, folder: Path, scope: str = "") -> None:
+    def __init__(self, folder: str | PathLike[str], scope: str = "") -> None:
         try:
             from tensorboard.compat.proto import event_pb2, graph_pb2, summary_pb2
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
@@ -37,7 +38,7 @@ class Events:
             ) from None
         self._event, self._summary, self._graph = event_pb2.Event, summary_pb2.Summary, graph_pb2.GraphDef
         self._histogram = summary_pb2.HistogramProto
-        where = folder / scope if scope else folder
+        where = Path(folder, scope)
         with refused(f"event files cannot be written to {where}"):
             self._writer = EventFileWriter(str(where))
 
@@ -77,8 +78,8 @@ class Events:
         numbers = numbers[np.isfinite(numbers)]
         counts, edges = np.histogram(numbers, bins=_BINS)
         return self._histogram(
-            min=float(numbers.min(initial=0.0)),
-            max=float(numbers.max(initial=0.0)),
+            min=float(numbers.min()) if numbers.size else 0.0,
+            max=float(numbers.max()) if numbers.size else 0.0,
             num=float(numbers.size),
             sum=float(numbers.sum()),
             sum_squares=float(np.sum(numbers**2)),

@@ -9,6 +9,7 @@ from xbackend.api.array import Array
 from xbackend.api.tracer import current
 from xbackend.errors import ArgumentError, DTypeError, ShapeError
 from xbackend.program.dtypes import DType
+from xbackend.strategies.evaluating import evaluates
 
 
 def dense(x: Any, w: Any, b: Any = None) -> Array:
@@ -54,7 +55,8 @@ def accuracy(logits: Any, labels: Any) -> Array:
 
 
 def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
-    """Each element of floating-point rows zero with the probability ``rate``, the others divided by 1 - rate.
+    """Each element of floating-point rows zero with the probability ``rate``, the others divided by 1 - rate; in an
+    evaluation (`Training.evaluate`) the rows as they are.
 
     ``seeds`` is one uint32 for each row (`Batches` has them with ``seeds=``), ``layer`` a number that tells the layers
     of a model apart. Which elements are dropped depends on the seed of the row, the layer and the place in the row: it
@@ -69,6 +71,8 @@ def dropout(x: Any, rate: float, seeds: Any, *, layer: int = 0) -> Array:
         raise DTypeError(f"dropout takes rows of floating-point numbers, not {rows!r}")
     if own.dtype is not DType.uint32 or own.shape != rows.shape[:1]:
         raise ShapeError(f"dropout takes one uint32 for each of {rows.shape[0]} rows as seeds, not {own!r}")
+    if evaluates():
+        return rows
     places = 1
     for length in rows.shape[1:]:
         places *= length

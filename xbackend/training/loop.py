@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,7 @@ class Training:
         self._evaluate = self.strategy.evaluation(loss, self.copies)
         self._compiled: dict[Any, Any] = {}
         self.rows = 0  # of the last batch
+        self._own: set[Path] = set()  # folders whose newest checkpoint this training went on from or wrote
 
     def step(self, *batch: Any) -> dict[str, float]:
         """Make a step: its loss under ``loss``, the further scalars, and what each replica found under its scope.
@@ -96,6 +98,13 @@ class Training:
     def evaluate(self, *batch: Any) -> dict[str, float]:
         """What a step would find, without making it."""
         return self._run("evaluation", self._evaluate, batch)
+
+    def means(self, batches: Iterable[Sequence[Any]]) -> dict[str, float]:
+        """Means over the rows of what batches come to in an evaluation; empty for none."""
+        found = _Mean()
+        for batch in batches:
+            found.add(len(batch[0]), self.evaluate(*batch))
+        return found.found() if found.rows else {}
 
     def _run(self, kind: str, function: Callable[..., Any], batch: Sequence[Any]) -> dict[str, float]:
         arrays = [host_array(array, f"array {i} of a batch") for i, array in enumerate(batch)]
@@ -150,9 +159,10 @@ class Training:
         for line in wrong:
             on_notice(line)
         if found is not None:
-            _check_order(found, batches, folder)
+            _check_order(found, batches, f"the checkpoints in {folder} are")
             self.restore(found)
             batches.restore(found.data)
+        self._own.add(folder.absolute())
 
     def _check_finite(self, epoch: Epoch, folder: Path | None) -> None:
         """Raises `TrainingError`: what is no number in a weight need not be seen in the loss of the step."""
@@ -173,9 +183,22 @@ class Training:
         program = trace(loss, *(ArraySpec(w.shape, w.dtype) for w in self._initial.values()), *specs)
         return replace(program, nodes=tuple(replace(node, device=None) for node in program.nodes)).fingerprint
 
-    def save(self, folder: Path, batches: Batches | Stream) -> Path:
-        """Write a checkpoint; on disk when this returns. Raises `StoreError`, `CheckpointError`."""
-        return self._save(folder, self._model_of(batches), batches)
+    def save(self, folder: str | PathLike[str], batches: Batches | Stream) -> Path:
+        """Write a checkpoint; on disk when this returns.
+
+        Raises `StoreError`, and `CheckpointError` for a folder with checkpoints of another model, or with newer ones
+        that this training does not go on from.
+        """
+        folder, model = Path(folder), self._model_of(batches)
+        if folder.absolute() not in self._own:
+            found, _ = checkpoints.newest(folder, model)
+            if found is not None and found.step > self.steps:
+                raise CheckpointError(
+                    f"{folder} has a checkpoint of step {found.step}, and this training is at step {self.steps}: "
+                    "restore it, or give another folder"
+                )
+            self._own.add(folder.absolute())
+        return self._save(folder, model, batches)
 
     def _save(self, folder: Path, model: str, batches: Batches | Stream) -> Path:
         return checkpoints.write(folder, Checkpoint(self.values(), model, self.steps, batches.state()))
@@ -183,10 +206,12 @@ class Training:
     def restore(self, checkpoint: Checkpoint, batches: Batches | Stream | None = None) -> None:
         """Go on from a checkpoint, of whatever backend and strategy: every copy takes its values.
 
-        Raises `CheckpointError` for one of another model or another optimiser.
+        Raises `CheckpointError` for one of another model, another optimiser or another order of the data.
         """
-        if batches is not None and checkpoint.model != self._model_of(batches):
-            raise CheckpointError("the checkpoint is of another model")
+        if batches is not None:
+            if checkpoint.model != self._model_of(batches):
+                raise CheckpointError("the checkpoint is of another model")
+            _check_order(checkpoint, batches, "the checkpoint is")
         for copy in self.copies:
             named = copy.named()
             kinds = {name: (array.shape, array.dtype.name) for name, array in checkpoint.arrays.items()}
@@ -215,7 +240,7 @@ class Training:
         *,
         epochs: int,
         test: Iterable[Sequence[Any]] | None = None,
-        folder: Path | None = None,
+        folder: str | PathLike[str] | None = None,
         patience: int | None = None,
         on_notice: Callable[[str], None] = warnings.warn,
         on_step: Callable[[int, Mapping[str, float]], None] | None = None,
@@ -233,6 +258,7 @@ class Training:
         `step` and `save` raise.
         """
         self._check_fit(patience)
+        folder = None if folder is None else Path(folder)
         model = "" if folder is None else self._model_of(batches)
         if folder is not None:
             self._go_on(folder, model, batches, on_notice)
@@ -252,10 +278,7 @@ class Training:
                 steps += 1
                 if on_step is not None:
                     on_step(steps, scalars)
-            tested = _Mean()
-            for rows in held:
-                tested.add(len(rows[0]), self.evaluate(*rows))
-            epoch = Epoch(number, steps, mean.found(), tested.found() if tested.rows else {})
+            epoch = Epoch(number, steps, mean.found(), self.means(held))
             done.append(epoch)
             self._check_finite(epoch, folder)
             if folder is not None:
@@ -269,14 +292,14 @@ class Training:
         return done
 
 
-def _check_order(found: Checkpoint, batches: Batches | Stream, folder: Path) -> None:
-    """Raises `CheckpointError` where another seed or size of batches was trained with."""
+def _check_order(found: Checkpoint, batches: Batches | Stream, those: str) -> None:
+    """Raises `CheckpointError` where batches of another order or size, or of other rows, were trained with."""
     now = batches.state()
-    for key in ("seed", "size"):
-        if found.data.get(key) != now.get(key):
+    for key in ("seed", "size", "rows", "shuffled", "partial"):
+        if found.data.get(key, now.get(key)) != now.get(key):
             raise CheckpointError(
-                f"the checkpoints in {folder} are of batches with {key} {found.data.get(key)}, these have "
-                f"{now.get(key)}: give that, or another folder"
+                f"{those} of batches with {key} {found.data[key]}, these have {now.get(key)}: give that, or another "
+                "folder"
             )
 
 

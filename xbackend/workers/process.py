@@ -221,6 +221,16 @@ class WorkerProcess:
         if self._failure is not None:
             raise type(self._failure)(f"{self._failure}\n(That was earlier; open the backend again.)")
 
+    def check(self) -> None:
+        """For a process that has ended. Raises `WorkerDied` where nobody was told: who asks it is told by `request`."""
+        if self._turn.acquire(blocking=False):
+            try:
+                if self._failure is None:
+                    self._failure = self._death("")
+                    raise self._failure
+            finally:
+                self._turn.release()
+
     # --- the end ---------------------------------------------------------------------------------------------------
 
     @property
@@ -255,6 +265,8 @@ class WorkerProcess:
         """
         if os.getpid() != self._owner or self._ended:
             return Ending()
+        if self._failure is None:  # at once: who sees the process gone shall not take it for a loss
+            self._failure = WorkerError(f"{self.label} was closed")
         report, pids = _read(self._report), self.pids
         if self._guard is not None:
             if report is None and pids:
@@ -273,8 +285,6 @@ class WorkerProcess:
                 self._guard.wait()
         self._ended = True
         shutil.rmtree(self._directory, ignore_errors=True)
-        if self._failure is None:
-            self._failure = WorkerError(f"{self.label} was closed")
         return Ending.read(report)
 
     def _await_report(self, seconds: float) -> dict[str, Any] | None:
@@ -307,8 +317,9 @@ class WorkerProcess:
     def _death(self, operation: str) -> WorkerDied:
         self._await_report(2.0)  # its end is on the way; no signal of ours shall be taken for the cause
         ending = self.end()
+        did = repr(operation) if operation else "nothing"
         return WorkerDied(
-            f"{self.label}: its worker {ending.how()} while it did {operation!r}.{ending.meaning()}{ending.words()}\n"
+            f"{self.label}: its worker {ending.how()} while it did {did}.{ending.meaning()}{ending.words()}\n"
             f"{ending.advice()}"
         )
 
@@ -324,9 +335,9 @@ class WorkerProcess:
         self._await_report(2.0)
         ending = self.end()
         how = ending.how() if ending.known else f"did not start: {type(error).__name__}: {error};"
-        return WorkerError(
-            f"{self.label}: its worker {how} at its start with {launch.python}.{ending.words()}\n{DAMAGED}"
-        )
+        lost = isinstance(error, EOFError) if not ending.known else ending.signal_name and not ending.by_xbackend
+        kind = WorkerDied if lost else WorkerError
+        return kind(f"{self.label}: its worker {how} at its start with {launch.python}.{ending.words()}\n{DAMAGED}")
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -138,9 +138,9 @@ class CMode(HostMode):
         return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
     def _compile(self, graph: Lowered) -> Built:
-        """Copies of a variable on several devices are to be equal to the bit. Which ops become one loop depends on what
-        other devices wait for; there the compiler contracts products and sums, which rounds once in place of twice."""
-        if len({graph.program.nodes[target].device for target in graph.program.updates}) < 2:
+        """Copies are equal to the bit only where the compiler does not contract products and sums, which rounds once in
+        place of twice."""
+        if not copies(graph):
             return super()._compile(graph)
         name = f"gcc{self.separator}cxxflags"
         present = functools.reduce(getattr, name.split("."), self.framework.config)
@@ -160,6 +160,12 @@ class CMode(HostMode):
         given = [container.storage for container in function.input_storage]
         results = [container.storage for container in function.output_storage]
         return Compiled(call_of(machine, given, results, threading.Lock()), device)
+
+
+def copies(graph: Lowered) -> bool:
+    """Whether variables on several devices are updated: copies of one are to be equal to the bit there. Which ops
+    become one loop depends on what other devices wait for, and what a compiler makes of numbers on the loop."""
+    return len({graph.program.nodes[target].device for target in graph.program.updates}) > 1
 
 
 def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:

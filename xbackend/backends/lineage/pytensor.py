@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends.lineage.adapter import LineageBackend
-from xbackend.backends.lineage.host_modes import CMode, NumbaMode
+from xbackend.backends.contract import Built
+from xbackend.backends.lineage.adapter import LineageBackend, Lowered
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row
@@ -77,6 +78,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         *NumbaMode.mode_added,
         "functions of single elements with signs of zeros",
         "1 / x of float32 as a division",
+        "no fastmath where variables on several devices are updated",
     )
 
     def make_mode(self) -> Any:
@@ -86,6 +88,13 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         inverse = self.module("scalar.basic").Reciprocal
         self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
         return mode
+
+    def _compile(self, graph: Lowered) -> Built:
+        """Copies are equal to the bit only without fastmath, by which LLVM contracts and reorders what is in a loop."""
+        if not copies(graph):
+            return super()._compile(graph)
+        with self.changed_flags(numba__fastmath=False):
+            return super()._compile(graph)
 
     def replace(
         self, op: type, concerns: Callable[[Any], bool], function: Callable[[Any], Any], **options: Any

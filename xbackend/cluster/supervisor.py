@@ -1,0 +1,293 @@
+"""The processes of a job, from one start of all its tasks to the next: started, asked, watched, and ended. Which task
+was lost is found here."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager
+from subprocess import Popen
+from typing import Any, TypeVar
+
+from xbackend.cluster import starting
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.hosts import away
+from xbackend.cluster.starting import Starting
+from xbackend.cluster.tasks import TaskBackend
+from xbackend.engines.spec import SERVER, Task, split
+from xbackend.errors import BackendError, ClusterError, WorkerDied, WorkerError, WorkerTimeout, XBackendError
+
+T = TypeVar("T")
+LOOK = 0.25  # seconds from one look at the processes to the next
+STOPPED = 1.5  # seconds after which a process that is stopped is lost
+GRACE = 2.0  # seconds in which the task that ended is told from those that only miss it, and an idle one answers
+# Of several that fail, the first of these is the cause: the others miss it. What else there is comes before.
+_CAUSES = (WorkerDied, WorkerTimeout, BackendError, WorkerError, ClusterError)
+
+
+class Lost(Exception):
+    """A task is gone, or waited in vain for another one; what raised it is its cause."""
+
+    def __init__(self, task: Task, step: int, why: XBackendError) -> None:
+        super().__init__(str(why))
+        self.task, self.step, self.why = task, step, why
+
+
+class Supervisor:
+    """The tasks' processes. ``step`` says at which of its steps a task is, ``comes_back`` whether one that is lost is
+    started again by who asks it, while the others go on."""
+
+    def __init__(
+        self, asked: Asked, how: Starting, step: Callable[[Task], int], comes_back: Callable[[Task], bool]
+    ) -> None:
+        self.asked, self.how, self.step, self.comes_back = asked, how, step, comes_back
+        self.backends: dict[Task, TaskBackend] = {}
+        self.met = False  # whether all tasks met, at this start or before
+        self.over = False
+        self._guards: dict[Task, Popen[bytes]] = {}  # of processes that have not said yet that they are there
+        self._reading: dict[Task, tuple[int, float]] = {}
+        self._stopped: dict[Task, float] = {}
+        self._looked = time.monotonic()
+        self._lock = threading.Lock()
+        self._calls: list[Future[Any]] = []
+
+    # --- one process -----------------------------------------------------------------------------------------------
+
+    def start(self, task: Task) -> None:
+        """Start a task's process and wait until it has met the others. Raises `Lost`, and what `Starting.backend`
+        raises."""
+
+        def guarded(guard: Popen[bytes]) -> None:
+            with self._lock:
+                self._guards[task] = guard
+                if self.over:
+                    guard.terminate()
+
+        def known(backend: TaskBackend) -> None:
+            with self._lock:  # from now on it is watched, and ended with the others
+                self._guards.pop(task, None)
+                self.needed(task)
+                self.backends[task] = backend
+
+        try:
+            self.how.backend(task, guarded, known)
+        except (WorkerDied, WorkerTimeout) as error:
+            raise self._lost(task, error) from error
+        finally:
+            self._guards.pop(task, None)
+
+    def again(self, task: Task) -> None:
+        """Start one task again. Raises what `start` raises; what keeps it from its old place is a loss."""
+        self.backends[task].worker.end()
+        self.how.await_host(task)
+        try:
+            self.start(task)
+        except ClusterError as error:
+            raise self._lost(task, error) from error
+
+    def ask(self, task: Task, function: str, *arguments: Any, limit: float | None = None) -> Any:
+        """What a function of `xbackend.engines.member` answers in a task's process.
+
+        Raises `Lost` where the task is gone, does not answer within ``limit`` seconds or waited for another one, and
+        what the function raises.
+        """
+        name = f"xbackend.engines.member:{function}"
+        try:
+            return self.backends[task].call(name, *arguments, limit=limit or self.asked.start_limit)
+        except (WorkerDied, WorkerTimeout, ClusterError) as error:  # of this task, whoever asks it
+            raise self._lost(task, error) from error
+
+    @contextmanager
+    def reading(self, task: Task, number: int) -> Iterator[None]:
+        """The job's own functions are called in the block, for a step of a task. Raises `ClusterError` where nobody
+        needs it."""
+        self.needed(task)
+        self._reading[task] = number, time.monotonic()
+        try:
+            yield
+        finally:
+            self._reading.pop(task, None)
+        self.needed(task)
+
+    def needed(self, task: Task) -> None:
+        """Raises `ClusterError` where all were ended."""
+        if self.over:
+            raise ClusterError(f"{task} is not needed any more")
+
+    def gone(self, task: Task) -> bool:
+        """Whether a task's process has ended."""
+        return starting.ended(self.backends[task])
+
+    def end(self) -> None:
+        """End all processes, with what they started, and what is called here, but for a user's function."""
+        with self._lock:
+            left, self.backends, self.over = list(self.backends.values()), {}, True
+            for guard in self._guards.values():  # it ends the process that is not there yet
+                guard.terminate()
+        wait([_begun(backend.worker.end) for backend in left])
+        wait(self._calls, timeout=GRACE)
+
+    def _lost(self, task: Task, why: XBackendError) -> Lost:
+        if isinstance(why, WorkerDied) and self.how.remote(task):
+            host, _ = split(self.how.spec.address(task))
+            why = WorkerDied(f"its process ended, or the connection to {host} was lost: {why}")
+        return Lost(task, self.step(task), why)
+
+    # --- all at once -----------------------------------------------------------------------------------------------
+
+    def each(self, do: Callable[[Task], T], tasks: Sequence[Task]) -> list[T]:
+        """Do it for all tasks at once, and watch all processes meanwhile.
+
+        Raises `Lost` for the one that was lost, where one was, and what else ``do`` raises.
+        """
+        futures = {_begun(do, task): task for task in tasks}
+        self._calls = [call for call in self._calls if not call.done()] + list(futures)
+        left = set(futures)
+        while left:
+            done, left = wait(left, timeout=LOOK, return_when=FIRST_COMPLETED)
+            if any(future.exception() is not None for future in done):
+                raise self._cause(futures)
+            if time.monotonic() - self._looked > LOOK:
+                self._look()
+        return [future.result() for future in futures]
+
+    def _look(self) -> None:
+        """See to processes that ended or are stopped whoever is asked, and to data that does not come."""
+        now = self._looked = time.monotonic()
+        for task, backend in list(self.backends.items()):
+            back = self.comes_back(task)
+            if not starting.is_stopped(backend):
+                self._stopped.pop(task, None)
+            elif now - self._stopped.setdefault(task, now) > STOPPED:
+                if not back:
+                    raise self._lost(task, WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s"))
+                backend.worker.kill()  # the thread that waits for it starts it again
+            if not back and starting.ended(backend) and (death := self._death(task)) is not None:
+                raise self._lost(task, death)
+        for task, guard in list(self._guards.items()):
+            if not starting.is_stopped_early(guard):
+                self._stopped.pop(task, None)
+            elif now - self._stopped.setdefault(task, now) > STOPPED:
+                raise self._lost(task, WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s"))
+        for task, (number, since) in list(self._reading.items()):
+            if now - since > self.asked.start_limit:
+                raise ClusterError(
+                    f"the job's own functions did not return for step {number} of {task} within "
+                    f"{self.asked.start_limit:g} s: give them more time with --start-limit SECONDS"
+                )
+
+    def _death(self, task: Task) -> WorkerDied | None:
+        """What a process died of that has ended; `None` where who asks it is told."""
+        try:
+            self.backends[task].worker.check()
+        except WorkerDied as error:
+            return error
+        return None
+
+    # --- who was lost ----------------------------------------------------------------------------------------------
+
+    def _cause(self, futures: dict[Future[Any], Task]) -> BaseException:
+        """What to raise: of the errors that there are, that of the task which ended or hangs; the others miss it."""
+        if not any(_kind(error) is WorkerDied for error, _ in _failed(futures)):
+            wait(futures, timeout=GRACE)
+        errors = _failed(futures)
+        known = {task for _, task in errors}
+        if all(isinstance(error, Lost) and isinstance(error.why, ClusterError) for error, _ in errors):
+            errors += self._ended(known, GRACE)
+        else:
+            errors += self._ended(known, 0.0)
+        errors.sort(key=lambda one: next((k for k, kind in enumerate(_CAUSES) if issubclass(_kind(one[0]), kind)), -1))
+        lost, task = errors[0]
+        if isinstance(lost, WorkerDied | WorkerTimeout):
+            lost = self._lost(task, lost)
+        if not isinstance(lost, Lost):
+            return lost
+        if isinstance(lost.why, WorkerDied) and self.how.remote(task):
+            return self._cut_off() or lost
+        if not isinstance(lost.why, ClusterError):
+            return lost
+        return (self._missed(futures, known) or lost) if self.met else lost.why  # else it never began
+
+    def _ended(self, known: set[Task], patience: float) -> list[tuple[BaseException, Task]]:
+        """The other tasks whose processes are gone. Who had a connection with one may see that first."""
+        end = time.monotonic() + patience
+        while True:
+            others = [task for task in self.backends if task not in known and not self.comes_back(task)]
+            gone = [task for task in others if starting.ended(self.backends[task])]
+            if gone or time.monotonic() > end:
+                return [(self._death(task) or WorkerDied("its process ended"), task) for task in gone]
+            time.sleep(0.02)
+
+    def _cut_off(self) -> Lost | None:
+        """A task on a host that cannot be reached, if there is one: engines end processes that miss another one."""
+        hosts = {split(self.how.spec.address(task))[0]: task for task in self.backends if self.how.remote(task)}
+        asked = {_begun(away, host): host for host in hosts}
+        wait(asked)
+        for future, host in asked.items():
+            if future.result():
+                return Lost(
+                    hosts[host],
+                    self.step(hosts[host]),
+                    WorkerDied(f"the connection to {host} was lost: {future.result()}"),
+                )
+        return None
+
+    def _missed(self, futures: dict[Future[Any], Task], known: set[Task]) -> Lost | None:
+        """The task that was waited for in vain: a server that says nothing, or who comes out last, or not at all, of
+        what all do."""
+        waited = next(str(error) for error, _ in _failed(futures))
+        for task in [task for task in self.backends if task.job == SERVER and task not in known]:
+            try:
+                self.ask(task, "there", limit=GRACE)
+            except Lost as lost:
+                return lost
+        left, end = {future for future in futures if not future.done()}, time.monotonic() + self.asked.limit
+        if not left or self.asked.asynchronous:
+            return None
+        while len(left) > 1 and time.monotonic() < end:
+            _, still = wait(left, timeout=LOOK, return_when=FIRST_COMPLETED)
+            left = still or left
+            if not still:
+                break
+        return self._lost(futures[left.pop()], WorkerTimeout(f"it did not come: {waited}"))
+
+
+def within(seconds: float, what: str, do: Callable[[], T]) -> T:
+    """What a call of the user's functions gives. Raises `ClusterError` where it does not return in so many seconds."""
+    call = _begun(do)
+    if wait([call], timeout=seconds).not_done:
+        raise ClusterError(f"{what} did not return within {seconds:g} s: give it more time with --start-limit SECONDS")
+    return call.result()
+
+
+def _begun(do: Callable[..., T], *arguments: Any) -> Future[T]:
+    """A call in a thread of its own, which keeps nothing from its end: a user's function may never return."""
+    future: Future[T] = Future()
+
+    def go() -> None:
+        try:
+            future.set_result(do(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=go, name="xbackend-task", daemon=True).start()
+    return future
+
+
+def _failed(futures: dict[Future[Any], Task]) -> list[tuple[BaseException, Task]]:
+    """What went wrong so far, and in which task: in that which was asked, where another one asked it."""
+    found = list[tuple[BaseException, Task]]()
+    for future, task in futures.items():
+        error = future.exception() if future.done() else None
+        if error is not None:
+            found.append((error, error.task if isinstance(error, Lost) else task))
+    return found
+
+
+def _kind(error: BaseException) -> type[BaseException]:
+    """What an error is by its cause. A `ClusterError` of the launcher itself is none that a task was lost by."""
+    if isinstance(error, Lost):
+        return type(error.why)
+    return BaseException if isinstance(error, ClusterError) else type(error)
