@@ -704,6 +704,32 @@ def test_a_checkpoint_of_another_order_of_the_data_is_refused(
         again.fit(other, epochs=2, folder=tmp_path)
 
 
+def test_a_training_is_begun_again_with_other_weights_and_compiles_nothing(backend: Backend, tmp_path: Path) -> None:
+    other = {name: w + 0.5 for name, w in START.items()}
+
+    def losses(training: Training) -> list[float]:
+        return [training.step(X, LABELS)["loss"] for _ in range(3)]
+
+    training = Training(backend, plain, START, Adam(0.01), strategy=xb.strategies.Mirrored(("cpu:0", "cpu:1")))
+    first = losses(training)
+    training.save(tmp_path, Batches(X, LABELS, size=8))
+    compiled = training.executables
+    training.restart(other)
+    assert training.steps == 0
+    assert losses(training) == losses(Training(backend, plain, other, Adam(0.01), strategy=training.strategy)) != first
+    training.check_copies()
+    assert training.executables == compiled
+    training.restart(START)
+    assert losses(training) == first
+    training.restart(START)
+    with pytest.raises(CheckpointError, match="has a checkpoint of step 3, and this training is at step 0"):
+        training.save(tmp_path, Batches(X, LABELS, size=8))
+    with pytest.raises(TrainingError, match="make another one"):
+        training.restart({**other, "more": np.zeros(2)})
+    with pytest.raises(TrainingError, match="make another one"):
+        training.restart({name: w.astype(np.float32) for name, w in START.items()})
+
+
 def test_nothing_is_dropped_in_an_evaluation(backend: Backend) -> None:
     def half(weights: Any, x: Any, labels: Any, seeds: Any) -> Any:
         kept = layers.dropout(x, 0.5, seeds)

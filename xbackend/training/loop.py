@@ -81,6 +81,24 @@ class Training:
         self.rows = 0  # of the last batch
         self._own: set[Path] = set()  # folders whose newest checkpoint this training went on from or wrote
 
+    def restart(self, weights: Mapping[str, Any]) -> None:
+        """Begin again before the first step, from other initial weights; what was compiled stays.
+
+        Raises `TrainingError` for weights of other names, shapes or dtypes.
+        """
+        given = {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
+        kinds, known = (
+            {name: (w.shape, w.dtype.name) for name, w in those.items()} for those in (given, self._initial)
+        )
+        if kinds != known:
+            raise TrainingError(f"a training of the weights {known} is not begun again with {kinds}: make another one")
+        for copy in self.copies:
+            for variable in copy.named().values():
+                self.backend.set_value(variable, variable.value)
+            for name, variable in copy.weights.items():
+                self.backend.set_value(variable, given[name])
+        self._initial, self.rows, self._own = given, 0, set()
+
     def step(self, *batch: Any) -> dict[str, float]:
         """Make a step: its loss under ``loss``, the further scalars, and what each replica found under its scope.
 
