@@ -312,6 +312,14 @@ def test_a_label_that_is_no_class_stops_it_and_the_last_checkpoint_stays(backend
     wrong[3] = 2
     with pytest.raises(TrainingError, match=r"step [34] is nan.*no class; the last checkpoint is .*step-00000002"):
         training(backend).fit(Batches(X, wrong, size=10), epochs=2, folder=tmp_path)
+    newest = checkpoints.place(tmp_path, 9)  # one that cannot be gone on from is not the last one
+    newest.write_bytes(checkpoints.files(tmp_path)[0].read_bytes()[:-9])
+    with (
+        pytest.warns(UserWarning, match="damaged"),
+        pytest.raises(TrainingError, match=r"no class; the last checkpoint is .*step-00000002"),
+    ):
+        training(backend).fit(Batches(X, wrong, size=10), epochs=2, folder=tmp_path)
+    newest.unlink()
     kept, _ = checkpoints.newest(tmp_path)
     assert kept is not None and all(np.isfinite(array).all() for array in kept.arrays.values())
 
@@ -645,6 +653,28 @@ def test_a_weight_that_is_no_number_stops_it_where_the_loss_does_not_show_it(bac
     with pytest.raises(TrainingError, match="the weight 'b' is not finite after step 1; there is no checkpoint"):
         made.fit(Batches(X, LABELS, size=20), epochs=1, folder=tmp_path)
     assert not checkpoints.files(tmp_path)
+
+    def save(step: int, found: Any) -> None:
+        made.save(tmp_path, Batches(X, LABELS, size=10))
+
+    made = Training(backend, hidden, START, SGD(0.1))
+    with pytest.raises(TrainingError, match="the weight 'b' is not finite after step 1"):
+        made.fit(Batches(X, LABELS, size=20), epochs=1, on_step=save)
+    assert not checkpoints.files(tmp_path)
+
+
+def test_an_epoch_of_which_no_batch_is_left_is_none(backend: Backend) -> None:
+    batches = Batches(X, LABELS, size=20)
+    next(iter(batches))
+    epochs = Training(backend, plain, START, SGD(0.1)).fit(batches, epochs=3)
+    assert [epoch.number for epoch in epochs] == [1, 2]
+
+
+def test_without_a_strategy_it_is_on_the_default_device() -> None:
+    with xb.open("numpy", virtual_devices=2, visible=("cpu:1",)) as backend:
+        made = Training(backend, plain, START, SGD(0.1))
+        made.step(X, LABELS)
+        assert {str(op.bound) for op in made.compiled_step.placement.ops} == {"cpu:1"}
 
 
 def test_checkpoints_of_another_order_are_refused_and_damaged_ones_named(backend: Backend, tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ import pytest
 import tiers
 
 import xbackend as xb
-from xbackend.errors import ArgumentError, ShapeError, StoreError, TrainingError
-from xbackend.training import SGD, Stream, Training, checkpoints, sources
+from xbackend.errors import ArgumentError, CheckpointError, ShapeError, StoreError, TrainingError
+from xbackend.training import SGD, Batches, Stream, Training, checkpoints, sources
 
 X = np.arange(12.0).reshape(4, 3)
 
@@ -57,6 +57,38 @@ def test_a_table_is_its_columns_and_its_labels(tmp_path: Path) -> None:
     path.write_text("a,class\n1,0.5\n")
     with pytest.raises(TrainingError, match=r"data.csv:2: invalid literal"):
         sources.table(path, "class")
+    path.write_text("a,class\n1,99999999999999999999\n")
+    with pytest.raises(TrainingError, match=r"data.csv:2: .*too (large|big)"):
+        sources.table(path, "class")
+    path.write_text('a,class\n1,"' + "0" * 200_000)
+    with pytest.raises(TrainingError, match=r"data.csv:2: field larger than"):
+        sources.table(path, "class")
+
+
+@pytest.mark.parametrize("kind", ["npz", "csv"])
+def test_a_file_is_trained_from_as_its_arrays_are(kind: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(30, 2))
+    labels = (x[:, 0] > 0).astype(np.int64)
+    path = tmp_path / f"data.{kind}"
+    if kind == "npz":
+        np.savez(path, x=x, labels=labels)
+        read = sources.npz(path, "x", "labels")
+    else:
+        lines = [f"{a!r},{b!r},{label}" for (a, b), label in zip(x.tolist(), labels.tolist(), strict=True)]
+        path.write_text("\n".join(["a,b,class", *lines]))
+        read = sources.table(path, "class")
+
+    def loss(w: Any, x: Any, labels: Any) -> Any:
+        return xb.training.layers.cross_entropy(x @ w["w"], labels)
+
+    ends = []
+    with xb.open("numpy") as backend:
+        for arrays in ((x, labels), read):
+            made = Training(backend, loss, {"w": np.zeros((2, 2))}, SGD(0.5))
+            made.fit(Batches(*arrays, size=8), epochs=2)
+            ends.append(made.weights()["w"].tobytes())
+    assert ends[0] == ends[1]
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,6 +149,15 @@ def test_a_stream_is_trained_with_and_gone_on_with(tmp_path: Path) -> None:
                 folder = tmp_path / str(len(stops))
                 made.fit(Stream(drawn, steps=3, seed=1), epochs=epochs, folder=folder)
             ends.append(made.weights()["w"].tobytes())
+        for other, said in (
+            (Stream(drawn, steps=7, seed=1), "steps 3, these have 7"),
+            (
+                Batches(np.zeros((20, 2)), np.zeros(20, np.int64), size=5, seed=1),
+                "a generator, these are of a data set",
+            ),
+        ):
+            with pytest.raises(CheckpointError, match=said):
+                made.fit(other, epochs=5, folder=tmp_path / "1")
     assert ends[0] == ends[1]
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -160,6 +161,19 @@ def test_a_report_says_first_whether_the_weights_agree() -> None:
     assert "theano, mirrored on 2 devices: it is | broken" in text.replace("\\", "")
     assert list(pictures) == ["losses-01.svg"] and "(losses-01.svg)" in text
     assert f"cpu:0 {bytes_text(4096)}" in text and "250.0 ms" in text
+
+
+def test_other_weights_are_no_roundings() -> None:
+    near, far = (run_of("jax", difference=3e-12), run_of("theano", difference=0.25))
+    said = report.answer(trainings(run_of(), near, far))
+    assert said.startswith(
+        "2 of 3 trainings of classifier end with the weights of numpy, one on 1 device, but for 3.0e"
+    )
+    assert said.endswith("other weights, by more than roundings make: theano, one on 1 device (2.5e-01)")
+    assert report.apart(trainings(run_of(), near, far)) == [far]
+    assert report.answer(trainings(run_of(), far)).startswith("1 of 2 trainings of classifier")
+    single = msgspec.structs.replace(trainings(run_of(), run_of("jax", difference=1e-3)), dtypes=("float32",))
+    assert report.apart(single) == []
 
 
 def test_without_two_that_ended_nothing_is_said_of_weights() -> None:

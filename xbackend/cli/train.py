@@ -88,7 +88,7 @@ def train(
         say(line)
     if len(failed) < len(done.runs):
         say(f"report: {write_trainings(done, folder)}")
-    return INCOMPLETE if failed else DONE
+    return INCOMPLETE if failed or report.apart(done) else DONE
 
 
 def _spreads(names: list[str], devices: int | None, chosen: Model) -> list[tuple[str, int]]:

@@ -166,7 +166,7 @@ class _One:
             done = self._fitted(made, watched, batches, test)
             if not done:
                 done = [self._before(made, batches, test)]
-        steps = [run for run in made.executables[:1] if watched.losses]
+        steps = [made.compiled_step] if watched.losses else []
         found = Trained(
             backend=self.called,
             strategy=self.strategy,

@@ -14,6 +14,7 @@ from xbackend.report.pictures import Pictures
 from xbackend.report.styles import style
 from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.wording import counted, join, plain
+from xbackend.workloads.agreement import agree
 
 HEADERS = ("backend", "strategy", "loss", "test", "weights", "step", "examples/s")
 RIGHT = HEADERS[4:]
@@ -46,11 +47,19 @@ def answer(trainings: Trainings) -> str:
     rest = f"; {counted(failed, 'training')} failed" if failed else ""
     if len(done) < 2:
         return f"{counted(len(done), 'training')} of {plain(trainings.model)} ended{rest}"
-    largest = max(done[1:], key=lambda run: run.difference or 0.0)
-    return (
-        f"all {len(done)} trainings of {plain(trainings.model)} end with the weights of {_named(done[0])}, "
-        f"but for {largest.difference:.1e} of the largest at most ({_named(largest)}, {join(trainings.dtypes)}){rest}"
-    )
+    other = apart(trainings)
+    same = [run for run in done[1:] if run not in other]
+    number = f"all {len(done)}" if not other else f"{len(same) + 1} of {len(done)}"
+    said = f"{number} trainings of {plain(trainings.model)} end with the weights of {_named(done[0])}"
+    if same:
+        largest = max(same, key=lambda run: run.difference or 0.0)
+        said += (
+            f", but for {largest.difference:.1e} of the largest at most ({_named(largest)}, {join(trainings.dtypes)})"
+        )
+    if other:
+        far = [f"{_named(run)} ({run.difference:.1e})" for run in other]
+        said += f"; other weights, by more than roundings make: {join(far)}"
+    return said + rest
 
 
 def rows(trainings: Trainings) -> list[list[str]]:
@@ -75,6 +84,11 @@ def rows(trainings: Trainings) -> list[list[str]]:
             ]
         )
     return found
+
+
+def apart(trainings: Trainings) -> list[Trained]:
+    """The trainings that ended with other weights than the first that ended, by more than roundings make."""
+    return [run for run in trainings.runs if not agree(run.difference or 0.0, trainings.dtypes)]
 
 
 def failures(trainings: Trainings) -> list[str]:

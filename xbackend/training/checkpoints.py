@@ -77,7 +77,7 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
     }
     about["checksum"] = _digest(arrays, about)
     folder = Path(folder)
-    path = folder / f"step-{checkpoint.step:08d}{_SUFFIX}"
+    path = place(folder, checkpoint.step)
     with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
         write_whole(path, numbers.save(arrays, metadata=about))
         for old in files(folder)[KEPT:]:
@@ -88,6 +88,11 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
                 if time.time() - left.stat().st_mtime > _LEFT:
                     left.unlink()
     return path
+
+
+def place(folder: str | PathLike[str], step: int) -> Path:
+    """Where the checkpoint of a step is in a folder."""
+    return Path(folder) / f"step-{step:08d}{_SUFFIX}"
 
 
 def files(folder: str | PathLike[str]) -> list[Path]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
@@ -54,7 +55,8 @@ class Training:
     """A model in training.
 
     ``loss(weights, *batch)`` and initial ``weights`` (arrays by name) are the model, as `xbackend.strategies` takes it.
-    ``devices`` binds the names that the strategy and the loss use. A step is compiled once for each shape of a batch;
+    Without a ``strategy`` all is on the backend's default device. ``devices`` binds the names that the strategy and the
+    loss use. A step is compiled once for each shape of a batch;
     with ``device_memory`` one whose arrays take more bytes on a device is refused (`DeviceMemoryError`).
     """
 
@@ -72,7 +74,7 @@ class Training:
     ) -> None:
         self.backend, self.optimizer, self.devices = backend, optimizer, devices
         self.device_memory, self._fed = device_memory, fed
-        self.strategy = strategy or OneDevice("cpu:0")
+        self.strategy = strategy or OneDevice(str(backend.default_device))
         self._loss, self._initial = loss, {name: host_array(w, f"the weight {name!r}") for name, w in weights.items()}
         self.copies = self.strategy.variables(self._initial, optimizer)
         self._step = self.strategy.step(loss, self.copies, optimizer, fed=fed)
@@ -182,13 +184,14 @@ class Training:
             batches.restore(found.data)
         self._own.add(folder.absolute())
 
-    def _check_finite(self, epoch: Epoch, folder: Path | None) -> None:
-        """Raises `TrainingError`: what is no number in a weight need not be seen in the loss of the step."""
+    def _check_finite(self, loss: float = 0.0) -> None:
+        """Raises `TrainingError`: what is no number in a weight, or in the ``loss`` of the test rows, need not be seen
+        in the loss of the step."""
         wrong = [f"the weight {name!r}" for name, value in self.weights().items() if not np.all(np.isfinite(value))]
-        if not math.isfinite(epoch.test.get("loss", 0.0)):
+        if not math.isfinite(loss):
             wrong.append("the loss of the test rows")
         if wrong:
-            raise TrainingError(f"{wrong[0]} is not finite after step {epoch.steps}; {_last(folder)}")
+            raise TrainingError(f"{wrong[0]} is not finite after step {self.steps}")
 
     def model(self, *batch: Any) -> str:
         """The fingerprint of the model: of its loss, whatever the strategy, the devices and the number of rows."""
@@ -204,9 +207,10 @@ class Training:
     def save(self, folder: str | PathLike[str], batches: Batches | Stream) -> Path:
         """Write a checkpoint; on disk when this returns.
 
-        Raises `StoreError`, and `CheckpointError` for a folder with checkpoints of another model, or with newer ones
-        that this training does not go on from.
+        Raises `StoreError`, `TrainingError` where a weight is not finite, and `CheckpointError` for a folder with
+        checkpoints of another model, or with newer ones that this training does not go on from.
         """
+        self._check_finite()
         folder, model = Path(folder), self._model_of(batches)
         if folder.absolute() not in self._own:
             found, _ = checkpoints.newest(folder, model)
@@ -288,17 +292,18 @@ class Training:
         while batches.epoch < epochs:
             number, mean = batches.epoch, _Mean()
             for batch in batches:
-                try:
+                with _last_named(folder, model):
                     scalars = self.step(*batch)
-                except TrainingError as error:
-                    raise TrainingError(f"{error}; {_last(folder)}") from None
                 mean.add(len(batch[0]), {name: value for name, value in scalars.items() if not TOWER.match(name)})
                 steps += 1
                 if on_step is not None:
                     on_step(steps, scalars)
+            if not mean.rows:  # no batch was left of it
+                continue
             epoch = Epoch(number, steps, mean.found(), self.means(held))
             done.append(epoch)
-            self._check_finite(epoch, folder)
+            with _last_named(folder, model):
+                self._check_finite(epoch.test.get("loss", 0.0))
             if folder is not None:
                 self._save(folder, model, batches)
             if on_epoch is not None:
@@ -313,7 +318,10 @@ class Training:
 def _check_order(found: Checkpoint, batches: Batches | Stream, those: str) -> None:
     """Raises `CheckpointError` where batches of another order or size, or of other rows, were trained with."""
     now = batches.state()
-    for key in ("seed", "size", "rows", "shuffled", "partial"):
+    if ("size" in found.data) != ("size" in now):
+        kinds = ("a data set", "a generator") if "size" in found.data else ("a generator", "a data set")
+        raise CheckpointError(f"{those} of batches of {kinds[0]}, these are of {kinds[1]}: give another folder")
+    for key in ("seed", "size", "rows", "shuffled", "partial", "steps"):
         if found.data.get(key, now.get(key)) != now.get(key):
             raise CheckpointError(
                 f"{those} of batches with {key} {found.data[key]}, these have {now.get(key)}: give that, or another "
@@ -321,6 +329,15 @@ def _check_order(found: Checkpoint, batches: Batches | Stream, those: str) -> No
             )
 
 
-def _last(folder: Path | None) -> str:
-    found = checkpoints.files(folder) if folder is not None else []
-    return f"the last checkpoint is {found[0]}" if found else "there is no checkpoint before it"
+@contextmanager
+def _last_named(folder: Path | None, model: str) -> Iterator[None]:
+    """A `TrainingError` in the block says which checkpoint there is to go on from."""
+    try:
+        yield
+    except TrainingError as error:
+        found = None
+        if folder is not None:
+            with suppress(CheckpointError):
+                found, _ = checkpoints.newest(folder, model)
+        last = f"the last checkpoint is {checkpoints.place(folder, found.step)}" if folder and found else ""
+        raise TrainingError(f"{error}; {last or 'there is no checkpoint before it'}") from None

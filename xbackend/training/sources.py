@@ -48,20 +48,21 @@ def table(path: str | os.PathLike[str], labels: str) -> tuple[np.ndarray, np.nda
     """
     where = os.fspath(path)
     lines = csv.reader(io.StringIO(_read(path).decode("utf-8-sig", errors="replace")))
-    names = [name.strip() for name in next(lines, [])]
-    if labels not in names:
-        raise TrainingError(f"{where} has no column {labels!r}; it has {', '.join(names) or 'none'}")
-    column, numbers, classes = names.index(labels), list[list[float]](), list[int]()
-    for cells in lines:
-        if not cells:
-            continue
-        if len(cells) != len(names):
-            raise TrainingError(f"{where}:{lines.line_num}: {len(cells)} cells for {len(names)} columns")
-        try:
-            classes.append(int(cells[column]))
+    numbers, classes = list[list[float]](), list[int]()
+    try:
+        names = [name.strip() for name in next(lines, [])]
+        if labels not in names:
+            raise TrainingError(f"{where} has no column {labels!r}; it has {', '.join(names) or 'none'}")
+        column = names.index(labels)
+        for cells in lines:
+            if not cells:
+                continue
+            if len(cells) != len(names):
+                raise TrainingError(f"{where}:{lines.line_num}: {len(cells)} cells for {len(names)} columns")
+            classes.append(int(np.int64(int(cells[column]))))
             numbers.append([float(cell) for i, cell in enumerate(cells) if i != column])
-        except ValueError as error:
-            raise TrainingError(f"{where}:{lines.line_num}: {error}") from None
+    except (ValueError, OverflowError, csv.Error) as error:
+        raise TrainingError(f"{where}:{lines.line_num}: {error}") from None
     return np.array(numbers, np.float64).reshape(len(classes), len(names) - 1), np.array(classes, np.int64)
 
 
@@ -129,7 +130,7 @@ class Stream:
 
     def state(self) -> dict[str, int]:
         """What a checkpoint keeps of it."""
-        return {"seed": self.seed, "epoch": self.epoch, "place": self.place}
+        return {"seed": self.seed, "epoch": self.epoch, "place": self.place, "steps": self.steps}
 
     def restore(self, state: Mapping[str, int]) -> None:
         """Go on where the state was taken. Raises `ArgumentError` for one of other batches."""

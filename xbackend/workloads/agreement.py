@@ -51,6 +51,15 @@ def tolerance_of(program: Program) -> float:
     return max((max(_LEAST[n], roundings * float(np.finfo(n).eps)) for n in names), default=0.0)
 
 
+_TRAINED = {"float32": 1e-2, "float64": 1e-5}  # many steps make more of roundings than one does
+
+
+def agree(difference: float, dtypes: Sequence[str]) -> bool:
+    """Whether weights after a training are those of another one of the same model but for roundings, by the largest
+    relative error of them."""
+    return difference <= max((_TRAINED[name] for name in dtypes if name in _TRAINED), default=0.0)
+
+
 def ulps(result: Any, oracle: Any) -> float | None:
     """The largest deviation of an element from the oracle in units in the last place, over all floating-point arrays.
 
