@@ -76,6 +76,7 @@ class Attempt:
         self.fingerprint, self.ran, self.told = common.fingerprint, common.ran, common.told
         self.spec, self.state = spec, state
         self.lost_at = lost_at
+        self.pids: dict[Task, int] = {}
         self.met = 0.0  # when all tasks had met
         self.workers = [task for task in spec.tasks if task.job == WORKER]
         self.servers = [task for task in spec.tasks if task.job == SERVER]
@@ -97,6 +98,7 @@ class Attempt:
             self.tasks.met = bool(self.ran.faults)
             try:
                 self.tasks.each(self.tasks.start, self.spec.tasks)
+                self.tasks.each(self._listens, self.spec.tasks)
                 self._tell()
                 self._open()
                 self.ran.start = self.ran.start or time.monotonic() - begun
@@ -125,17 +127,15 @@ class Attempt:
 
     # --- the start -------------------------------------------------------------------------------------------------
 
+    def _listens(self, task: Task) -> None:
+        """Ask a task which process it is, and what it listens on."""
+        pid, addresses = self.tasks.ask(task, "listens", limit=self.asked.limit)
+        self.pids[task], self.ran.listens[str(task)] = pid, addresses
+
     def _tell(self) -> None:
-        """Say which processes there are, and what they listen on."""
-        pids = {task: backend.worker.pids.get("worker", 0) for task, backend in self.tasks.backends.items()}
-        self.ran.listens = {str(task): starting.listening(pids[task]) for task in self.spec.tasks if task in pids}
-        self.told(
-            {
-                "tasks": [
-                    [str(task), pids[task], f"from step {self.state.step}"] for task in self.spec.tasks if task in pids
-                ]
-            }
-        )
+        """Say which processes there are."""
+        doing = f"from step {self.state.step}"
+        self.told({"tasks": [[str(task), self.pids[task], doing] for task in self.spec.tasks if task in self.pids]})
 
     def _open(self) -> None:
         """Give the servers their records: new ones, or those of the state."""
@@ -248,23 +248,26 @@ class Attempt:
                 raise error
             number = len(self.ran.faults)
             self.ran.faults.append(Fault(str(task), step, short(error), str(task)))
+            self.lost_at[number] = seen  # if it does not come back, all go on later
         self.asked.on_line(f"{task} was lost at step {step} ({short(error)}); it is started again")
         self.tasks.again(task)
         for key in [key for key in list(self.compiled) if key[0] == task]:
             del self.compiled[key]
         self.ready[task].clear()
         self.pace.pop(task, None)  # its next step is one that compiles
+        self._listens(task)
         self._tell()
         self.tasks.ask(task, "opened", [plain(one) for one in self.layouts], None)
         self._compile_first(task)
         self._catch_up(task)
         with self._lock:
             self.ran.faults[number] = replace(self.ran.faults[number], seconds=time.monotonic() - seen)
+            del self.lost_at[number]
         self.asked.on_line(f"{task} goes on at step {self.at[task]}")
 
     def _catch_up(self, task: Task) -> None:
         """What a task that was lost had done and could not say."""
-        records = [self.tasks.ask(server, "record", limit=self.asked.limit) for server in self.servers]
+        records = [self._record(server) for server in self.servers]
         done = [one.steps(record)[task.index] for one, record in zip(self.layouts, records, strict=True)]
         for one, record, steps in zip(self.layouts, records, done, strict=True):
             entries = [one.applied(record, task.index, k) for k in range(self.at[task], steps)]
@@ -343,8 +346,12 @@ class Attempt:
         each = [one.steps(record) for one, record in zip(self.layouts, self._records(), strict=True)]
         return [min(own) for own in zip(*each, strict=True)]
 
+    def _record(self, server: Task) -> np.ndarray:
+        found: np.ndarray = self.tasks.ask(server, "record", limit=self.asked.limit)
+        return found
+
     def _records(self) -> list[np.ndarray]:
-        return self.tasks.each(lambda task: self.tasks.ask(task, "record"), self.servers)
+        return self.tasks.each(self._record, self.servers)
 
     def _values(self) -> list[dict[str, np.ndarray]]:
         """Of each worker's own variables."""
@@ -373,7 +380,7 @@ class Attempt:
             if several and not now and not self._due():
                 return  # another task's thread was first
             self._kept_at = time.monotonic()
-            records = self._records() if now else [self.tasks.ask(task, "record") for task in self.servers]
+            records = self._records() if now else [self._record(task) for task in self.servers]
         arrays = {f"ps/{k}": record for k, record in enumerate(records)}
         done = [
             min(own)

@@ -3,8 +3,6 @@ where one is lost."""
 
 from __future__ import annotations
 
-import time
-
 from xbackend.cluster import status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.attempt import Attempt, Common, State, short
@@ -52,7 +50,7 @@ def _attempts(common: Common, spec: ClusterSpec, state: State) -> Ran:
             return ran
         except Lost as lost:
             fault = Fault(str(lost.task), lost.step, short(lost.why), "all")
-            lost_at[len(ran.faults)] = time.monotonic()
+            lost_at[len(ran.faults)] = lost.seen
             ran.faults.append(fault)
             if len(ran.faults) > asked.restarts:
                 raise ClusterError(

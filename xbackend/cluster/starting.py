@@ -197,27 +197,3 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return ""
-
-
-def listening(pid: int) -> list[str]:
-    """The addresses that a process listens on (Linux): TCP, by /proc."""
-    inodes = set()
-    with contextlib.suppress(OSError):
-        for link in Path(f"/proc/{pid}/fd").iterdir():
-            with contextlib.suppress(OSError):
-                inodes.add(str(link.readlink()))
-    found = []
-    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
-        with contextlib.suppress(OSError):
-            for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
-                words = line.split()
-                if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
-                    found.append(_address(words[1], family))
-    return sorted(found)
-
-
-def _address(text: str, family: socket.AddressFamily) -> str:
-    host, port = text.split(":")
-    words = [bytes.fromhex(host[k : k + 8])[::-1] for k in range(0, len(host), 8)]
-    name = socket.inet_ntop(family, b"".join(words))
-    return f"[{name}]:{int(port, 16)}" if family == socket.AF_INET6 else f"{name}:{int(port, 16)}"

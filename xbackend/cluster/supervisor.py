@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
+from functools import partial
 from subprocess import Popen
 from typing import Any, TypeVar
 
@@ -33,6 +34,7 @@ class Lost(Exception):
     def __init__(self, task: Task, step: int, why: XBackendError) -> None:
         super().__init__(str(why))
         self.task, self.step, self.why = task, step, why
+        self.seen = time.monotonic()
 
 
 class Supervisor:
@@ -56,8 +58,11 @@ class Supervisor:
     # --- one process -----------------------------------------------------------------------------------------------
 
     def start(self, task: Task) -> None:
-        """Start a task's process and wait until it has met the others. Raises `Lost`, and what `Starting.backend`
-        raises."""
+        """Start a task's process and wait until it has met the others.
+
+        Raises `Lost`, and what `Starting.backend` raises; where tasks met before, what keeps one from its place is a
+        loss, too.
+        """
 
         def guarded(guard: Popen[bytes]) -> None:
             with self._lock:
@@ -75,17 +80,19 @@ class Supervisor:
             self.how.backend(task, guarded, known)
         except (WorkerDied, WorkerTimeout) as error:
             raise self._lost(task, error) from error
+        except ClusterError as error:
+            if self.over or not self.met:
+                raise
+            raise self._lost(task, error) from error
         finally:
-            self._guards.pop(task, None)
+            with self._lock:
+                self._guards.pop(task, None)
 
     def again(self, task: Task) -> None:
-        """Start one task again. Raises what `start` raises; what keeps it from its old place is a loss."""
+        """Start one task again. Raises what `start` raises."""
         self.backends[task].worker.end()
         self.how.await_host(task)
-        try:
-            self.start(task)
-        except ClusterError as error:
-            raise self._lost(task, error) from error
+        self.start(task)
 
     def ask(self, task: Task, function: str, *arguments: Any, limit: float | None = None) -> Any:
         """What a function of `xbackend.engines.member` answers in a task's process.
@@ -157,6 +164,8 @@ class Supervisor:
         """See to processes that ended or are stopped whoever is asked, and to data that does not come."""
         now = self._looked = time.monotonic()
         for task, backend in list(self.backends.items()):
+            if task in self._guards:  # it is started again: what there is of it is the one before
+                continue
             back = self.comes_back(task)
             if not starting.is_stopped(backend):
                 self._stopped.pop(task, None)
@@ -206,6 +215,8 @@ class Supervisor:
             return lost
         if isinstance(lost.why, WorkerDied) and self.how.remote(task):
             return self._cut_off() or lost
+        if isinstance(lost.why, WorkerTimeout):
+            return self._silent(known) or lost  # who asks a server that is stopped may wait in vain, too
         if not isinstance(lost.why, ClusterError):
             return lost
         return (self._missed(futures, known) or lost) if self.met else lost.why  # else it never began
@@ -238,11 +249,8 @@ class Supervisor:
         """The task that was waited for in vain: a server that says nothing, or who comes out last, or not at all, of
         what all do."""
         waited = next(str(error) for error, _ in _failed(futures))
-        for task in [task for task in self.backends if task.job == SERVER and task not in known]:
-            try:
-                self.ask(task, "there", limit=GRACE)
-            except Lost as lost:
-                return lost
+        if (silent := self._silent(known)) is not None:
+            return silent
         left, end = {future for future in futures if not future.done()}, time.monotonic() + self.asked.limit
         if not left or self.asked.asynchronous:
             return None
@@ -252,6 +260,21 @@ class Supervisor:
             if not still:
                 break
         return self._lost(futures[left.pop()], WorkerTimeout(f"it did not come: {waited}"))
+
+    def _silent(self, known: set[Task]) -> Lost | None:
+        """A server that does not answer, or that is kept by who asked it before."""
+        asked = {
+            task: _begun(partial(self.ask, task, "there", limit=GRACE))
+            for task in self.backends
+            if task.job == SERVER and task not in known
+        }
+        wait(asked.values(), timeout=2.0 * GRACE)
+        for task, answer in asked.items():
+            if not answer.done():
+                return self._lost(task, WorkerTimeout(f"it did not answer within {2.0 * GRACE:g} s"))
+            if isinstance(error := answer.exception(), Lost):
+                return error
+        return None
 
 
 def within(seconds: float, what: str, do: Callable[[], T]) -> T:

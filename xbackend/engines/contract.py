@@ -51,6 +51,8 @@ class Engine(abc.ABC):
         self.options: Mapping[str, Any] = joined["options"]
         self.limit = float(self.options["limit"])
         self.asynchronous = bool(self.options["asynchronous"])
+        # Bytes that came from and went to parameter servers.
+        self.moved = {"pulled": 0, "pushed": 0}
         self._left: dict[int, tuple[float, np.ndarray]] = {}
         self.join()
 

@@ -71,6 +71,8 @@ class JAXDistributed(Engine):
         )
         try:
             sums = [total.addressable_data(0) for total in self._sum(whole)]
+            # JAX itself waits without a limit for a worker that does not come.
+            self.until(lambda: all(total.is_ready() for total in sums), "for the other workers in an all-reduce")
             jax.block_until_ready(sums)
         except RuntimeError as error:  # jaxlib's own, under another name in each version
             raise ClusterError(f"{self.task} could not reduce with the other workers: {str(error)[:500]}") from error

@@ -6,6 +6,7 @@ with the other tasks.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.devices import Device
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import Brought, Engine
+from xbackend.engines.listening import listening
 from xbackend.engines.record import Applied, Layout, Stored
 from xbackend.errors import ClusterError
 from xbackend.workers.serving import Held
@@ -62,7 +64,6 @@ class Step:
             (one["server"], one["pushed"], self.engine.update(self.layouts[one["server"]], {**one, "backend": backend}))
             for one in wiring["applies"]
         ]
-        self.bytes_pulled = self.bytes_pushed = 0
 
     def run(
         self, number: int, arrays: Sequence[np.ndarray], *, only: int | None = None
@@ -97,7 +98,6 @@ class Step:
                 self.engine.reach(self.layouts[server], turn, "its turn to change the variables")
             given = [own[k] for k in pushed]
             entry, returned[server] = self.engine.push(self.layouts[server], update, Brought(number, read, given))
-            self.bytes_pushed += sum(array.nbytes for array in given)
             applied.append(tuple(entry))
         if only is not None:
             return [], applied
@@ -110,10 +110,8 @@ class Step:
         if record is None:
             record = self.engine.pull(one)
             if not self.engine.asynchronous and one.version(record) < version:
-                self.bytes_pulled += record.nbytes
                 self.engine.reach(one, version, "the other tasks' updates")
                 record = self.engine.pull(one)
-        self.bytes_pulled += record.nbytes
         return record
 
 
@@ -131,14 +129,15 @@ def advance(
     """Take steps from the number ``first`` on, one for each of the batches, which say by which of the steps: what they
     returned, what was written down of their updates, and how long (s) each took."""
     outputs, applied, took = [], [], []
-    before = moved(steps)
+    engine = engine_of(backend)
+    before = dict(engine.moved)
     for k, (own, arrays) in enumerate(batches):
         begin = time.perf_counter()
         returned, entries = steps[own].run(first + k, arrays)
         took.append(time.perf_counter() - begin)
         outputs.append(returned)
         applied += entries
-    now = {what: count - before[what] for what, count in moved(steps).items()}
+    now = {what: count - before[what] for what, count in engine.moved.items()}
     return {"outputs": outputs, "applied": applied, "seconds": took, "moved": now}
 
 
@@ -173,14 +172,6 @@ def _alone(backend: Backend) -> Alone:
     return engine
 
 
-def moved(steps: Sequence[Step]) -> dict[str, int]:
-    """Bytes so far."""
-    return {
-        "pulled": sum(step.bytes_pulled for step in steps),
-        "pushed": sum(step.bytes_pushed for step in steps),
-    }
-
-
 def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.ndarray | None) -> None:
     """Begin with these layouts; on a server, with its record."""
     engine_of(backend).open([layout(one) for one in layouts], record)
@@ -188,6 +179,11 @@ def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.nd
 
 def there(backend: Backend) -> None:
     """Answer."""
+
+
+def listens(backend: Backend) -> tuple[int, list[str]]:
+    """The number of this process, and the addresses that it listens on."""
+    return os.getpid(), listening()
 
 
 def record(backend: Backend) -> np.ndarray:

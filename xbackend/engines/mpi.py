@@ -126,11 +126,13 @@ class MPI(Engine):
         record = np.empty(layout.nbytes, np.uint8)
         self.window.Get(record, layout.server, _LOCK)
         self.window.Flush(layout.server)
+        self.moved["pulled"] += record.nbytes
         return record
 
     def _write(self, server: int, record: np.ndarray) -> None:
         self.window.Put(record, server, _LOCK)
         self.window.Flush(server)
+        self.moved["pushed"] += record.nbytes
 
     def pull(self, layout: Layout) -> np.ndarray:
         with self._alone(layout.server):
@@ -140,6 +142,7 @@ class MPI(Engine):
         version = np.empty(1, np.int64)
         self.window.Get(version, layout.server, _LOCK)
         self.window.Flush(layout.server)
+        self.moved["pulled"] += version.nbytes
         return int(version[0])
 
     def record(self) -> np.ndarray:

@@ -187,10 +187,12 @@ class TensorFlowServers(Engine):
     def pull(self, layout: Layout) -> np.ndarray:
         whole, _ = self._readers(layout)
         found: np.ndarray = self._run(f"read /job:{SERVER}/task:{layout.server}", whole)
+        self.moved["pulled"] += found.nbytes
         return found
 
     def version(self, layout: Layout) -> int:
         _, version = self._readers(layout)
+        self.moved["pulled"] += 8
         return int(self._run(f"read /job:{SERVER}/task:{layout.server}", version))
 
     def record(self) -> np.ndarray:
@@ -239,7 +241,10 @@ class TensorFlowServers(Engine):
 
     def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
         what = f"update /job:{SERVER}/task:{layout.server}"
-        entry, *returned = self._run(what, update, brought.step, np.asarray(brought.read, np.int64), *brought.arrays)
+        answer = self._run(what, update, brought.step, np.asarray(brought.read, np.int64), *brought.arrays)
+        self.moved["pushed"] += sum(array.nbytes for array in brought.arrays)
+        self.moved["pulled"] += sum(array.nbytes for array in answer)
+        entry, *returned = answer
         if self.asynchronous:
             left, *returned = returned
             self.keep(layout, left)
