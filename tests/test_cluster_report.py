@@ -56,6 +56,14 @@ def test_a_report_says_first_whether_the_variables_agree() -> None:
     assert "127.0.0.1:29400" in text and f"| {bytes_text(4096)} |" in text
 
 
+def test_other_variables_are_no_roundings() -> None:
+    near, far = run_of("jax", difference=3e-12), run_of("theano", difference=0.25)
+    said = report.answer(jobs(run_of(), near, far))
+    assert "with the variables of numpy but for 3.0e-12 at most (jax)" in said
+    assert said.endswith("other variables than numpy, by more than roundings make: theano (2.5e-01)")
+    assert report.apart(jobs(run_of(), near, far)) == [far]
+
+
 @pytest.mark.parametrize(("replayed", "said"), [(True, "replayed to the bit"), (False, "replayed: other numbers")])
 def test_what_a_replay_came_to_is_said(replayed: bool, said: str) -> None:
     done = jobs(run_of(replayed=replayed), asynchronous=True)

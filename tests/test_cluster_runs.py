@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import socket
 import threading
 import time
 from contextlib import nullcontext
@@ -18,7 +19,7 @@ import pytest
 
 import xbackend as xb
 from xbackend.cli import DONE, WRONG, main
-from xbackend.cluster import running
+from xbackend.cluster import running, starting
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
 from xbackend.cluster.programs import Programs
@@ -157,6 +158,74 @@ def test_a_server_that_dies_while_nobody_asks_it_is_seen() -> None:
     with pytest.raises(ClusterError, match=r"^/job:ps/task:0 was lost .* ended by SIGKILL while it did nothing"):
         running.run(examples.asked(made, "numpy", 2, 1, 1000, every=1000, restarts=0, on_line=on_line))
     assert time.monotonic() - killed[0] < 10.0
+
+
+@pytest.mark.parametrize("backend", ["numpy", "jax"])
+def test_a_task_that_never_ends_its_step_is_named_and_not_who_waits_for_it(backend: str) -> None:
+    def counting(task: Any, most: Any) -> Any:
+        end = xb.while_loop(lambda i: i < most, lambda i: i + 1, xb.zeros((), dtype=xb.int64))
+        return xb.all_reduce([xb.astype(end, xb.float64)], "sum", across=task)[0]
+
+    made = Job(counting)
+    made.data(lambda task, number: [np.array(2**60 if (task.index, number) == (1, 3) else 5)])
+    with pytest.raises(ClusterError, match=r"^/job:worker/task:1 was lost at step [0-3]"):
+        running.run(examples.asked(made, backend, 2, 0, 6, limit=4.0, restarts=0))
+
+
+def test_a_start_that_fails_after_all_met_is_a_loss_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where what was cut off holds its port still."""
+
+    def none() -> Any:
+        raise OSError("not permitted")
+
+    monkeypatch.setattr(starting, "held", none)  # in a network namespace of its own nobody else has the port
+    specs, killed = list[ClusterSpec](), list[int]()
+
+    def on_line(line: str) -> None:
+        if "  step 1  " in line and not killed:
+            killed.append(examples.process_of("/job:worker/task:1"))
+            os.kill(killed[0], signal.SIGKILL)
+
+    with socket.socket() as own:
+        own.bind(("127.0.0.1", 0))
+        own.listen()
+
+        def spec() -> ClusterSpec:
+            specs.append(local(2, 0))
+            if len(specs) != 2:
+                return specs[-1]
+            _, second = specs[-1].jobs[WORKER]
+            return ClusterSpec({WORKER: (f"127.0.0.1:{own.getsockname()[1]}", second)})
+
+        ran = running.run(Asked(job(summing), "jax", spec, 40, every=20, on_line=on_line))
+    assert len(specs) == 3 and len(ran.faults) == 2
+    assert "cannot listen" in ran.faults[1].why
+    assert total(ran) == 2 * sum(ROWS[k % len(ROWS)] for k in range(40))
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("tensorflow", marks=pytest.mark.tier("exhaustive"))])
+def test_a_server_that_is_frozen_where_nobody_sees_it_is_named(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On another host the launcher cannot see that a process is stopped."""
+    monkeypatch.setattr(starting, "is_stopped", lambda backend: False)
+    frozen, lines = list[float](), list[str]()
+
+    def on_line(line: str) -> None:
+        lines.append(line)
+        # All have taken the step that compiles: it may take as long as a start.
+        if not frozen and len({one.partition("  step ")[0] for one in lines if "  step 1  " not in one}) == 2:
+            os.kill(examples.process_of("/job:ps/task:0"), signal.SIGSTOP)
+            frozen.append(time.monotonic())
+
+    with pytest.raises(ClusterError, match=r"^/job:ps/task:0 was lost"):
+        running.run(examples.asked(job(adding), backend, 2, 1, 5000, every=5, limit=4.0, restarts=0, on_line=on_line))
+    assert time.monotonic() - frozen[0] < 60.0  # and not the ten minutes that a start may take
+
+
+def test_bytes_are_those_that_the_engine_moved() -> None:
+    """A worker of MPI reads the record, and again under its lock, and writes it back whole."""
+    ran = running.run(examples.asked(job(adding), "numpy", 1, 1, 50))
+    (record,) = ran.begun
+    assert ran.moved == {"pulled": 50 * 2 * record.nbytes, "pushed": 50 * record.nbytes}
 
 
 def test_servers_of_an_engine_that_has_none_are_refused() -> None:

@@ -175,7 +175,8 @@ def _ended(done: Jobs, folder: Path) -> int:
     _say(columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT))
     _say(failed)
     say(f"report: {write_jobs(done, folder)}")
-    return INCOMPLETE if failed or any(one.replayed is False for one in done.runs) else DONE
+    wrong = report.apart(done) or [one for one in done.runs if one.replayed is False]
+    return INCOMPLETE if failed or wrong else DONE
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,6 +59,8 @@ class JAXDistributed(Engine):
         self.sharding = jax.sharding.NamedSharding(mesh, spec)
         summed = jax.shard_map(self._summed, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         self._sum: Callable[..., Any] = jax.jit(summed)
+        # JAX waits for a worker that does not come without a limit, already when it is called.
+        self._apart = ThreadPoolExecutor(1, "xbackend-jax")
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         jax = self.jax
@@ -70,16 +73,20 @@ class JAXDistributed(Engine):
             for value, place in zip(values, places, strict=True)
         )
         try:
-            sums = [total.addressable_data(0) for total in self._sum(whole)]
-            # JAX itself waits without a limit for a worker that does not come.
-            self.until(lambda: all(total.is_ready() for total in sums), "for the other workers in an all-reduce")
-            jax.block_until_ready(sums)
+            sums = self._apart.submit(self._summed_with_others, whole).result(timeout=self.limit)
+        except TimeoutError:
+            raise ClusterError(
+                f"{self.task} waited {self.limit:g} s (--limit) for the other workers in an all-reduce"
+            ) from None
         except RuntimeError as error:  # jaxlib's own, under another name in each version
             raise ClusterError(f"{self.task} could not reduce with the other workers: {str(error)[:500]}") from error
         return [
             total if place == self.own else jax.device_put(total, place)
             for total, place in zip(sums, places, strict=True)
         ]
+
+    def _summed_with_others(self, whole: Sequence[Any]) -> list[Any]:
+        return self.jax.block_until_ready([total.addressable_data(0) for total in self._sum(whole)])  # type: ignore[no-any-return]
 
     def _summed(self, values: Sequence[Any]) -> tuple[Any, ...]:
         """The sums of all arrays, those of one dtype in one message."""

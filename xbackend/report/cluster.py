@@ -11,6 +11,7 @@ from xbackend.report.blocks import Block, Heading, bullets, paragraph, table, ta
 from xbackend.report.pictures import Pictures
 from xbackend.results.clustered import Clustered, Jobs
 from xbackend.wording import counted, join, plain
+from xbackend.workloads.agreement import agree
 
 HEADERS = ("backend", "variables", "step", "start", "updates", "moved", "lost")
 RIGHT = HEADERS[2:]
@@ -35,16 +36,25 @@ def answer(jobs: Jobs) -> str:
     failed = len(jobs.runs) - len(done)
     tasks = join([counted(jobs.workers, "worker"), *([counted(jobs.servers, "server")] if jobs.servers else [])])
     said = f"{plain(jobs.job)}, {tasks}, {counted(jobs.steps, 'step')}: {counted(len(done), 'backend')} ended"
-    apart = [run for run in done if run.difference is not None]
-    if apart:
-        most = max(apart, key=lambda run: run.difference or 0.0)
+    other = apart(jobs)
+    same = [run for run in done if run.difference is not None and run not in other]
+    if same:
+        most = max(same, key=lambda run: run.difference or 0.0)
         said += f", with the variables of {plain(done[0].backend)} but for {text.power(most.difference)} at most"
         said += f" ({plain(most.backend)})"
+    if other:
+        far = [f"{plain(run.backend)} ({text.power(run.difference)})" for run in other]
+        said += f", other variables than {plain(done[0].backend)}, by more than roundings make: {join(far)}"
     repeated = [run for run in done if run.replayed is not None]
     if repeated:
-        same = sum(bool(run.replayed) for run in repeated)
-        said += f", {same} of {len(repeated)} repeated to the bit in one process"
+        equal = sum(bool(run.replayed) for run in repeated)
+        said += f", {equal} of {len(repeated)} repeated to the bit in one process"
     return f"{said}{f'; {failed} failed' if failed else ''}"
+
+
+def apart(jobs: Jobs) -> list[Clustered]:
+    """The runs that ended with other variables than the first that ended, by more than roundings make."""
+    return [run for run in jobs.runs if not agree(run.difference or 0.0, ["float32"])]  # of whatever dtype they are
 
 
 def rows(jobs: Jobs) -> list[list[str]]:
