@@ -27,6 +27,7 @@ from xbackend.errors import (
     TraceError,
     TrainingError,
 )
+from xbackend.results import trained
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Towers
 from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers, schedules
 from xbackend.training.checkpoints import Checkpoint
@@ -561,6 +562,17 @@ def test_checkpoints_of_one_strategy_are_not_begun_again_beside_several(file: Pa
     assert command(target, "--checkpoints", folder)[0] == 0
     code, _, err = command(target, "--checkpoints", folder, "--strategy", "one,towers")
     assert code == 2 and f"{folder / 'numpy'} has checkpoints" in err and "move them there" in err
+
+
+def test_what_a_step_moves_is_said_with_a_limit_of_memory_too(file: Path) -> None:
+    """With a limit the evaluation is compiled before the step."""
+    told = []
+    for more in ((), ("--device-memory", "64MiB")):
+        code, _, err = command(f"{file}:classifier", "--strategy", "mirrored", *more)
+        assert code == 0, err
+        (run,) = trained.load(file.parent / "reports" / "classifier" / "training.json").runs
+        told.append((run.transfers, run.memory))
+    assert told[0] == told[1] and told[0][0] > 0
 
 
 def test_a_batch_may_be_larger_than_there_are_devices(file: Path) -> None:
