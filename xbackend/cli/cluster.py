@@ -16,7 +16,6 @@ from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
 from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Task, found, read
 from xbackend.errors import UsageError
-from xbackend.files import check_place
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
 
@@ -138,7 +137,7 @@ def cluster(
         say(f"{own} leaves the start to the first worker")
         return DONE
     folder = reports / (name or chosen.name)
-    _check_places(folder, checkpoints)
+    options.check_places(folder, checkpoints)
     asked = Asked(
         job=chosen,
         backend="",
@@ -156,13 +155,6 @@ def cluster(
     )
     done = clusters.jobs(asked, backend or ["numpy"], replay=replay, on_end=lambda one: _say(ran.words(one)))
     return _ended(done, folder)
-
-
-def _check_places(report: Path, checkpoints: Path | None) -> None:
-    """Raises `StoreError` where the report or the checkpoints could not be written when the job has run."""
-    check_place(report, f"the report cannot be written to {report}")
-    if checkpoints is not None:
-        check_place(checkpoints, f"checkpoints cannot be kept in {checkpoints}")
 
 
 def _ended(done: Jobs, folder: Path) -> int:

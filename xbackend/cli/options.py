@@ -13,6 +13,7 @@ from xbackend import environments, wording, workloads
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.environments import interpreters
+from xbackend.files import check_place
 from xbackend.measure.patience import LONGEST, TOTAL, VARIABLE
 from xbackend.program.binding import MOST
 from xbackend.results import FOLDER
@@ -296,3 +297,12 @@ Wait = Annotated[
 ]
 Workload = Annotated[str, option(str, "WORKLOAD", _WORKLOAD, lambda _: workloads.names())]
 Wide = Annotated[bool, flag("tables with all columns, as wide as they are, in place of one that fits 80 columns")]
+
+
+def check_places(report: Path, checkpoints: Path | None, events: Path | None = None) -> None:
+    """Raises `StoreError` where one of these folders could not be written to when what takes long is done."""
+    check_place(report, f"the report cannot be written to {report}")
+    if checkpoints is not None:
+        check_place(checkpoints, f"checkpoints cannot be kept in {checkpoints}")
+    if events is not None:
+        check_place(events, f"event files cannot be written to {events}")

@@ -11,7 +11,6 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, width
 from xbackend.cli.users import calling, model
 from xbackend.errors import UsageError
-from xbackend.files import check_place
 from xbackend.measure import matrix
 from xbackend.report import columns, write_trainings
 from xbackend.report import training as report
@@ -58,11 +57,7 @@ def train(
     chosen = model(target)
     spreads = _spreads(strategy or ["one"], devices, chosen)
     folder = reports / (name or chosen.name)
-    check_place(folder, f"the report cannot be written to {folder}")
-    if checkpoints is not None:
-        check_place(checkpoints, f"checkpoints cannot be kept in {checkpoints}")
-    if events is not None:
-        check_place(events, f"event files cannot be written to {events}")
+    options.check_places(folder, checkpoints, events)
     notices: list[str] = []
     asked = measure.Asked(
         model=chosen,
