@@ -86,8 +86,16 @@ class Hosts:
         """The command that gets into a host."""
         return f"ssh -F {self.folder / 'client'}"
 
-    def command(self, words: Sequence[str]) -> list[str]:
-        return ["ip", "netns", "exec", self.outside, *words]
+    def command(self, words: Sequence[str], host: int | None = None) -> list[str]:
+        """A command that runs on a host, by its number, or beside them."""
+        return ["ip", "netns", "exec", self.outside if host is None else self.names[host], *words]
+
+    def known_but(self, host: int) -> Path:
+        """A file of the keys of all hosts but one: ssh with it gets into the others only."""
+        file = self.folder / f"known-but-{host}"
+        lines = (self.folder / "known").read_text().splitlines()
+        file.write_text("".join(f"{line}\n" for line in lines if f"[{self.addresses[host]}]" not in line))
+        return file
 
     def cut(self, host: int) -> None:
         """Nothing gets to a host any more, nor from it."""

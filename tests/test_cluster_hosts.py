@@ -73,6 +73,30 @@ def test_workers_on_two_hosts_come_to_what_they_come_to_on_one(two: Hosts, backe
     assert settled(two) == []
 
 
+@pytest.mark.parametrize("backend", ["numpy", *(pytest.param(name, marks=HEAVY) for name in ("jax", "tensorflow"))])
+def test_slurms_first_task_starts_its_own_host_without_ssh(two: Hosts, backend: str, tmp_path: Path) -> None:
+    """As ``srun --nodes 2 xbackend cluster run ... --cluster env`` runs it on the first node of the allocation."""
+    own = [sys.executable, "-m", "xbackend", "cluster", "run", f"{EXAMPLES / 'p10_distributed.py'}:mirrored"]
+    told = {
+        **{"SLURM_PROCID": "0", "SLURM_NTASKS": "2", "SLURM_STEP_NODELIST": ",".join(two.addresses)},
+        **{"SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+    }
+    ssh = f"{two.ssh} -o UserKnownHostsFile={two.known_but(0)}"
+    run = subprocess.Popen(
+        two.command([*own, "--cluster", "env", "--backend", backend, "--steps", "12", "--reports", str(tmp_path)], 0),
+        env={**os.environ, **told, "XBACKEND_SSH": ssh, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    said = ended(run, 300)
+    assert run.returncode == 0, said
+    assert "/job:worker/task:1/w: float64[20, 4]" in said
+    text = (tmp_path / "mirrored" / "cluster.md").read_text()
+    assert "equal to the bit" in text and all(address in text for address in two.addresses)
+    assert settled(two) == []
+
+
 def test_a_server_on_one_host_and_workers_on_two(two: Hosts, tmp_path: Path) -> None:
     options = ("--backend", "numpy", "--ps", "1", "--steps", "40", "--asynchronous", "--replay", "--restarts", "0")
     run = started(two, tmp_path, *options, job="served")

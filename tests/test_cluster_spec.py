@@ -10,7 +10,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Task, expanded, found, read, split
+from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Said, Task, expanded, found, read, split
 from xbackend.errors import ClusterError
 
 PORTS = st.integers(1, 65535)
@@ -31,7 +31,7 @@ def test_a_cluster_is_read_as_it_was_written(tmp_path_factory: Any, jobs: dict[s
     path.write_text(spec.to_toml())
     assert read(path) == spec
     for task in spec.tasks:
-        assert found({"TF_CONFIG": spec.tf_config(task)}) == (spec, task)
+        assert found({"TF_CONFIG": spec.tf_config(task)}) == Said(spec, task, ports=True)
         assert split(spec.address(task))[0] in spec.hosts()
 
 
@@ -115,11 +115,10 @@ def test_what_slurm_says() -> None:
         **{"SLURM_PROCID": "2", "SLURM_NTASKS": "3", "SLURM_STEP_NODELIST": "n[1-2]"},
         **{"SLURM_STEP_TASKS_PER_NODE": "2,1"},
     }
-    cluster = found(environment)
-    assert cluster is not None
-    spec, task = cluster
-    assert spec.jobs == {"worker": (f"n1:{FIRST_PORT}", f"n1:{FIRST_PORT + 1}", f"n2:{FIRST_PORT}")}
-    assert task == Task("worker", 2, 3)
+    said = found(environment)
+    assert said is not None and not said.ports
+    assert said.spec.jobs == {"worker": (f"n1:{FIRST_PORT}", f"n1:{FIRST_PORT + 1}", f"n2:{FIRST_PORT}")}
+    assert (said.task, said.host) == (Task("worker", 2, 3), "n2")
     assert found({**environment, "SLURM_NTASKS": "1"}) is None
     for wrong in (
         {"SLURM_STEP_TASKS_PER_NODE": "1,1"},
@@ -133,8 +132,8 @@ def test_what_slurm_says() -> None:
 
 @pytest.mark.parametrize("names", [("PMI_RANK", "PMI_SIZE"), ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE")])
 def test_what_mpi_says(names: tuple[str, str]) -> None:
-    cluster = found({names[0]: "1", names[1]: "2"})
-    assert cluster is not None and cluster[1] == Task("worker", 1, 2)
+    said = found({names[0]: "1", names[1]: "2"})
+    assert said is not None and (said.task, said.ports) == (Task("worker", 1, 2), False)
     with pytest.raises(ClusterError):
         found({names[0]: "2", names[1]: "2"})
 

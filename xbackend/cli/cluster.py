@@ -14,7 +14,7 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
-from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Task, found, read
+from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
@@ -56,23 +56,17 @@ def _job(target: str) -> Job:
     return job(target)
 
 
-def _given(text: str) -> tuple[ClusterSpec, Task | None]:
-    """The cluster of a file, or that of which this process is said to be a task.
-
-    Raises `ClusterError`, `UsageError`.
-    """
-    if text != "env":
-        return read(Path(text)), None
-    told = found()
-    if told is None:
+def _said() -> Said:
+    said = found()
+    if said is None:
         raise UsageError("--cluster env: neither TF_CONFIG nor variables of Slurm or MPI say of which cluster this is")
-    return told
+    return said
 
 
 def _specs(
     cluster: str | None, hosts: list[str] | None, workers: int | None, ps: int | None, port: int | None
-) -> tuple[Iterator[ClusterSpec], Task | None]:
-    """A cluster for each start, and the task that this process is said to be, if a launcher says so.
+) -> tuple[Iterator[ClusterSpec], Said | None]:
+    """A cluster for each start, and what a launcher says to this process, if it is asked.
 
     Raises `ClusterError`, `UsageError`.
     """
@@ -85,8 +79,22 @@ def _specs(
     asked = {"--workers": workers, "--ps": ps, "--hosts": hosts, "--port": port}
     if beside := [name for name, value in asked.items() if value is not None]:
         raise UsageError(f"--cluster says which tasks there are and where: leave out {join(beside)}")
-    given, own = _given(cluster)
-    return itertools.repeat(given), own
+    if cluster != "env":
+        return itertools.repeat(read(Path(cluster))), None
+    said = _said()
+    return _of(said), said
+
+
+def _of(said: Said) -> Iterator[ClusterSpec]:
+    """A cluster for each start, as a launcher says: on the loopback where all of it is on this host. Where the launcher
+    names no ports, they are others each time, and on one host free ones."""
+    spec, count = said.spec, len(said.spec.tasks)
+    alone = spec.hosts() == (said.host,)
+    if said.ports:
+        return itertools.repeat(spec.placed("127.0.0.1") if alone else spec)
+    if alone:
+        return (_spec(None, count, 0, 0) for _ in itertools.count())
+    return (spec.placed(by=by) for by in itertools.count(0, count))
 
 
 def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:
@@ -132,9 +140,9 @@ def cluster(
     from xbackend.measure import clusters
 
     chosen = _job(target)
-    specs, own = _specs(cluster, hosts, workers, ps, port)
-    if own is not None and (own.job, own.index) != (WORKER, 0):
-        say(f"{own} leaves the start to the first worker")
+    specs, said = _specs(cluster, hosts, workers, ps, port)
+    if said is not None and (said.task.job, said.task.index) != (WORKER, 0):
+        say(f"{said.task} leaves the start to the first worker")
         return DONE
     folder = reports / (name or chosen.name)
     options.check_places(folder, checkpoints)
@@ -150,6 +158,7 @@ def cluster(
         start_limit=start_limit,
         every=every,
         folder=checkpoints,
+        here=said.host if said is not None else "",
         guard=calling,
         on_line=say,
     )

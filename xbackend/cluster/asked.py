@@ -21,7 +21,8 @@ class Asked:
     ``cluster`` makes a `ClusterSpec` for each start. ``limit`` and ``start_limit`` are the seconds that a step, and the
     start with everything that is compiled, may take; ``restarts`` how often what was lost is started again; ``every``
     the steps from one checkpoint to the next, of which the newest are kept in ``folder``, if one is given.
-    ``asynchronous``: tasks do not wait for each other.
+    ``asynchronous``: tasks do not wait for each other. ``here``: this machine, by its name in the cluster, where that
+    is not one of the loopback.
     """
 
     job: Job
@@ -36,5 +37,6 @@ class Asked:
     start_limit: float = 600.0
     every: int = 50
     folder: Path | None = None
+    here: str = ""
     guard: Guard = lambda _: nullcontext()
     on_line: Callable[[str], None] = lambda _: None

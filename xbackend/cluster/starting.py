@@ -107,7 +107,7 @@ class Starting:
 
     def remote(self, task: Task) -> bool:
         """Whether a task is on another host, or on one that is to be treated as such."""
-        return not is_here(split(self.spec.address(task))[0])
+        return not is_here(split(self.spec.address(task))[0], self.asked.here)
 
     def await_host(self, task: Task) -> None:
         """Wait until the host of a task lets one in, where it is another one. Raises `ClusterError`."""
@@ -135,9 +135,9 @@ class Starting:
         return started
 
 
-def is_here(host: str) -> bool:
-    """Whether a host is this machine by a name of its loopback."""
-    return host in ("localhost", "::1") or host.startswith("127.")
+def is_here(host: str, here: str = "") -> bool:
+    """Whether a host is this machine: by a name of its loopback, or by the one that the cluster has for it."""
+    return host in ("localhost", "::1", here) or host.startswith("127.")
 
 
 @contextmanager
@@ -146,13 +146,14 @@ def started(asked: Asked, engine: Entry, spec: ClusterSpec) -> Iterator[Starting
     with contextlib.ExitStack() as stack:
         own = Starting(asked, engine, spec)
         hosts = [split(spec.address(task))[0] for task in spec.tasks]
-        await_hosts([host for host in spec.hosts() if not is_here(host)], asked.start_limit)
+        away = [host for host in spec.hosts() if not is_here(host, asked.here)]
+        await_hosts(away, asked.start_limit)
         if engine.meets:
             own.meeting = Meeting([spec.hosts().index(host) for host in hosts])
             stack.callback(own.meeting.close)
-            if not all(map(is_here, hosts)):
+            if away:
                 own.folder = Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-")))
-        if engine.exposed and all(map(is_here, hosts)):
+        if engine.exposed and not away:
             own.namespace = _namespace(stack, asked, engine)
         elif engine.exposed:
             asked.on_line(f"{engine.exposed}: use a network that you trust")

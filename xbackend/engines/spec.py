@@ -111,6 +111,15 @@ class ClusterSpec:
         cluster = {name: list(addresses) for name, addresses in self.jobs.items()}
         return json.dumps({"cluster": cluster, "task": {"type": task.job, "index": task.index}})
 
+    def placed(self, host: str = "", by: int = 0) -> ClusterSpec:
+        """The same tasks, all on ``host`` where one is given, with ports so much higher. Raises `ClusterError`."""
+
+        def address(text: str) -> str:
+            own, _, port = text.rpartition(":")
+            return f"{host or own}:{int(port) + by}"
+
+        return ClusterSpec({name: tuple(map(address, own)) for name, own in self.jobs.items()})
+
     def to_toml(self) -> str:
         """As `read` takes it."""
         lines = (f"{name} = [{', '.join(json.dumps(a) for a in own)}]" for name, own in self.jobs.items())
@@ -122,6 +131,21 @@ class ClusterSpec:
         addresses = [f"{host}:{port}" for port in ports]
         jobs = {SERVER: tuple(addresses[:servers]), WORKER: tuple(addresses[servers:])}
         return cls({name: own for name, own in jobs.items() if own})
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a launcher says to a process: the cluster, which of its tasks the process is, and whether ports are the
+    launcher's, or the first that xbackend takes where the launcher names none."""
+
+    spec: ClusterSpec
+    task: Task
+    ports: bool
+
+    @property
+    def host(self) -> str:
+        """The host of this process, by its name in the cluster."""
+        return split(self.spec.address(self.task))[0]
 
 
 def split(address: Any) -> tuple[str, int]:
@@ -152,19 +176,19 @@ def read(path: Path) -> ClusterSpec:
     return ClusterSpec(jobs)
 
 
-def found(environment: Mapping[str, str] = os.environ) -> tuple[ClusterSpec, Task] | None:
+def found(environment: Mapping[str, str] = os.environ) -> Said | None:
     """The cluster that a launcher says this process is of, and which task it is; `None` where no launcher says so.
 
     Raises `ClusterError` for variables that contradict each other or say nothing.
     """
     for reader in (_of_tensorflow, _of_slurm, _of_mpi):
-        cluster = reader(environment)
-        if cluster is not None:
-            return cluster
+        said = reader(environment)
+        if said is not None:
+            return said
     return None
 
 
-def _of_tensorflow(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
+def _of_tensorflow(environment: Mapping[str, str]) -> Said | None:
     text = environment.get("TF_CONFIG")
     if not text:
         return None
@@ -172,14 +196,14 @@ def _of_tensorflow(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] |
         content = json.loads(text)
         jobs, own = content["cluster"], content["task"]
         spec = ClusterSpec({name: tuple(addresses) for name, addresses in jobs.items()})
-        return spec, spec.task(own["type"], own["index"])
+        return Said(spec, spec.task(own["type"], own["index"]), ports=True)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         if isinstance(error, ClusterError):
             raise
         raise ClusterError(f"TF_CONFIG is not what TensorFlow writes ({type(error).__name__}: {error})") from None
 
 
-def _of_slurm(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
+def _of_slurm(environment: Mapping[str, str]) -> Said | None:
     if "SLURM_PROCID" not in environment or not environment.get("SLURM_NTASKS"):
         return None
     count, index = _number(environment, "SLURM_NTASKS"), _number(environment, "SLURM_PROCID")
@@ -191,10 +215,10 @@ def _of_slurm(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None
     if len(places) < count:
         raise ClusterError(f"Slurm has {count} tasks, and its list of nodes has room for {len(places)}")
     spec = ClusterSpec({WORKER: tuple(f"{node}:{FIRST_PORT + k}" for node, k in places)})
-    return spec, spec.task(WORKER, index)
+    return Said(spec, spec.task(WORKER, index), ports=False)
 
 
-def _of_mpi(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
+def _of_mpi(environment: Mapping[str, str]) -> Said | None:
     """MPI's variables say how many tasks there are, and not where: all of them run on the first one's host."""
     for rank, size in _RANKS.values():
         if rank in environment and size in environment:
@@ -202,7 +226,7 @@ def _of_mpi(environment: Mapping[str, str]) -> tuple[ClusterSpec, Task] | None:
             if count > (1 << 16) - FIRST_PORT:
                 raise ClusterError(f"{size} says {count} tasks, which is more than there are ports")
             spec = ClusterSpec({WORKER: tuple(f"localhost:{FIRST_PORT + i}" for i in range(count))})
-            return spec, spec.task(WORKER, index)
+            return Said(spec, spec.task(WORKER, index), ports=False)
     return None
 
 
