@@ -18,7 +18,13 @@ from overhead.figure import Figure
 SERVED = ("numpy", "tensorflow")  # backends of the engines that have parameter servers
 ENGINES = ("numpy", "jax", "tensorflow")  # one backend of each engine
 COMPILED = "pytensor"  # joined by MPI too, and its gradients are compiled
-CASES = [(*case, dtype) for case in (("mirrored", "2"), ("mirrored", "3"), ("served", "2")) for dtype in targets.EXACT]
+COUNTS = (("mirrored", "2"), ("mirrored", "3"), ("served", "2"))
+FURTHER = (("mirrored", "4"), ("served", "3"), ("served", "4"))
+CASES = [
+    pytest.param((*case, dtype), marks=[pytest.mark.only_full] if case in FURTHER else [], id="-".join((*case, dtype)))
+    for case in (*COUNTS, *FURTHER)
+    for dtype in targets.EXACT
+]
 
 
 @pytest.fixture
@@ -99,7 +105,7 @@ def test_two_workers_against_one_and_the_start(backend: str, choices: Any, say: 
 
 
 @pytest.mark.only_for(*ENGINES)
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@pytest.mark.parametrize("case", CASES)
 def test_weights_are_those_of_one_process(backend: str, case: tuple[str, str, str], say: Any, keep: Any) -> None:
     program, workers, dtype = case
     if program == "served" and backend not in SERVED:

@@ -105,6 +105,18 @@ def difference(found: dict[str, np.ndarray] | Any, expected: dict[str, np.ndarra
     return max(relative_error(np.asarray(found[name]), expected[name]) for name in expected)
 
 
+def elementwise(found: dict[str, np.ndarray] | Any, expected: dict[str, np.ndarray]) -> float:
+    """The largest difference of an element over that element, of all arrays (rtol where atol is 0)."""
+
+    def apart(own: Any, other: np.ndarray) -> float:
+        differs = np.asarray(own) != other
+        with np.errstate(divide="ignore"):
+            each = np.abs(np.asarray(own)[differs] - other[differs]) / np.abs(other[differs])
+        return float(each.max(initial=0.0))
+
+    return max(apart(found[name], expected[name]) for name in expected)
+
+
 def copies_differ(run: Run) -> bool:
     """Whether the workers' copies are not equal to the bit."""
     return any(own[name].tobytes() != value.tobytes() for own in run.copies for name, value in run.weights.items())
@@ -286,15 +298,18 @@ def exact(case: Case, say: Callable[[str], None]) -> tuple[Figure, Run]:
     """How far the weights are from those of one process, of tasks in step with uneven shares."""
     name = f"{NAMES[case.program]}: {case.dtype} weights from those of one process, {counted(case.workers, 'worker')}"
     say(f"{case.backend}: {name}")
-    run = clusters.ours(case, asynchronous=False, pinned=case.workers + case.servers <= 2)
+    run, expected = clusters.ours(case, asynchronous=False, pinned=case.workers + case.servers <= 2), case.weights()
     figure = Figure(
         group=GROUP,
         name=name,
         subject=case.backend,
-        value=difference(run.weights, case.weights()),
+        value=difference(run.weights, expected),
         unit="",
         limit=EXACT[case.dtype],
-        detail={"copies_equal_to_the_bit": case.program != "mirrored" or not copies_differ(run)},
+        detail={
+            "copies_equal_to_the_bit": case.program != "mirrored" or not copies_differ(run),
+            "of_an_element": elementwise(run.weights, expected),
+        },
     )
     return figure, run
 

@@ -81,8 +81,9 @@ def prediction(backend: str, found: dict[str, Any] | str) -> list[Figure]:
         }
 
     def speedup(f: dict[str, Any]) -> tuple[float, dict[str, Any]]:
-        guess, real = f["one"] / f["predicted"], f["one"] / f["measured"]
-        return abs(guess / real - 1.0), {"predicted": guess, "measured": real, "one_device": f["one"]}
+        guess, real = f["predicted one"] / f["predicted"], f["one"] / f["measured"]
+        detail = {"predicted": guess, "measured": real, "one_device": f["one"], "half_of_a_share": f["half"]}
+        return abs(guess / real - 1.0), detail
 
     common: dict[str, Any] = {"subject": backend, "unit": "", "limit": MISS_LIMIT, "relation": "at most"}
     return [

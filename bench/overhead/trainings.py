@@ -125,27 +125,28 @@ def growth(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def predicted(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """A mirrored step on all devices, predicted from measurements of its parts before it is run, and measured.
+    """A mirrored step on all devices and the speed-up by it, predicted from measurements of parts before they are run.
 
     ``job``: ``batch``, ``widths``, ``rounds``, ``round_seconds``. With n rows and d devices the prediction is
 
         step(d) = launch(d) + wait x (compute(n/d) - launch(1)) + exchange(d) - launch(d)
+        speed-up = compute(n) / step(d),  compute(n) on the line through compute(n/d) and compute(n/2d)
 
-    - ``compute``: a step of one device with the rows of one replica;
+    - ``compute``: a step of one device with the rows of one replica, and with half of them, ``half``;
     - ``launch``: a call that computes next to nothing on each of the devices;
     - ``exchange``: the batch split and moved, and an all-reduce of arrays as large as the gradients;
     - ``wait``: a product of matrices on each device at once, over one on one device: 1 where devices do not wait for
       each other, d where one computes after the other.
 
-    Returns medians by these names, ``predicted``, ``measured`` and ``one`` (seconds of a step of all rows on one
-    device), ``ours`` (the rounds of what was measured) and ``foreign_cores``.
+    Returns medians by these names, ``predicted`` and ``measured``, ``predicted one`` and ``one`` (seconds of a step of
+    all rows on one device), ``ours`` (the rounds of what was measured) and ``foreign_cores``.
     """
     places = [str(device) for device in backend.devices]
     x, labels, start = data_of_step(job, "float32")
     share = -(-len(x) // len(places))
     parts = {
         "compute": _step(backend, OneDevice(places[0]), start, x[:share], labels[:share]),
-        "one": _step(backend, OneDevice(places[0]), start, x, labels),
+        "half": _step(backend, OneDevice(places[0]), start, x[: share // 2], labels[: share // 2]),
         "launch of one": _launch(backend, places[:1]),
         "launch": _launch(backend, places),
         "exchange": _exchange(backend, places, start, (x, labels)),
@@ -158,17 +159,21 @@ def predicted(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         seconds = {name: median(own) for name, own in zip(parts, found, strict=True)}
         wait = seconds["together"] / seconds["alone"]
         guess = wait * (seconds["compute"] - seconds["launch of one"]) + max(seconds["exchange"], seconds["launch"])
+        row = (seconds["compute"] - seconds["half"]) / (share - share // 2)
         _, side = _step(backend, Mirrored(places), start, x, labels)
-        (measured,), iterations = in_turn([side], job["rounds"], job["round_seconds"])
+        _, alone = _step(backend, OneDevice(places[0]), start, x, labels)
+        (measured, one), iterations = in_turn([side, alone], job["rounds"], job["round_seconds"])
     step = median(measured)
     return {
         **seconds,
         "wait": wait,
         "predicted": guess,
         "measured": step,
+        "predicted one": seconds["compute"] + row * (len(x) - share),
+        "one": median(one),
         "share of all-reduce": max(seconds["all-reduce"] - seconds["launch"], 0.0) / step,
         "ours": measured,
-        "iterations": iterations,
+        "iterations": iterations[:1],
         "foreign_cores": foreign[0],
     }
 

@@ -45,7 +45,7 @@ def close(found: np.ndarray, expected: np.ndarray, name: str) -> None:
 
 
 @pytest.mark.one_each(1, 3)
-@pytest.mark.parametrize("workers", COUNTS)
+@pytest.mark.parametrize("workers", [*COUNTS, pytest.param(4, marks=MORE)])
 def test_mirrored_workers_have_the_weights_of_one(name: str, workers: int) -> None:
     ran = run("mirrored", name, workers)
     losses, expected = examples.mirrored(STEPS)

@@ -232,6 +232,48 @@ def test_each_replica_is_fed_a_batch_of_its_own(three: Backend) -> None:
         np.testing.assert_allclose(weight, START[name] - 0.1 * g[name], rtol=1e-10, atol=1e-14)
 
 
+IMAGES = RNG.uniform(-1, 1, (11, 5, 4, 2))
+KINDS = RNG.integers(0, 3, 11)
+KERNELS = {
+    "k": RNG.uniform(-0.5, 0.5, (3, 3, 2, 2)),
+    "b": np.zeros(2),
+    "v": RNG.uniform(-0.5, 0.5, (12, 3)),
+}
+
+
+def convolved(weights: Mapping[str, Any], images: Any, kinds: Any) -> Any:
+    hidden = xb.tanh(layers.convolution(images, weights["k"], weights["b"]))
+    return layers.cross_entropy(xb.reshape(hidden, (images.shape[0], 12)) @ weights["v"], kinds)
+
+
+def of_kernels(w: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray]]:
+    """The loss and the gradients of `convolved`, by formula."""
+    rows = np.arange(len(KINDS))
+    windows = np.lib.stride_tricks.sliding_window_view(IMAGES, (3, 3), axis=(1, 2))
+    hidden = np.tanh(np.einsum("nhwcij,ijco->nhwo", windows, w["k"]) + w["b"])
+    flat = hidden.reshape(len(rows), -1)
+    shares = np.exp(flat @ w["v"])
+    shares /= shares.sum(1, keepdims=True)
+    value = -np.mean(np.log(shares[rows, KINDS]))
+    shares[rows, KINDS] -= 1.0
+    shares /= len(rows)
+    back = (shares @ w["v"].T).reshape(hidden.shape) * (1 - hidden**2)
+    found = {"k": np.einsum("nhwcij,nhwo->ijco", windows, back), "b": back.sum((0, 1, 2)), "v": flat.T @ shares}
+    return float(value), found
+
+
+def test_a_convolution_is_trained_on_several_devices(three: Backend) -> None:
+    training = Training(three, convolved, KERNELS, SGD(0.5), strategy=STRATEGIES["mirrored"][0], devices=SPREAD)
+    weights = dict(KERNELS)
+    for _ in range(5):
+        value, found = of_kernels(weights)
+        np.testing.assert_allclose(training.step(IMAGES, KINDS)["loss"], value, rtol=1e-10)
+        weights = {name: own - 0.5 * found[name] for name, own in weights.items()}
+    training.check_copies()
+    for name, own in training.weights().items():
+        np.testing.assert_allclose(own, weights[name], rtol=1e-9, atol=1e-12)
+
+
 def classifier(weights: Mapping[str, Any], x: Any, labels: Any, seeds: Any) -> Any:
     hidden = layers.dropout(xb.tanh(layers.dense(x, weights["w"], weights["b"])), 0.25, seeds)
     scores = hidden @ weights["v"]

@@ -1,4 +1,4 @@
-"""Optimisers: what becomes of a weight by its gradient, as ops of the program. The formulas are optax's 0.2.5.
+"""Optimisers: what becomes of a weight by its gradient, as ops of the program. The formulas are optax's, as of 0.2.8.
 
 An optimiser names the arrays that it keeps beside each weight (its slots); they live where the weight lives, so that an
 update moves nothing. Where Keras differs: its momentum multiplies by the rate before it accumulates, so that a schedule
