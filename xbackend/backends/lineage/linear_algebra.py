@@ -267,6 +267,13 @@ def _padded(T: Any, node: Node, images: Any) -> Any:
     return T.set_subtensor(zeros[:, above : above + height, left : left + width], images)
 
 
+def _of_shape(T: Any, variable: Any, shape: tuple[int, ...]) -> Any:
+    """The variable with its static shape, which Aesara does not know of a sum of products: it computes the shape of the
+    gradient then, and JAX takes no such shape. Theano has no static shapes."""
+    known = getattr(variable.type, "shape", shape)
+    return variable if tuple(known) == shape else T.specify_shape(variable, shape)
+
+
 def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """For each element of the kernel a product of matrices: with the pixels that it meets."""
     images, kernel = _padded(T, node, inputs[0]), inputs[1]
@@ -278,6 +285,7 @@ def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
             met = images[:, i : i + (rows - 1) * down + 1 : down, j : j + (columns - 1) * across + 1 : across]
             product = T.dot(T.reshape(met, (count * rows * columns, channels), ndim=2), kernel[i, j])
             total = product if total is None else T.add(total, product)
+    total = _of_shape(T, total, (count * rows * columns, node.shape[-1]))
     return T.reshape(total, node.shape, ndim=4)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.placement import Execution, ProfiledCall, Span
@@ -21,6 +23,7 @@ from xbackend.devices import Device
 from xbackend.program.analyses import last_uses
 from xbackend.program.program import Program
 
+_OF_SHAPES = ("Shape", "ShapeN")  # ops that look at nothing but shapes
 PART = 32  # steps in one function of the replay
 
 
@@ -80,6 +83,11 @@ class Replay:
         if op.type == "Const":
             value = self.backend.put(tf.make_ndarray(op.get_attr("value")), self.devices[op.device])
             self.constants.add(self._slot(op.outputs[0], value))
+            return
+        if op.type in _OF_SHAPES and all(tensor.shape.is_fully_defined() for tensor in op.inputs):
+            for tensor, argument in zip(op.outputs, op.inputs, strict=True):
+                lengths = np.array(argument.shape.as_list(), tensor.dtype.as_numpy_dtype)
+                self.constants.add(self._slot(tensor, self.backend.put(lengths, self.devices[op.device])))
             return
         inputs = tuple(self.where[tensor.ref()] for tensor in op.inputs)
         attributes = _attributes(op)
