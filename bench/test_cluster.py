@@ -1,7 +1,7 @@
 """Several processes: ours beside the engines used by hand and TensorFlow's own strategies, one graph against several,
 bytes, start and weights. Not reached is shown, not measured fails, wrong weights fail.
 
-By itself each pair of sides runs twice; ``--full`` runs it ten times, and what takes minutes beside it.
+By itself each pair of sides runs twice (once with ``--processes 1``); ``--full`` runs it ten times, and what takes minutes beside it.
 """
 
 from __future__ import annotations
@@ -41,6 +41,11 @@ def keep(note: Any, replay: Any, benchmark: Any) -> Callable[[str, Iterable[Figu
     return kept
 
 
+@pytest.fixture
+def extent(choices: Any) -> targets.Extent:
+    return targets.extent(choices.quick, choices.extent.processes)
+
+
 def exactly(figure: Figure) -> Figure:
     """Raises `AssertionError` where our weights are not those of one process."""
     assert figure.detail["difference"] <= targets.EXACT["float64"], figure
@@ -48,21 +53,21 @@ def exactly(figure: Figure) -> Figure:
 
 
 @pytest.mark.only_for(*SERVED)
-def test_adding_on_a_server_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figures, runs = targets.by_hand(backend, "add_rank", choices.quick, say)
+def test_adding_on_a_server_against_the_engine_by_hand(backend: str, extent: Any, say: Any, keep: Any) -> None:
+    figures, runs = targets.by_hand(backend, "add_rank", extent, say)
     keep("P7 by hand", map(exactly, figures), runs)
 
 
 @pytest.mark.only_for(*ENGINES)
-def test_mirrored_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figures, runs = targets.by_hand(backend, "mirrored", choices.quick, say)
+def test_mirrored_training_against_the_engine_by_hand(backend: str, extent: Any, say: Any, keep: Any) -> None:
+    figures, runs = targets.by_hand(backend, "mirrored", extent, say)
     assert not any(map(targets.copies_differ, runs))
     keep("P10 mirrored by hand", map(exactly, figures), runs)
 
 
 @pytest.mark.only_for(*SERVED)
-def test_served_training_against_the_engine_by_hand(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figures, runs = targets.by_hand(backend, "served", choices.quick, say)
+def test_served_training_against_the_engine_by_hand(backend: str, extent: Any, say: Any, keep: Any) -> None:
+    figures, runs = targets.by_hand(backend, "served", extent, say)
     keep("P10 served by hand", map(exactly, figures), runs)
 
 
@@ -70,9 +75,9 @@ def test_served_training_against_the_engine_by_hand(backend: str, choices: Any, 
 @pytest.mark.only_for(COMPILED)
 @pytest.mark.parametrize("program", ["mirrored", "served"])
 def test_compiled_training_against_the_engine_by_hand(
-    backend: str, program: str, choices: Any, say: Any, keep: Any
+    backend: str, program: str, extent: Any, say: Any, keep: Any
 ) -> None:
-    figures, runs = targets.by_hand(backend, program, choices.quick, say)
+    figures, runs = targets.by_hand(backend, program, extent, say)
     assert not any(map(targets.copies_differ, runs))
     keep(f"P10 {program} by hand", map(exactly, figures), runs)
 
@@ -80,14 +85,14 @@ def test_compiled_training_against_the_engine_by_hand(
 @pytest.mark.only_full
 @pytest.mark.only_for("tensorflow")
 @pytest.mark.parametrize("program", ["mirrored", "served"])
-def test_against_tensorflows_strategies(backend: str, program: str, choices: Any, say: Any, keep: Any) -> None:
-    figure, runs = targets.strategies(program, choices.quick, say)
+def test_against_tensorflows_strategies(backend: str, program: str, extent: Any, say: Any, keep: Any) -> None:
+    figure, runs = targets.strategies(program, extent, say)
     keep("TensorFlow's strategies", [exactly(figure) if program == "mirrored" else figure], runs)
 
 
 @pytest.mark.only_for(*ENGINES)
-def test_one_graph_against_several(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    figures, runs = targets.growth(backend, choices.quick, say)
+def test_one_graph_against_several(backend: str, extent: Any, say: Any, keep: Any) -> None:
+    figures, runs = targets.growth(backend, extent, say)
     for figure in figures:
         exactly(figure)
     keep("one graph and several", figures, runs)
@@ -100,8 +105,8 @@ def test_bytes_against_what_is_needed(backend: str, say: Any, keep: Any) -> None
 
 @pytest.mark.only_full
 @pytest.mark.only_for(*ENGINES)
-def test_two_workers_against_one_and_the_start(backend: str, choices: Any, say: Any, keep: Any) -> None:
-    keep("two workers", *targets.scaling(backend, choices.quick, say))
+def test_two_workers_against_one_and_the_start(backend: str, extent: Any, say: Any, keep: Any) -> None:
+    keep("two workers", *targets.scaling(backend, extent, say))
 
 
 @pytest.mark.only_for(*ENGINES)

@@ -32,6 +32,7 @@ from xbackend.wording import counted
 from xbackend.workloads.agreement import relative_error
 
 GROUP = "clusters"
+Extent = tuple[int, int]  # pairs of runs, and steps of each
 LIMIT = 1.05  # our step over that by hand
 EXACT = {"float32": 1e-5, "float64": 1e-10}  # of weights from those of one process
 REPLICAS = (1, 2, 4)
@@ -57,9 +58,9 @@ DIFFERS = {
 }
 
 
-def extent(quick: bool) -> tuple[int, int]:
-    """Pairs of runs, and steps of each."""
-    return (2, 200) if quick else (10, 500)
+def extent(quick: bool, processes: int) -> Extent:
+    """Pairs of runs, and steps of each. Quick, they are two, or one where one process was asked for."""
+    return (min(2, processes), 200) if quick else (10, 500)
 
 
 def pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[list[float], list[float]]]:
@@ -122,9 +123,9 @@ def copies_differ(run: Run) -> bool:
     return any(own[name].tobytes() != value.tobytes() for own in run.copies for name, value in run.weights.items())
 
 
-def by_hand(backend: str, program: str, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
+def by_hand(backend: str, program: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """Ours against the engine used by hand, with each way that it gets its gradients; and our runs."""
-    (repeats, steps), engine = extent(quick), engine_of(backend)
+    (repeats, steps), engine = extent, engine_of(backend)
     case = Case(backend, program, *TASKS[program], steps)
     ways: Mapping[str, float | None] = {} if program == "add_rank" else SLOPES.get(backend, {})
     ways = ways or {"": LIMIT}
@@ -163,9 +164,9 @@ def engine_of(backend: str) -> str:
     return registry.get(backend).engine
 
 
-def strategies(program: str, quick: bool, say: Callable[[str], None]) -> tuple[Figure, list[Run]]:
+def strategies(program: str, extent: Extent, say: Callable[[str], None]) -> tuple[Figure, list[Run]]:
     """TensorFlow's own strategy for a program, on two workers, beside ours."""
-    repeats, steps = extent(quick)
+    repeats, steps = extent
     backend, servers = "tensorflow", int(program == "served")
     case = Case(backend, program, 2, servers, steps)
     name = "ParameterServerStrategy with its coordinator" if servers else "MultiWorkerMirroredStrategy (RING)"
@@ -199,9 +200,9 @@ def strategies(program: str, quick: bool, say: Callable[[str], None]) -> tuple[F
     return figure, ours
 
 
-def growth(backend: str, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
+def growth(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """For each number of replicas: one graph with all of them, against as many processes with a graph each."""
-    _, steps = extent(quick)
+    _, steps = extent
     figures, runs = [], []
     for count in REPLICAS:
         say(f"{backend}: {counted(count, 'replica')} in one graph, and in {counted(count, 'process', 'processes')}")
@@ -277,9 +278,9 @@ def _bytes(backend: str, name: str, each: Mapping[str, float], needed: Mapping[s
     return Figure(group=GROUP, name=what, subject=backend, value=value, unit="ratio", detail=detail)
 
 
-def scaling(backend: str, quick: bool, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
+def scaling(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """A step of two workers over that of one, a core each, and the seconds to the end of the first step."""
-    repeats, steps = extent(quick)
+    repeats, steps = extent
 
     def run(workers: int) -> Run:
         say(f"{backend}: P10, mirrored, {counted(workers, 'worker')}")

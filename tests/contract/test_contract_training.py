@@ -308,8 +308,12 @@ def test_a_checkpoint_is_read_by_others_and_gone_on_from_to_the_bit(three: Backe
     here.save(tmp_path / "here", batches)
 
     ends = []
-    for _ in range(2):
-        again, others = training(three, "mirrored")
+    again, others = training(three, "mirrored")
+    for number in range(2):
+        if number:  # in the same process, with what is compiled
+            kept, _ = checkpoints.newest(tmp_path / "here")
+            assert kept is not None
+            again.restore(kept, others)
         epochs = again.fit(others, epochs=3, folder=tmp_path / "here")
         assert [epoch.number for epoch in epochs] == [2] and again.steps == 9
         ends.append(bits(again.values()))
