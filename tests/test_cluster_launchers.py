@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from fault_helpers import Command, left_over
 
-from xbackend.cli import DONE
-from xbackend.cli.cluster import _of
-from xbackend.cluster.starting import local
-from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Said
+from xbackend.cli import DONE, WRONG, main
+from xbackend.cli.cluster import _bound, _of
+from xbackend.cluster.starting import at_home, is_here, local
+from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Said, found
 from xbackend.workers.remote import ready_environment
 
 pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("numpy")]
@@ -55,12 +55,16 @@ def jobs(tmp_path: Path) -> Path:
 
 def both(folder: Path, jobs: Path, job: str, environments: list[dict[str, str]]) -> list[Command]:
     """A command in each of these environments, as a launcher starts them: together. They have all ended."""
-    arguments = ("cluster", "run", f"{jobs}:{job}", "--cluster", "env", "--reports", str(folder / "reports"))
+    places = ("--reports", str(folder / "reports"), "--start-limit", "60")
+    arguments = ("cluster", "run", f"{jobs}:{job}", "--cluster", "env", *places)
     commands = [Command(folder / str(k), arguments, own) for k, own in enumerate(environments)]
     started = [command.start() for command in commands]
-    codes = [one.wait(300) for one in started]
+    try:
+        codes = [one.wait(300) for one in started]
+    finally:
+        left = left_over(commands)
     assert codes == [DONE] * len(codes), [command.errors for command in commands]
-    assert left_over(commands) == []
+    assert left == []
     return commands
 
 
@@ -104,20 +108,85 @@ def said(jobs: dict[str, Any], ports: bool) -> Said:
     return Said(spec, spec.task(WORKER, 0), ports)
 
 
+def starts(of: Said, port: int | None = None) -> list[ClusterSpec]:
+    """The first two, as they are started."""
+    return [at_home(spec, of.host) for spec in itertools.islice(_of(of, port), 2)]
+
+
 @pytest.mark.parametrize("ports", [True, False], ids=["with ports", "without"])
 def test_where_the_tasks_of_each_start_are(ports: bool) -> None:
     several = said({"worker": (f"a:{FIRST_PORT}", f"b:{FIRST_PORT}")}, ports)
-    first, second = itertools.islice(_of(several), 2)
+    first, second = starts(several)
     assert first == several.spec
     assert second == (first if ports else several.spec.placed(by=2)), "what was lost may hold its own still"
-    one = said({"worker": ("a:4001", "a:4002")}, ports)
-    first, second = itertools.islice(_of(one), 2)
-    assert first.hosts() == second.hosts() == ("127.0.0.1",)
-    assert (first.jobs["worker"] == ("127.0.0.1:4001", "127.0.0.1:4002")) is ports
+    for names in (("a", "a"), ("a", "localhost"), ("a.example", "a"), ("A", "127.0.0.1")):
+        one = said({"worker": (f"{names[0]}:4001", f"{names[1]}:4002")}, ports)
+        first, second = starts(one)
+        assert first.hosts() == second.hosts() == ("127.0.0.1",), names
+        assert (first.jobs["worker"] == ("127.0.0.1:4001", "127.0.0.1:4002")) is ports
+
+
+def test_the_first_port_may_be_named_where_the_launcher_names_none() -> None:
+    several = said({"worker": (f"a:{FIRST_PORT}", f"b:{FIRST_PORT}")}, ports=False)
+    assert [spec.jobs["worker"] for spec in starts(several, 5000)] == [("a:5000", "b:5000"), ("a:5002", "b:5002")]
+    many = said({"worker": tuple(f"n{k}:{FIRST_PORT}" for k in range(3000))}, ports=False)
+    last = next(itertools.islice(_of(many), 999, None))
+    assert len(last.tasks) == 3000, "ports do not end after many starts"
+
+
+def test_other_hosts_are_no_names_of_this_one() -> None:
+    for host in ("b", "a.other", "ab", "10.0.0.7"):
+        assert not is_here(host, "a.example"), host
+    assert not is_here("10.0.0.7", "10.0.0.8") and not is_here("a", "")
+
+
+def told(**variables: str) -> Any:
+    return found(variables)
+
+
+SLURMS = {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_JOB_NODELIST": "n1"}
+
+
+def test_mpiexec_in_an_allocation_of_slurm_says_which_task_it_is() -> None:
+    """Its processes have Slurm's variables too, all those of one process."""
+    for rank in range(4):
+        one = told(**SLURMS, OMPI_COMM_WORLD_RANK=str(rank), OMPI_COMM_WORLD_SIZE="4")
+        assert (one.task.index, one.task.count) == (rank, 4)
+    assert told(**SLURMS, PMI_RANK="0", PMI_SIZE="4").spec.hosts() == ("n1",), "srun --mpi=pmi2"
+
+
+def test_an_allocation_of_one_task_is_a_cluster() -> None:
+    assert told(**{**SLURMS, "SLURM_NTASKS": "1"}).spec.jobs == {"worker": (f"n1:{FIRST_PORT}",)}
+
+
+def test_a_cluster_without_workers_is_refused_and_left_by_nobody(
+    jobs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = ClusterSpec({"chief": ("n:1",)})
+    monkeypatch.setenv("TF_CONFIG", spec.tf_config(spec.task("chief", 0)))
+    assert main(["cluster", "run", f"{jobs}:ranks", "--cluster", "env"]) == WRONG
+    assert "this cluster has the jobs chief: tasks that compute are of the job worker" in capsys.readouterr().err
+
+
+def test_a_process_that_is_bound_to_a_core_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xbackend.cores.affinity", lambda: [0])
+    monkeypatch.setattr("os.cpu_count", lambda: 8)
+    (line,) = _bound(said({"worker": ("a:1", "a:2", "b:1")}, ports=True))
+    assert line.startswith("2 tasks of this host share 1 core of 8") and "srun --cpu-bind=none" in line
+    assert [*_bound(said({"worker": ("a:1", "b:1")}, ports=True))] == []
+
+
+def test_this_host_by_its_name_is_not_reached_by_ssh(tmp_path: Path, jobs: Path) -> None:
+    arguments = ("cluster", "run", f"{jobs}:ranks", "--hosts", socket.gethostname(), "--start-limit", "60")
+    one = Command(tmp_path / "own", arguments, {"XBACKEND_SSH": "false"})
+    try:
+        assert one.run() == DONE, one.errors
+    finally:
+        assert left_over([one]) == []
+    assert "numpy, 2 workers: 3 steps each" in one.output
 
 
 def test_a_cluster_is_placed_elsewhere() -> None:
     spec = ClusterSpec({"ps": ("[::1]:4000",), "worker": ("a:4001",)})
     assert spec.placed(by=3).jobs == {"ps": ("[::1]:4003",), "worker": ("a:4004",)}
     assert spec.placed("127.0.0.1").jobs == {"ps": ("127.0.0.1:4000",), "worker": ("127.0.0.1:4001",)}
-    assert json.loads(spec.tf_config(spec.task("ps", 0)))["cluster"]["ps"] == ["[::1]:4000"]

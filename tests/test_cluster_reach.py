@@ -74,9 +74,8 @@ def hosts(done: Any) -> set[ipaddress.IPv4Address | ipaddress.IPv6Address]:
 
 @pytest.mark.needs("numpy")
 def test_mpi_listens_on_nothing() -> None:
-    done, found, _ = ran("numpy")
+    done, _, _ = ran("numpy")
     assert len(done.listens) == 2 and hosts(done) == set()
-    assert found == {"/job:worker/task:0": [], "/job:worker/task:1": []}
 
 
 @pytest.mark.needs("jax")
@@ -84,7 +83,7 @@ def test_jax_listens_on_the_loopback() -> None:
     done, found, _ = ran("jax")
     assert len(done.listens) == 2
     assert hosts(done) == {ipaddress.ip_address("127.0.0.1")}, done.listens
-    assert {host for one in found.values() for host in one} <= {"127.0.0.1"}, found
+    assert found["/job:worker/task:0"] == ["127.0.0.1"], "its coordinator, and not by the machine's own address"
 
 
 @pytest.mark.needs("tensorflow")

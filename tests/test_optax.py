@@ -46,7 +46,8 @@ OPTIMIZERS: dict[str, Optimizer] = {
 def theirs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What `optax_steps` finds."""
     python, beside = ready_environment("jax").python, tmp_path_factory.mktemp("optax")
-    packages = [f"optax=={VERSION}", "chex", "absl-py", "toolz", "typing_extensions"]
+    beneath = ["chex==0.1.92", "absl-py==2.5.1", "toolz==1.2.0", "typing_extensions==4.16.0"]
+    packages = [f"optax=={VERSION}", *beneath]
     into = ["--quiet", "--target", str(beside), "--no-deps", "--python", str(python)]
     subprocess.run([find_uv_bin(), "pip", "install", *into, *packages], check=True, timeout=300)
     done = subprocess.run(

@@ -115,7 +115,7 @@ def elementwise(found: dict[str, np.ndarray] | Any, expected: dict[str, np.ndarr
             each = np.abs(np.asarray(own)[differs] - other[differs]) / np.abs(other[differs])
         return float(each.max(initial=0.0))
 
-    return max(apart(found[name], expected[name]) for name in expected)
+    return float(np.max([apart(found[name], expected[name]) for name in expected]))
 
 
 def copies_differ(run: Run) -> bool:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import os
+import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
+from xbackend import cores
 from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
-from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read
+from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read, split
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
-from xbackend.wording import join
+from xbackend.wording import counted, join
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -74,31 +77,54 @@ def _specs(
         if port is not None and not hosts:
             raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
-        ports = itertools.count(FIRST_PORT if port is None else port, sum(counts))
-        return (_spec(hosts, *counts, first) for first in ports), None
-    asked = {"--workers": workers, "--ps": ps, "--hosts": hosts, "--port": port}
+        firsts = _firsts(FIRST_PORT if port is None else port, sum(counts))
+        return (_spec(hosts, *counts, first) for first in firsts), None
+    said = _said() if cluster == "env" else None
+    spec = read(Path(cluster)) if said is None else said.spec
+    spec.check_jobs()
+    asked = {"--workers": workers, "--ps": ps, "--hosts": hosts}
+    if said is None or said.ports:
+        asked["--port"] = port
     if beside := [name for name, value in asked.items() if value is not None]:
         raise UsageError(f"--cluster says which tasks there are and where: leave out {join(beside)}")
-    if cluster != "env":
-        return itertools.repeat(read(Path(cluster))), None
-    said = _said()
-    return _of(said), said
+    return (itertools.repeat(spec) if said is None else _of(said, port)), said
 
 
-def _of(said: Said) -> Iterator[ClusterSpec]:
-    """A cluster for each start, as a launcher says: on the loopback where all of it is on this host. Where the launcher
-    names no ports, they are others each time, and on one host free ones."""
+def _of(said: Said, port: int | None = None) -> Iterator[ClusterSpec]:
+    """A cluster for each start, as a launcher says. Where it names no ports, they are others each time: on one host
+    free ones, on several from ``port`` up."""
+    from xbackend.cluster.starting import is_here
+
     spec, count = said.spec, len(said.spec.tasks)
-    alone = spec.hosts() == (said.host,)
     if said.ports:
-        return itertools.repeat(spec.placed("127.0.0.1") if alone else spec)
-    if alone:
+        return itertools.repeat(spec)
+    if port is None and all(is_here(host, said.host) for host in spec.hosts()):
         return (_spec(None, count, 0, 0) for _ in itertools.count())
-    return (spec.placed(by=by) for by in itertools.count(0, count))
+    firsts = _firsts(FIRST_PORT if port is None else port, count)
+    return (spec.placed(by=first - FIRST_PORT) for first in firsts)
+
+
+def _bound(said: Said) -> Iterator[str]:
+    """What to type where a launcher bound this process, which starts all tasks of its host, to too few cores."""
+    from xbackend.cluster.starting import is_here
+
+    hosts = [split(said.spec.address(task))[0] for task in said.spec.tasks]
+    here, usable, all_cores = sum(is_here(host, said.host) for host in hosts), cores.count(), os.cpu_count() or 1
+    if usable < min(here, all_cores):
+        yield (
+            f"{counted(here, 'task')} of this host share {counted(usable, 'core')} of {all_cores}, to which this "
+            "process is bound: srun --cpu-bind=none and mpirun --bind-to none bind it to none"
+        )
+
+
+def _firsts(first: int, count: int) -> Iterator[int]:
+    """The first port of each start: what was lost may hold its own still. Where ports end, they begin again."""
+    room = max(1, (1 << 16) - first - count)
+    return (first + number * count % room for number in itertools.count())
 
 
 def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:
-    """A cluster from that port on, another one each time: what was lost may hold its own still."""
+    """A cluster from that port on; on this machine with ports that are free."""
     from xbackend.cluster.starting import local, on_hosts
 
     return on_hosts(hosts, workers, servers, port) if hosts else local(workers, servers)
@@ -137,6 +163,7 @@ def cluster(
         return DONE
     from xbackend.backends.contract import Settings
     from xbackend.cluster.asked import Asked
+    from xbackend.cluster.starting import at_home
     from xbackend.measure import clusters
 
     chosen = _job(target)
@@ -146,10 +173,12 @@ def cluster(
         return DONE
     folder = reports / (name or chosen.name)
     options.check_places(folder, checkpoints)
+    here = said.host if said is not None else socket.gethostname()
+    _say(_bound(said) if said is not None else ())
     asked = Asked(
         job=chosen,
         backend="",
-        cluster=specs.__next__,
+        cluster=lambda: at_home(next(specs), here),
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
         asynchronous=asynchronous,
@@ -158,7 +187,7 @@ def cluster(
         start_limit=start_limit,
         every=every,
         folder=checkpoints,
-        here=said.host if said is not None else "",
+        here=here,
         guard=calling,
         on_line=say,
     )

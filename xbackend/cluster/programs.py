@@ -51,11 +51,7 @@ class Programs:
 
     def __init__(self, job: Job, spec: ClusterSpec, engine: Entry, *, asynchronous: bool, guard: Guard) -> None:
         self.job, self.engine, self.asynchronous, self.guard = job, engine, asynchronous, guard
-        if WORKER not in spec.jobs or not {*spec.jobs} <= {WORKER, SERVER}:
-            raise ClusterError(
-                f"this cluster has the jobs {join(spec.jobs)}: tasks that compute are of the job {WORKER}, parameter "
-                f"servers of the job {SERVER}"
-            )
+        spec.check_jobs()
         self.workers = len(spec.jobs[WORKER])
         self.servers = len(spec.jobs.get(SERVER, ()))
         if self.servers and engine.no_servers:

@@ -97,12 +97,15 @@ class Starting:
 
     @property
     def _several(self) -> bool:
-        return len(self.spec.hosts()) > 1
+        return len({*map(self.place, self.spec.tasks)}) > 1
+
+    def place(self, task: Task) -> str:
+        """The host of a task, by one name for this machine: the empty one."""
+        return split(self.spec.address(task))[0] if self.remote(task) else ""
 
     def _turn(self, task: Task) -> int:
         """Where a task stands among those of its host that take cores: workers first, then parameter servers."""
-        host = split(self.spec.address(task))[0]
-        own = [one for one in self.spec.tasks if split(self.spec.address(one))[0] == host]
+        own = [one for one in self.spec.tasks if self.place(one) == self.place(task)]
         return sorted(own, key=lambda one: (one.job != WORKER, one.index)).index(task)
 
     def remote(self, task: Task) -> bool:
@@ -136,8 +139,16 @@ class Starting:
 
 
 def is_here(host: str, here: str = "") -> bool:
-    """Whether a host is this machine: by a name of its loopback, or by the one that the cluster has for it."""
-    return host in ("localhost", "::1", here) or host.startswith("127.")
+    """Whether a host is this machine: by a name of its loopback, or by its own, with its domain or without."""
+    own, other = here.lower(), host.lower()
+    short = own.partition(".")[0] == other.partition(".")[0] and not ("." in own and "." in other)
+    return host in ("localhost", "::1") or host.startswith("127.") or own == other or short
+
+
+def at_home(spec: ClusterSpec, here: str) -> ClusterSpec:
+    """The cluster, on one address of the loopback where all of it is on this machine: other names and addresses of it
+    lead out of the namespace of its tasks, or to what others reach. Raises `ClusterError`."""
+    return spec.placed("127.0.0.1") if all(is_here(host, here) for host in spec.hosts()) else spec
 
 
 @contextmanager
@@ -145,11 +156,12 @@ def started(asked: Asked, engine: Entry, spec: ClusterSpec) -> Iterator[Starting
     """What starts the tasks; it is there until they are ended."""
     with contextlib.ExitStack() as stack:
         own = Starting(asked, engine, spec)
-        hosts = [split(spec.address(task))[0] for task in spec.tasks]
         away = [host for host in spec.hosts() if not is_here(host, asked.here)]
         await_hosts(away, asked.start_limit)
         if engine.meets:
-            own.meeting = Meeting([spec.hosts().index(host) for host in hosts])
+            places = [own.place(task) for task in spec.tasks]
+            numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
+            own.meeting = Meeting([numbers[place] for place in places])
             stack.callback(own.meeting.close)
             if away:
                 own.folder = Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-")))

@@ -213,7 +213,7 @@ class Supervisor:
             lost = self._lost(task, lost)
         if not isinstance(lost, Lost):
             return lost
-        if isinstance(lost.why, WorkerDied) and self.how.remote(task):
+        if isinstance(lost.why, WorkerDied) and any(map(self.how.remote, self.backends)):
             return self._cut_off() or lost
         if isinstance(lost.why, WorkerTimeout):
             return self._silent(known) or lost  # who asks a server that is stopped may wait in vain, too

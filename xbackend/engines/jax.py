@@ -114,5 +114,6 @@ def _free(host: str, port: int, task: Any) -> None:
             own.bind((host, port))
         except OSError as error:
             raise ClusterError(
-                f"{task} cannot listen on {host}:{port}: {error}; free the port, or name another"
+                f"{task} cannot listen on {host}:{port}: {error}; free the port, or name another: --port, or in the "
+                "cluster's file"
             ) from None

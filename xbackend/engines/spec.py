@@ -81,6 +81,14 @@ class ClusterSpec:
         if not jobs:
             raise ClusterError("a cluster has jobs: write {'worker': ['127.0.0.1:29400', ...]}")
 
+    def check_jobs(self) -> None:
+        """Raises `ClusterError` where there are no workers, or jobs that are neither these nor parameter servers."""
+        if WORKER not in self.jobs or not {*self.jobs} <= {WORKER, SERVER}:
+            raise ClusterError(
+                f"this cluster has the jobs {join(self.jobs)}: tasks that compute are of the job {WORKER}, parameter "
+                f"servers of the job {SERVER}"
+            )
+
     @property
     def tasks(self) -> tuple[Task, ...]:
         """Every task, job after job, parameter servers first: the order of MPI's ranks."""
@@ -181,11 +189,11 @@ def found(environment: Mapping[str, str] = os.environ) -> Said | None:
 
     Raises `ClusterError` for variables that contradict each other or say nothing.
     """
-    for reader in (_of_tensorflow, _of_slurm, _of_mpi):
-        said = reader(environment)
-        if said is not None:
-            return said
-    return None
+    if (said := _of_tensorflow(environment)) is not None:
+        return said
+    slurm, mpi = _of_slurm(environment), _of_mpi(environment)
+    # What mpiexec starts in an allocation has Slurm's variables too, of the process that mpiexec is.
+    return mpi if slurm is None or (mpi is not None and mpi.task != slurm.task) else slurm
 
 
 def _of_tensorflow(environment: Mapping[str, str]) -> Said | None:
@@ -207,8 +215,6 @@ def _of_slurm(environment: Mapping[str, str]) -> Said | None:
     if "SLURM_PROCID" not in environment or not environment.get("SLURM_NTASKS"):
         return None
     count, index = _number(environment, "SLURM_NTASKS"), _number(environment, "SLURM_PROCID")
-    if count < 2:
-        return None
     nodes = expanded(environment.get("SLURM_STEP_NODELIST") or environment.get("SLURM_JOB_NODELIST", ""))
     each = _tasks_of_nodes(environment.get("SLURM_STEP_TASKS_PER_NODE") or f"{-(-count // max(1, len(nodes)))}", nodes)
     places = [(node, k) for node, own in zip(nodes, each, strict=True) for k in range(own)][:count]
