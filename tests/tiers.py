@@ -34,7 +34,7 @@ from xbackend.backends import registry
 TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle and, of two other environments, what compiles fastest
 TURNS = 6  # a check of the core is made by those, and by one in so many of the others
-SLOW = ("aesara-numba", "theano-gpuarray")  # compile for longest, and take every other of their turns
+SLOW = ("aesara-numba", "theano-gpuarray")  # compile for longest, and take every third of their turns
 chosen = TIERS[-1]  # set before the modules of the tests are imported
 
 
@@ -59,7 +59,7 @@ def its_turn(backend: str, number: int) -> bool:
     """Whether a backend makes the check with this number: those of `QUICK` make all."""
     others = [name for name in registry.names() if name not in QUICK]
     base = registry.base(backend)
-    if base in SLOW and number // TURNS % 2:
+    if base in SLOW and number // TURNS % 3:
         return False
     return base not in others or others.index(base) % TURNS == number % TURNS
 

@@ -202,9 +202,9 @@ def strategies(program: str, extent: Extent, say: Callable[[str], None]) -> tupl
 
 def growth(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
     """For each number of replicas: one graph with all of them, against as many processes with a graph each."""
-    _, steps = extent
+    repeats, steps = extent
     figures, runs = [], []
-    for count in REPLICAS:
+    for count in REPLICAS if repeats > 1 else REPLICAS[:2]:
         say(f"{backend}: {counted(count, 'replica')} in one graph, and in {counted(count, 'process', 'processes')}")
         case = Case(backend, "mirrored", count, 0, steps)
         inside = _in_graph(backend, count, steps)

@@ -262,6 +262,7 @@ def of_kernels(w: Mapping[str, np.ndarray]) -> tuple[float, dict[str, np.ndarray
     return float(value), found
 
 
+@pytest.mark.variant  # compiles for minutes
 def test_a_convolution_is_trained_on_several_devices(three: Backend) -> None:
     training = Training(three, convolved, KERNELS, SGD(0.5), strategy=STRATEGIES["mirrored"][0], devices=SPREAD)
     weights = dict(KERNELS)

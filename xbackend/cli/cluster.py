@@ -104,6 +104,24 @@ def _of(said: Said, port: int | None = None) -> Iterator[ClusterSpec]:
     return (spec.placed(by=first - FIRST_PORT) for first in firsts)
 
 
+def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
+    from xbackend.cluster.starting import at_home
+
+    return (at_home(spec, here) for spec in specs)
+
+
+def _starts(said: Said | None) -> bool:
+    """Whether this process starts the tasks, as of a launcher's the first worker does. Says so where it does not, and
+    where it does, what it is bound to."""
+    if said is None:
+        return True
+    if (said.task.job, said.task.index) != (WORKER, 0):
+        say(f"{said.task} leaves the start to the first worker")
+        return False
+    _say(_bound(said))
+    return True
+
+
 def _bound(said: Said) -> Iterator[str]:
     """What to type where a launcher bound this process, which starts all tasks of its host, to too few cores."""
     from xbackend.cluster.starting import is_here
@@ -163,22 +181,19 @@ def cluster(
         return DONE
     from xbackend.backends.contract import Settings
     from xbackend.cluster.asked import Asked
-    from xbackend.cluster.starting import at_home
     from xbackend.measure import clusters
 
     chosen = _job(target)
     specs, said = _specs(cluster, hosts, workers, ps, port)
-    if said is not None and (said.task.job, said.task.index) != (WORKER, 0):
-        say(f"{said.task} leaves the start to the first worker")
+    if not _starts(said):
         return DONE
     folder = reports / (name or chosen.name)
     options.check_places(folder, checkpoints)
     here = said.host if said is not None else socket.gethostname()
-    _say(_bound(said) if said is not None else ())
     asked = Asked(
         job=chosen,
         backend="",
-        cluster=lambda: at_home(next(specs), here),
+        cluster=_at_home(specs, here).__next__,
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
         asynchronous=asynchronous,
