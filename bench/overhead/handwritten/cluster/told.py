@@ -71,6 +71,16 @@ class Told:
             seconds.append(time.perf_counter() - begin)
         self.write(seconds, weights, result, first)
 
+    def await_others(self) -> None:
+        """Wait until every worker has written its answer: one that leaves before ends the last collective of another.
+        Raises `TimeoutError` after ``limit`` seconds."""
+        end = time.monotonic() + self.limit
+        answers = [Path(self.answer).with_name(f"worker{k}.npz") for k in range(self.workers)]
+        while not all(path.exists() for path in answers):
+            if time.monotonic() > end:
+                raise TimeoutError(f"there are not all of {', '.join(map(str, answers))} after {self.limit:g} s")
+            time.sleep(0.01)
+
     def write(
         self, seconds: Any, weights: Callable[[], Mapping[str, Any]], result: Any = 0.0, first: float = 0.0
     ) -> None:

@@ -50,6 +50,7 @@ def mirrored(own: Told) -> None:
         return float(run(tf.constant(x), tf.constant(labels), tf.constant(rows)))
 
     own.measure(step, lambda: {name: value.numpy() for name, value in variables.items()})
+    own.await_others()
 
 
 def served(own: Told) -> None:
