@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,16 +10,15 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from xbackend import cores
 from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
-from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read, split
+from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
-from xbackend.wording import counted, join
+from xbackend.wording import join
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -73,11 +71,13 @@ def _specs(
 
     Raises `ClusterError`, `UsageError`.
     """
+    from xbackend.cluster import launchers
+
     if cluster is None:
         if port is not None and not hosts:
             raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
-        firsts = _firsts(FIRST_PORT if port is None else port, sum(counts))
+        firsts = launchers.first_ports(FIRST_PORT if port is None else port, sum(counts))
         return (_spec(hosts, *counts, first) for first in firsts), None
     said = _said() if cluster == "env" else None
     spec = read(Path(cluster)) if said is None else said.spec
@@ -87,21 +87,7 @@ def _specs(
         asked["--port"] = port
     if beside := [name for name, value in asked.items() if value is not None]:
         raise UsageError(f"--cluster says which tasks there are and where: leave out {join(beside)}")
-    return (itertools.repeat(spec) if said is None else _of(said, port)), said
-
-
-def _of(said: Said, port: int | None = None) -> Iterator[ClusterSpec]:
-    """A cluster for each start, as a launcher says. Where it names no ports, they are others each time: on one host
-    free ones, on several from ``port`` up."""
-    from xbackend.cluster.starting import is_here
-
-    spec, count = said.spec, len(said.spec.tasks)
-    if said.ports:
-        return itertools.repeat(spec)
-    if port is None and all(is_here(host, said.host) for host in spec.hosts()):
-        return (_spec(None, count, 0, 0) for _ in itertools.count())
-    firsts = _firsts(FIRST_PORT if port is None else port, count)
-    return (spec.placed(by=first - FIRST_PORT) for first in firsts)
+    return (itertools.repeat(spec) if said is None else launchers.starts(said, port)), said
 
 
 def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
@@ -113,32 +99,15 @@ def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
 def _starts(said: Said | None) -> bool:
     """Whether this process starts the tasks, as of a launcher's the first worker does. Says so where it does not, and
     where it does, what it is bound to."""
+    from xbackend.cluster import launchers
+
     if said is None:
         return True
     if (said.task.job, said.task.index) != (WORKER, 0):
         say(f"{said.task} leaves the start to the first worker")
         return False
-    _say(_bound(said))
+    _say(launchers.bound(said))
     return True
-
-
-def _bound(said: Said) -> Iterator[str]:
-    """What to type where a launcher bound this process, which starts all tasks of its host, to too few cores."""
-    from xbackend.cluster.starting import is_here
-
-    hosts = [split(said.spec.address(task))[0] for task in said.spec.tasks]
-    here, usable, all_cores = sum(is_here(host, said.host) for host in hosts), cores.count(), os.cpu_count() or 1
-    if usable < min(here, all_cores):
-        yield (
-            f"{counted(here, 'task')} of this host share {counted(usable, 'core')} of {all_cores}, to which this "
-            "process is bound: srun --cpu-bind=none and mpirun --bind-to none bind it to none"
-        )
-
-
-def _firsts(first: int, count: int) -> Iterator[int]:
-    """The first port of each start: what was lost may hold its own still. Where ports end, they begin again."""
-    room = max(1, (1 << 16) - first - count)
-    return (first + number * count % room for number in itertools.count())
 
 
 def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:

@@ -145,10 +145,15 @@ def is_here(host: str, here: str = "") -> bool:
     return host in ("localhost", "::1") or host.startswith("127.") or own == other or short
 
 
+def all_here(spec: ClusterSpec, here: str) -> bool:
+    """Whether all of a cluster is on this machine."""
+    return all(is_here(host, here) for host in spec.hosts())
+
+
 def at_home(spec: ClusterSpec, here: str) -> ClusterSpec:
     """The cluster, on one address of the loopback where all of it is on this machine: other names and addresses of it
     lead out of the namespace of its tasks, or to what others reach. Raises `ClusterError`."""
-    return spec.placed("127.0.0.1") if all(is_here(host, here) for host in spec.hosts()) else spec
+    return spec.placed("127.0.0.1") if all_here(spec, here) else spec
 
 
 @contextmanager
