@@ -1,4 +1,4 @@
-"""What a launcher (Slurm, MPI, TF_CONFIG) says, as a cluster for each start, and how many cores it left to this process."""
+"""What a launcher (Slurm, MPI, TF_CONFIG) says: a cluster for each start, and how few cores it left to this process."""
 
 from __future__ import annotations
 
