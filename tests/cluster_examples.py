@@ -61,6 +61,21 @@ def spread() -> Job:
     return made
 
 
+def _two_devices(task: Task) -> Any:
+    total = xb.shared(np.zeros(3), "total", device="/job:ps/task:0")
+    parts = []
+    for place in ("cpu:0", "cpu:1"):
+        with xb.device(place):
+            parts.append(xb.full((3,), task.index + 1.0) * 2.0)
+    xb.update(total, total + (parts[0] + parts[1]))
+    return total
+
+
+def two_devices() -> Job:
+    """A job whose tasks compute on two devices what they add on a server."""
+    return Job(_two_devices)
+
+
 def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> Asked:
     """A job on this machine; a slow moment of it is no fault."""
     how = {"limit": 60.0, "start_limit": 300.0, **more}

@@ -60,9 +60,10 @@ class Here:
     """What a launcher has of a task's process, where that is its own."""
 
     def __init__(self, task: Task, servers: int, devices: int = 2) -> None:
-        self.backend = registry.get("numpy").load(Settings(virtual_devices=devices))
+        settings = Settings(virtual_devices=devices)
+        self.backend = registry.get("numpy").load(settings)
         spec = spec_of(task.count, servers)
-        self.engine = Together(joined("", spec, task, limit=1.0, asynchronous=True))
+        self.engine = Together(joined("", spec, task, limit=1.0, asynchronous=True), settings)
         self.backend.engine = self.engine
         self.devices, self.default_device = self.backend.devices, self.backend.default_device
         self.ensure_storage = self.backend.ensure_storage

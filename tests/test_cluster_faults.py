@@ -49,7 +49,7 @@ WHOLE = 30  # in the exhaustive tier
 WORKERS = 2
 SEEN = 5.0  # seconds until a death is an error; and until all processes are gone
 HANGS = 600.0  # seconds after which a job will not end
-FIRST, SECOND, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:ps/task:0"
+FIRST, SECOND, PS, CHIEF = "/job:worker/task:0", "/job:worker/task:1", "/job:ps/task:0", "/job:chief/task:0"
 KILL, STOP = "SIGKILL", "SIGSTOP"
 
 
@@ -64,9 +64,10 @@ class Strike:
     asynchronous: bool = False
     early: bool = False
     seed: int = 0
+    engine: str = ""
 
     def __str__(self) -> str:
-        words = [self.backend, self.job, "out-of-step" if self.asynchronous else "in-step", self.signal]
+        words = [self.engine or self.backend, self.job, "out-of-step" if self.asynchronous else "in-step", self.signal]
         return "-".join([*words, self.victim.replace("/", "-"), *(["early"] if self.early else []), str(self.seed)])
 
     @property
@@ -76,7 +77,7 @@ class Strike:
     @property
     def steps(self) -> int:
         """Enough that several checkpoints lie between."""
-        return 60 if of(self.backend).name != "mpi" else 480
+        return 60 if of(self.backend, self.engine).name != "mpi" else 480
 
 
 TABLE = [
@@ -95,26 +96,35 @@ TABLE = [
     Strike("tensorflow", "mirrored", FIRST, KILL),
     Strike("tensorflow", "add_rank", SECOND, KILL, asynchronous=True),
     Strike("jax", "mirrored", FIRST, KILL),
+    Strike("tensorflow", "mirrored", SECOND, KILL, engine="multi-worker-mirrored"),
+    Strike("tensorflow", "add_rank", FIRST, KILL, asynchronous=True, engine="coordinator"),
 ]
-OTHERS = ("numpy", "numpy", "numpy", "tensorflow", "tensorflow", "jax", "pytensor-c", "pytensor-jax")
+OTHERS = (
+    *(("numpy", ""), ("numpy", ""), ("numpy", ""), ("tensorflow", ""), ("tensorflow", ""), ("jax", "")),
+    *(("pytensor-c", ""), ("pytensor-jax", "")),
+    *(("tensorflow", "multi-worker-mirrored"), ("tensorflow", "coordinator"), ("tensorflow", "coordinator")),
+)
 
 
 def drawn(count: int, seed: int) -> Iterator[Strike]:
     """Strikes at random."""
     generator = random.Random(seed)
     for number in range(count):
-        backend = generator.choice(OTHERS)
-        alone = bool(of(backend).no_servers)
-        job = "mirrored" if alone else generator.choice(["mirrored", "served", "add_rank", "both_servers"])
+        backend, engine = generator.choice(OTHERS)
+        joined = of(backend, engine)
+        jobs = ["mirrored"] if joined.no_servers else ["mirrored", "served", "add_rank", "both_servers"]
+        job = generator.choice(jobs[1:] if joined.coordinated else jobs)
         victims = [FIRST, SECOND] if job == "mirrored" else [FIRST, SECOND, PS]
+        victims += [CHIEF] if joined.coordinated else []
         yield Strike(
             backend,
             job,
             generator.choice(victims),
             generator.choice([KILL, KILL, STOP]),
-            asynchronous=job != "mirrored" and generator.random() < 0.5,
+            asynchronous=job != "mirrored" and (generator.random() < 0.5 or joined.coordinated),
             early=generator.random() < 0.1,
             seed=seed * 100_000 + number,
+            engine=engine,
         )
 
 
@@ -239,7 +249,7 @@ def struck(strike: Strike, restarts: int = 3, strikes: bool = True) -> Struck:
     striking = _Striking(strike, steps, result)
     job = job_of(strike, striking.before if strikes else lambda number: None)
     patience = {"limit": 10.0 * slowness(), "start_limit": 60.0 * slowness()}
-    how = {"asynchronous": strike.asynchronous, "restarts": restarts, "every": 20, **patience}
+    how = {"asynchronous": strike.asynchronous, "restarts": restarts, "every": 20, "engine": strike.engine, **patience}
     asked = examples.asked(job, strike.backend, WORKERS, strike.servers, steps, on_line=striking.told, **how)
     mark, patch = new_mark(), pytest.MonkeyPatch()
 
@@ -282,9 +292,9 @@ def _tell_of_starts(patch: pytest.MonkeyPatch, striking: _Striking) -> None:
 
 
 @cache
-def undisturbed(backend: str, job: str) -> dict[str, bytes]:
+def undisturbed(backend: str, job: str, engine: str) -> dict[str, bytes]:
     """The bits of all variables of a job in step that nothing happens to."""
-    found = struck(Strike(backend, job, "", KILL), strikes=False)
+    found = struck(Strike(backend, job, "", KILL, engine=engine), strikes=False)
     assert found.ran is not None, found.error
     assert not found.ran.faults and not found.orphans
     return bits(found.ran)
@@ -307,7 +317,7 @@ def wrong(strike: Strike, found: Struck) -> str:
     if found.seen is not None and strike.victim not in {fault.task for fault in found.ran.faults}:
         return f"another task was named: {found.ran.faults}"
     if not strike.asynchronous:
-        return "" if bits(found.ran) == undisturbed(strike.backend, strike.job) else "other weights"
+        return "" if bits(found.ran) == undisturbed(strike.backend, strike.job, strike.engine) else "other weights"
     once = [(one.server, one.worker, one.step) for one in found.ran.applied]
     wanted = [(s, w, k) for s in range(strike.servers) for w in range(WORKERS) for k in range(strike.steps)]
     if sorted(once) != wanted:
@@ -347,7 +357,7 @@ def test_as_many_faults_as_were_asked_for(capsys: pytest.CaptureFixture[str]) ->
         outcomes.append(
             fault_report.Outcome(
                 fault=str(strike),
-                engine=of(strike.backend).name,
+                engine=of(strike.backend, strike.engine).name,
                 backend=strike.backend,
                 signal=strike.signal,
                 wrong=wrong(strike, found),
@@ -411,12 +421,12 @@ def test_without_restarts_the_error_names_the_task_within_seconds(strike: Strike
     assert not found.orphans and not found.hung
 
 
-@pytest.mark.parametrize("backend", ["numpy", "tensorflow"])
-def test_what_a_server_has_already_is_not_applied_again(backend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("backend", "engine"), [("numpy", ""), ("tensorflow", ""), ("tensorflow", "coordinator")])
+def test_what_a_server_has_already_is_not_applied_again(backend: str, engine: str, tmp_path: Path) -> None:
     """A checkpoint between a task's updates of two servers: one of them knows more of its steps than the other."""
     done, steps = {0: (5, 3), 1: (2, 2)}, 12  # of each server, by worker
     spec = local(WORKERS, 2)
-    programs = Programs(BOTH, spec, of(backend), asynchronous=True, guard=lambda _: nullcontext())
+    programs = Programs(BOTH, spec, of(backend, engine), asynchronous=True, guard=lambda _: nullcontext())
     for task in spec.tasks[2:]:
         programs.of(task, [])
     records = programs.records()
@@ -427,7 +437,8 @@ def test_what_a_server_has_already_is_not_applied_again(backend: str, tmp_path: 
                 one.arrays(record)[f"total_{one.server}"][...] += worker + 1.0
     arrays = {f"ps/{k}": record for k, record in enumerate(records)}
     checkpoints.write(tmp_path, Checkpoint(arrays, programs.fingerprint, 2, {}))
-    ran = running.run(examples.asked(BOTH, backend, WORKERS, 2, steps, asynchronous=True, folder=tmp_path))
+    how = {"asynchronous": True, "folder": tmp_path, "engine": engine}
+    ran = running.run(examples.asked(BOTH, backend, WORKERS, 2, steps, **how))
     assert ran.variables == {f"/job:ps/task:{k}/total_{k}": steps * 3.0 for k in range(2)}
     assert len(ran.applied) == 2 * WORKERS * steps
 

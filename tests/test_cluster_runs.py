@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import xbackend as xb
+from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import running, starting
 from xbackend.cluster.asked import Asked
@@ -28,7 +29,7 @@ from xbackend.cluster.starting import local
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import Brought, HostUpdate
 from xbackend.engines.record import Layout, Stored
-from xbackend.engines.registry import of
+from xbackend.engines.registry import checked, of
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError, UsageError
 from xbackend.measure import clusters
@@ -255,9 +256,8 @@ def test_fewer_steps_than_an_asynchronous_task_has_taken_are_refused(tmp_path: P
 
 def test_a_replay_keeps_only_what_is_read_later() -> None:
     layout, kept = Layout(0, 1, 1, (Stored("total", (), "float64"),)), list[int]()
-    alone = Alone(
-        {"jobs": {"worker": ["127.0.0.1:1"]}, "task": {"job": "worker", "index": 0, "count": 1}, "options": LIMITS}
-    )
+    own = {"job": "worker", "index": 0, "count": 1}
+    alone = Alone({"jobs": {"worker": ["127.0.0.1:1"]}, "task": own, "options": LIMITS}, Settings())
     alone.begin([layout], [layout.new({"total": np.float64(0.0)})], [(k,) for k in range(50)])
     for step in range(50):
         alone.set(0, 1, (step,))
@@ -291,9 +291,11 @@ def test_asynchronous_tasks_keep_their_end(tmp_path: Path) -> None:
 
 def test_backends_keep_their_checkpoints_apart(tmp_path: Path) -> None:
     both = asked(folder=tmp_path)
-    done = clusters.jobs(both, ["numpy", "jax"], replay=False, on_end=lambda _: None)
+    done = clusters.jobs(both, checked(["numpy", "jax"], []), replay=False, on_end=lambda _: None)
     assert [len(run.seconds) for run in done.runs] == [2, 2]
-    only = clusters.jobs(replace(both, folder=tmp_path / "one"), ["numpy"], replay=False, on_end=lambda _: None)
+    only = clusters.jobs(
+        replace(both, folder=tmp_path / "one"), checked(["numpy"], []), replay=False, on_end=lambda _: None
+    )
     assert len(only.runs[0].seconds) == 2 and list((tmp_path / "one").glob("*.safetensors"))
 
 
@@ -324,7 +326,7 @@ def test_jobs_of_other_names_are_refused() -> None:
 
 def test_what_has_no_other_order_is_not_replayed() -> None:
     with pytest.raises(UsageError, match=r"--replay repeats the recorded updates of --asynchronous tasks"):
-        clusters.jobs(asked(adding, servers=1), ["numpy"], replay=True, on_end=lambda _: None)
+        clusters.jobs(asked(adding, servers=1), checked(["numpy"], []), replay=True, on_end=lambda _: None)
 
 
 def test_the_first_ports_are_those_that_were_named() -> None:
@@ -334,7 +336,7 @@ def test_the_first_ports_are_those_that_were_named() -> None:
         made.append(next(numbers))
         return local(2, 0)
 
-    clusters.jobs(replace(asked(), cluster=spec), ["numpy"], replay=False, on_end=lambda _: None)
+    clusters.jobs(replace(asked(), cluster=spec), checked(["numpy"], []), replay=False, on_end=lambda _: None)
     assert made == [0]
 
 
@@ -394,7 +396,7 @@ def test_asynchronous_tasks_keep_checkpoints_as_often_as_they_were_asked_to(tmp_
 def test_what_was_done_before_a_checkpoint_is_not_done_again_and_not_counted(tmp_path: Path) -> None:
     def once(steps: int) -> Clustered:
         own = asked(adding, steps=steps, servers=1, folder=tmp_path)
-        return clusters.jobs(own, ["numpy"], replay=False, on_end=lambda ran: None).runs[0]
+        return clusters.jobs(own, checked(["numpy"], []), replay=False, on_end=lambda ran: None).runs[0]
 
     first, then = once(100), once(110)
     assert (first.updates, first.taken, then.updates, then.taken) == (200, 200, 20, 20)

@@ -111,13 +111,13 @@ import numpy as np
 def tables(backend, plain, records):
     import tensorflow as tf
     from xbackend.engines.member import layout
-    from xbackend.engines.tensorflow import _packed, _unpacked
+    from xbackend.engines.tensorflow.updates import packed, unpacked
     found = []
     for one, record in zip(map(layout, plain), records, strict=True):
         with tf.Graph().as_default(), tf.device("/device:CPU:0"):
             given = tf.compat.v1.placeholder(tf.uint8, record.shape)
-            counts, held = _unpacked(tf, one, given)
-            whole = _packed(tf, one, counts, held)
+            counts, held = unpacked(tf, one, given)
+            whole = packed(tf, one, counts, held)
             with tf.compat.v1.Session() as session:
                 found.append(session.run([counts, whole, *held.values()], {given: record}))
     return found

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import cluster_examples as examples
 import numpy as np
 import pytest
 
+from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.cluster import replaying, running
 from xbackend.cluster.ran import Ran
@@ -20,9 +22,10 @@ STEPS = 12  # of 5 batches each, of which the last one is smaller
 MORE = pytest.mark.tier("exhaustive")
 COUNTS = [2, pytest.param(3, marks=MORE)]
 SERVER = "/job:ps/task:0"
+BEYOND = sorted({engine for entry in registry.REGISTRY.values() for engine in entry.engines[1:]})
 
 
-def run(job: str, backend: str, workers: int, servers: int = 0, **more: bool) -> Ran:
+def run(job: str, backend: str, workers: int, servers: int = 0, **more: Any) -> Ran:
     """A job to its end."""
     found = running.run(examples.asked(examples.job(job), backend, workers, servers, STEPS, **more))
     assert not found.faults
@@ -42,6 +45,19 @@ def close(found: np.ndarray, expected: np.ndarray, name: str) -> None:
     """The largest difference is small beside the largest number."""
     assert found.shape == expected.shape and found.dtype == expected.dtype
     assert np.max(np.abs(found - expected)) <= 1e-10 * np.max(np.abs(expected)), name
+
+
+def without(backend: str, engine: str, why: str, job: str, servers: int, **more: bool) -> bool:
+    """Whether the backend is not joined by that engine, or the engine has no such job; either says so, and nothing is
+    started."""
+    if engine not in registry.get(backend).engines:
+        with pytest.raises(ClusterError, match=rf"^backend {backend} is not joined by '{engine}', but by "):
+            of(backend, engine)
+        return True
+    if why:
+        with pytest.raises(ClusterError, match=why):
+            running.run(examples.asked(examples.job(job), backend, 2, servers, STEPS, engine=engine, **more))
+    return bool(why)
 
 
 @pytest.mark.one_each(1, 3)
@@ -126,6 +142,60 @@ def test_served_out_of_step_can_be_repeated_to_the_bit(name: str) -> None:
     ran = run("served", name, 2, 1, asynchronous=True)
     again = replaying.replay(examples.asked(examples.job("served"), name, 2, 1, STEPS, asynchronous=True), ran)
     assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}
+
+
+@pytest.mark.one_each(2, 3)
+@pytest.mark.parametrize("workers", COUNTS)
+@pytest.mark.parametrize("engine", BEYOND)
+def test_mirrored_by_another_engine_workers_have_the_weights_of_one(name: str, engine: str, workers: int) -> None:
+    why = "tasks that do not wait for each other: .* add --asynchronous" if engine == "coordinator" else ""
+    if without(name, engine, why, "mirrored", 0):
+        return
+    ran = run("mirrored", name, workers, engine=engine)
+    losses, expected = examples.mirrored(STEPS)
+    for variable, value in expected.items():
+        copies = [ran.variables[f"/job:worker/task:{k}/{variable}"] for k in range(workers)]
+        close(copies[0], value, variable)
+        assert len({copy.tobytes() for copy in copies}) == 1, f"the copies of {variable} differ"
+    for outputs in ran.outputs.values():
+        np.testing.assert_allclose([outputs[k] for k in range(STEPS)], losses, rtol=1e-10)
+
+
+@pytest.mark.one_each(2, 3)
+@pytest.mark.parametrize("workers", COUNTS)
+@pytest.mark.parametrize("engine", BEYOND)
+def test_by_another_engine_no_update_is_lost_and_they_can_be_repeated(name: str, engine: str, workers: int) -> None:
+    why = "" if engine == "coordinator" else "no parameter servers here: .* take --engine tensorflow or"
+    if without(name, engine, why, "served", 1, asynchronous=True):
+        return
+    ran = run("served", name, workers, 1, asynchronous=True, engine=engine)
+    assert sorted((one.worker, one.step) for one in ran.applied) == [
+        (w, k) for w in range(workers) for k in range(STEPS)
+    ]
+    assert [one.version for one in ran.applied] == list(range(1, workers * STEPS + 1))
+    asked = examples.asked(examples.job("served"), name, workers, 1, STEPS, asynchronous=True, engine=engine)
+    again = replaying.replay(asked, ran)
+    assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}
+    assert run("add_rank", name, workers, 1, asynchronous=True, engine=engine).variables == {
+        f"{SERVER}/total": STEPS * sum(range(1, workers + 1))
+    }
+
+
+@pytest.mark.one_each(3, 4)
+def test_by_another_engine_a_task_has_several_devices_or_says_why_not(name: str) -> None:
+    two = Settings(virtual_devices=2)
+    for engine in registry.get(name).engines[1:]:
+        if of(name, engine).coordinated:
+            asked = examples.asked(
+                examples.two_devices(), name, 1, 1, 4, settings=two, asynchronous=True, engine=engine
+            )
+            with pytest.raises(ClusterError, match=r"uses cpu:0 and cpu:1: by .* take --engine tensorflow"):
+                running.run(asked)
+            continue
+        found = running.run(examples.asked(examples.spread(), name, 2, steps=STEPS, settings=two, engine=engine))
+        _, weights = examples.mirrored(STEPS)
+        for place, array in found.variables.items():
+            close(array, weights[place.rpartition("/")[2].rpartition("_")[0]], place)
 
 
 def test_a_missing_environment_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,7 +53,8 @@ class Entry:
     ``adapter`` is ``module:class``, ``environment`` the name of the environment that holds its framework, ``packages``
     what must be importable for it to run in the present interpreter, ``summary`` what it is, in a few words.
     ``exclusive``: its framework fixes devices and threads when it starts, or cannot be loaded beside others, so that an
-    interpreter has it for itself. ``engine``: what joins several processes of it, of `xbackend.engines.registry`.
+    interpreter has it for itself. ``engines``: what joins several processes of it, of `xbackend.engines.registry`,
+    the one first that is taken where nobody says which.
     ``system``: what it needs of the operating system. ``options`` are those that there
     are, ``chosen`` the values that the name of this one says.
     """
@@ -64,7 +65,7 @@ class Entry:
     packages: tuple[str, ...]
     summary: str
     exclusive: bool = True
-    engine: str = "mpi"
+    engines: tuple[str, ...] = ("mpi",)
     system: tuple[SystemPackage, ...] = ()
     options: tuple[Option, ...] = ()
     chosen: Mapping[str, str] = field(default_factory=dict, hash=False)
@@ -94,9 +95,9 @@ def _entry(name: str, adapter: str, environment: str, packages: str, summary: st
     return Entry(name, f"xbackend.backends.{adapter}", environment, tuple(packages.split()), summary, **more)
 
 
-def _tensorflow(name: str, adapter: str, summary: str) -> Entry:
-    packages = "tensorflow"
-    return _entry(name, f"tensorflow.{adapter}", "tensorflow", packages, summary, engine="tensorflow")
+def _tensorflow(name: str, adapter: str, summary: str, *engines: str) -> Entry:
+    joined = ("tensorflow", "multi-worker-mirrored", *engines)
+    return _entry(name, f"tensorflow.{adapter}", "tensorflow", "tensorflow", summary, engines=joined)
 
 
 def _lineage(name: str, adapter: str, *rest: str, **more: Any) -> Entry:
@@ -133,19 +134,19 @@ _ENTRIES = (
         "the oracle, with pretend devices",
         exclusive=False,
     ),
-    _tensorflow("tensorflow", "adapter:TensorFlowGraph", "graphs of tf.function"),
+    _tensorflow("tensorflow", "adapter:TensorFlowGraph", "graphs of tf.function", "coordinator"),
     _tensorflow("tensorflow-xla", "adapter:TensorFlowXLA", "tf.function compiled by XLA"),
     _tensorflow("tensorflow-eager", "eager:TensorFlowEager", "op by op"),
     _entry(
         *("jax", "jax.adapter:JAXBackend", "jax", "jax", "JAX itself: a jitted function for each device's part"),
-        engine="jax",
+        engines=("jax",),
     ),
     _lineage("pytensor", "pytensor:PyTensorNumba", "pytensor", "pytensor numba", "Numba, PyTensor's default"),
     _lineage("pytensor-c", "pytensor:PyTensorC", "pytensor", "pytensor", "the C linker", system=_C),
-    _lineage("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX", engine="jax"),
+    _lineage("pytensor-jax", "pytensor:PyTensorJAX", "pytensor", "pytensor jax", "compiled by JAX", engines=("jax",)),
     _lineage("aesara", "aesara:AesaraC", "aesara", "aesara", "the C linker, Aesara's default", system=_C),
     _lineage("aesara-numba", "aesara:AesaraNumba", "aesara", "aesara numba", "Numba"),
-    _lineage("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX", engine="jax"),
+    _lineage("aesara-jax", "aesara:AesaraJAX", "aesara", "aesara jax", "compiled by JAX", engines=("jax",)),
     _lineage("theano", "theano:TheanoC", "theano", "theano", "the original of 2020, the C linker", system=_C),
     _entry(
         *("theano-gpuarray", "gpuarray.adapter:TheanoGpuArray", "theano", "theano pygpu"),

@@ -15,6 +15,7 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
+from xbackend.engines.registry import ENGINES, checked
 from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
@@ -48,6 +49,13 @@ _CLUSTER = options.option(
     "FILE.toml",
     "jobs and addresses of tasks; env: what TF_CONFIG, Slurm or MPI say of it",
 )
+_ENGINE = options.option(
+    options.names,
+    "NAME,...",
+    "what joins the tasks, where a backend has several, one after the other (default: the backend's first); there is "
+    + join(ENGINES),
+    options.listed(lambda _: ENGINES),
+)
 _REPLAY = options.flag("repeat the recorded updates in one process, and compare to the bit")
 
 
@@ -65,7 +73,13 @@ def _said() -> Said:
 
 
 def _specs(
-    cluster: str | None, hosts: list[str] | None, workers: int | None, ps: int | None, port: int | None
+    cluster: str | None,
+    hosts: list[str] | None,
+    workers: int | None,
+    ps: int | None,
+    port: int | None,
+    *,
+    coordinated: bool,
 ) -> tuple[Iterator[ClusterSpec], Said | None]:
     """A cluster for each start, and what a launcher says to this process, if it is asked.
 
@@ -81,7 +95,7 @@ def _specs(
         return (_spec(hosts, *counts, first) for first in firsts), None
     said = _said() if cluster == "env" else None
     spec = read(Path(cluster)) if said is None else said.spec
-    spec.check_jobs()
+    spec.check_jobs(coordinated)
     asked = {"--workers": workers, "--ps": ps, "--hosts": hosts}
     if said is None or said.ports:
         asked["--port"] = port
@@ -123,6 +137,7 @@ def cluster(
     /,
     *,
     backend: Annotated[list[str] | None, _BACKEND] = None,
+    engine: Annotated[list[str] | None, _ENGINE] = None,
     workers: Annotated[int | None, _WORKERS] = None,
     ps: Annotated[int | None, _SERVERS] = None,
     steps: Annotated[int | None, _STEPS] = None,
@@ -143,17 +158,16 @@ def cluster(
     reports: options.Reports = Path("reports"),
 ) -> int:
     """Run a job on a cluster of processes and write a report, or show the clusters that run."""
-    from xbackend.cluster import ran, status  # what they import would keep a shell waiting
-
     if action == "status":
-        table(list(status.HEADERS), status.rows())
-        return DONE
-    from xbackend.backends.contract import Settings
+        return _status()
+    from xbackend.backends.contract import Settings  # what these import would keep a shell waiting
+    from xbackend.cluster import ran
     from xbackend.cluster.asked import Asked
     from xbackend.measure import clusters
 
     chosen = _job(target)
-    specs, said = _specs(cluster, hosts, workers, ps, port)
+    pairs = checked(backend or ["numpy"], engine or [])
+    specs, said = _specs(cluster, hosts, workers, ps, port, coordinated=any(one.coordinated for _, one in pairs))
     if not _starts(said):
         return DONE
     folder = reports / (name or chosen.name)
@@ -175,8 +189,16 @@ def cluster(
         guard=calling,
         on_line=say,
     )
-    done = clusters.jobs(asked, backend or ["numpy"], replay=replay, on_end=lambda one: _say(ran.words(one)))
+    done = clusters.jobs(asked, pairs, replay=replay, on_end=lambda one: _say(ran.words(one)))
     return _ended(done, folder)
+
+
+def _status() -> int:
+    """Show the clusters that run."""
+    from xbackend.cluster import status
+
+    table(list(status.HEADERS), status.rows())
+    return DONE
 
 
 def _ended(done: Jobs, folder: Path) -> int:

@@ -22,7 +22,7 @@ class Asked:
     start with everything that is compiled, may take; ``restarts`` how often what was lost is started again; ``every``
     the steps from one checkpoint to the next, of which the newest are kept in ``folder``, if one is given.
     ``asynchronous``: tasks do not wait for each other. ``here``: this machine, by its name in the cluster, where that
-    is not one of the loopback.
+    is not one of the loopback. ``engine``: what joins the tasks, where it is not the first that the backend has.
     """
 
     job: Job
@@ -38,5 +38,6 @@ class Asked:
     every: int = 50
     folder: Path | None = None
     here: str = ""
+    engine: str = ""
     guard: Guard = lambda _: nullcontext()
     on_line: Callable[[str], None] = lambda _: None

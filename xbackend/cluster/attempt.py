@@ -16,13 +16,14 @@ import numpy as np
 from xbackend.cluster import starting, status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.gate import Gate
-from xbackend.cluster.programs import Compiled, Programs, compiled, shapes
+from xbackend.cluster.programs import Compiled, Programs, compiled, scheduled, shapes
 from xbackend.cluster.ran import Fault, Ran
-from xbackend.cluster.supervisor import Lost, Supervisor
+from xbackend.cluster.supervisor import LOOK, Lost, Supervisor
+from xbackend.cluster.tasks import TaskBackend
 from xbackend.engines.member import plain
 from xbackend.engines.record import KEPT, Applied, Layout
 from xbackend.engines.registry import Entry
-from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
+from xbackend.engines.spec import CHIEF, SERVER, WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError, WorkerDied, WorkerError, WorkerTimeout
 from xbackend.program.structure import unflatten
 from xbackend.training import checkpoints
@@ -56,6 +57,23 @@ class Ready:
 
 
 @dataclass(frozen=True)
+class Chunk:
+    """Steps of a task from the number ``first`` on, and the seconds that they may take."""
+
+    task: Task
+    first: int
+    taken: list[Ready]
+    limit: float
+
+    @property
+    def told(self) -> tuple[list[Any], int, list[tuple[int, list[np.ndarray]]]]:
+        """What `member.advance` takes."""
+        own = list({id(one.compiled): one.compiled for one in self.taken}.values())
+        places = {id(one): k for k, one in enumerate(own)}
+        return [one.step for one in own], self.first, [(places[id(one.compiled)], one.arrays) for one in self.taken]
+
+
+@dataclass(frozen=True)
 class Common:
     """What all attempts have in common. ``fingerprint`` is of what the first steps are, whatever shapes come later."""
 
@@ -80,6 +98,7 @@ class Attempt:
         self.met = 0.0  # when all tasks had met
         self.workers = [task for task in spec.tasks if task.job == WORKER]
         self.servers = [task for task in spec.tasks if task.job == SERVER]
+        self.chief = next((task for task in spec.tasks if task.job == CHIEF), None)
         self.layouts: list[Layout] = self.programs.layouts if self.servers else []
         self.compiled: dict[tuple[Task, Any], Compiled] = {}
         self.ready: dict[Task, list[Ready]] = {task: [] for task in self.workers}
@@ -142,9 +161,12 @@ class Attempt:
         plainly = [plain(one) for one in self.layouts]
         new = self.programs.records() if self.layouts else []
         records = [self.state.arrays.get(f"ps/{k}", record) for k, record in enumerate(new)]
+        begins = {server: [record] for server, record in zip(self.servers, records, strict=True)}
+        if self.chief is not None:
+            begins = {self.chief: records}
 
         def open_(task: Task) -> None:
-            self.tasks.ask(task, "opened", plainly, records[task.index] if task.job == SERVER else None)
+            self.tasks.ask(task, "opened", plainly, begins.get(task, []))
 
         self.tasks.each(open_, self.spec.tasks)
         for one, record in zip(self.layouts, records, strict=True):
@@ -168,15 +190,19 @@ class Attempt:
         for variable in self.programs.own(task):
             held = self.state.arrays.get(f"worker/{task.index}/{variable.name}")
             if held is not None:
-                self.tasks.backends[task].set_value(variable, held)
+                self._backend(task).set_value(variable, held)
 
     def _compiled(self, task: Task, arrays: Sequence[np.ndarray]) -> Compiled:
         key = task, shapes(arrays)
         if key not in self.compiled:
             traced = self.programs.of(task, arrays)
-            backend = self.tasks.backends[task]
-            self.compiled[key] = compiled(backend, traced, self.layouts, self.engine, self.asked.devices)
+            make = compiled if self.chief is None else scheduled
+            self.compiled[key] = make(self._backend(task), traced, self.layouts, self.engine, self.asked.devices)
         return self.compiled[key]
+
+    def _backend(self, task: Task) -> TaskBackend:
+        """The backend that has the program and the own variables of a worker."""
+        return self.tasks.backends[self.chief or task]
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
@@ -217,27 +243,50 @@ class Attempt:
                     "for more, or take another folder"
                 )
             self.at[task] = done
-        self.tasks.each(self._alone, self.workers)
+        if self.chief is None:
+            self.tasks.each(self._alone, self.workers)
+        else:
+            over = threading.Event()
+            self.tasks.each(partial(self._coordinated, over=over), [self.chief, *self.workers])
         self._keep_servers(now=True)
+
+    def _wanted(self, task: Task) -> int:
+        """How many steps a task takes next."""
+        pace, at, every = self.pace.get(task), self.at[task], self.asked.every
+        until = min(self.asked.steps, at - at % every + every)
+        return min(until - at, MOST, max(1, int(CHUNK / pace))) if pace else 1
 
     def _alone(self, task: Task) -> None:
         while self.at[task] < self.asked.steps:
-            pace, at, every = self.pace.get(task), self.at[task], self.asked.every
-            until = min(self.asked.steps, at - at % every + every)
-            wanted = min(until - at, MOST, max(1, int(CHUNK / pace))) if pace else 1
             count = 0
             try:
-                count = self._prepare(task, wanted)
+                count = self._prepare(task, self._wanted(task))
                 with self._gate.passed():
                     self._advance(task, count)
             except (WorkerDied, WorkerTimeout) as error:
-                self._again(task, error)
+                self._again(task, self.tasks.loss(task, error))
             except Lost as lost:
                 if not isinstance(lost.why, WorkerError):
                     raise
-                self._again(task, lost.why)
+                self._again(task, self.tasks.loss(task, lost.why))
             if self.at[task] % self.asked.every < count:
                 self._keep_servers()
+
+    def _coordinated(self, task: Task, over: threading.Event) -> None:
+        """Let workers take all steps, as the coordinator; as a worker, be started again whenever it is lost, until they
+        are taken."""
+        if task == self.chief:
+            try:
+                while left := [worker for worker in self.workers if self.at[worker] < self.asked.steps]:
+                    counts = [self._prepare(worker, self._wanted(worker)) for worker in left]
+                    self._advance_all(left, counts)
+                    if any(self.at[own] % self.asked.every < count for own, count in zip(left, counts, strict=True)):
+                        self._keep_servers()
+            finally:
+                over.set()
+        while not over.wait(LOOK):
+            if self.tasks.gone(task):
+                self._again(task, self.tasks.loss(task))
 
     def _again(self, task: Task, error: WorkerError) -> None:
         """Start one task again while the others go on; what it had done it reads from the servers."""
@@ -251,22 +300,23 @@ class Attempt:
             self.lost_at[number] = seen  # if it does not come back, all go on later
         self.asked.on_line(f"{task} was lost at step {step} ({short(error)}); it is started again")
         self.tasks.again(task)
-        for key in [key for key in list(self.compiled) if key[0] == task]:
-            del self.compiled[key]
-        self.ready[task].clear()
-        self.pace.pop(task, None)  # its next step is one that compiles
         self._listens(task)
         self._tell()
-        self.tasks.ask(task, "opened", [plain(one) for one in self.layouts], None)
-        self._compile_first(task)
-        self._catch_up(task)
+        self.tasks.ask(task, "opened", [plain(one) for one in self.layouts], [])
+        if self.chief is None:  # else it is the coordinator that has its program, and knows what is done
+            self._resume(task)
         with self._lock:
             self.ran.faults[number] = replace(self.ran.faults[number], seconds=time.monotonic() - seen)
             del self.lost_at[number]
         self.asked.on_line(f"{task} goes on at step {self.at[task]}")
 
-    def _catch_up(self, task: Task) -> None:
-        """What a task that was lost had done and could not say."""
+    def _resume(self, task: Task) -> None:
+        """Compile a task's program in its new process, and read what it had done and could not say."""
+        for key in [key for key in list(self.compiled) if key[0] == task]:
+            del self.compiled[key]
+        self.ready[task].clear()
+        self.pace.pop(task, None)  # its next step is one that compiles
+        self._compile_first(task)
         records = [self._record(server) for server in self.servers]
         done = [one.steps(record)[task.index] for one, record in zip(self.layouts, records, strict=True)]
         for one, record, steps in zip(self.layouts, records, done, strict=True):
@@ -290,22 +340,34 @@ class Attempt:
 
     def _advance(self, task: Task, count: int) -> None:
         """So many steps of a task, which are prepared."""
-        taken, first = self.ready[task][:count], self.at[task]
+        chunk = self._chunk(task, count)
+        answer = self.tasks.ask(task, "advance", *chunk.told, limit=chunk.limit)
+        self._took(chunk, answer)
+
+    def _advance_all(self, tasks: Sequence[Task], counts: Sequence[int]) -> None:
+        """So many steps of each of the tasks, which the coordinator lets workers take."""
+        assert self.chief is not None
+        chunks = [self._chunk(task, count) for task, count in zip(tasks, counts, strict=True)]
+        # A step that a worker was lost in waits until one is there again.
+        limit = max(chunk.limit for chunk in chunks) + self.asked.start_limit
+        answers = self.tasks.ask(self.chief, "coordinate", [chunk.told for chunk in chunks], limit=limit)
+        for chunk, answer in zip(chunks, answers, strict=True):
+            self._took(chunk, answer)
+
+    def _chunk(self, task: Task, count: int) -> Chunk:
+        """So many steps of a task, which are prepared."""
+        taken, pace = self.ready[task][:count], self.pace.get(task)
         del self.ready[task][:count]
-        own = list({id(one.compiled): one.compiled for one in taken}.values())
-        places = {id(one): k for k, one in enumerate(own)}
-        given = [(places[id(one.compiled)], one.arrays) for one in taken]
-        pace, new = self.pace.get(task), not all(one.taken for one in own)
+        new = not all(one.compiled.taken for one in taken)
         # Some frameworks go on compiling when a program is called first.
         limit = (self.asked.start_limit if new or not pace else self.asked.limit + pace * count) + 2 * CHUNK
-        answer = self.tasks.ask(task, "advance", [one.step for one in own], first, given, limit=limit)
-        for one in own:
-            one.taken = True
-        self._took(task, [one.arrays for one in taken], first, answer)
-        self.at[task] = first + count
+        return Chunk(task, self.at[task], taken, limit)
 
-    def _took(self, task: Task, batches: Sequence[Sequence[np.ndarray]], first: int, answer: Mapping[str, Any]) -> None:
-        structures = [self.programs.of(task, arrays).program.structure for arrays in batches]
+    def _took(self, chunk: Chunk, answer: Mapping[str, Any]) -> None:
+        task, first = chunk.task, chunk.first
+        for one in chunk.taken:
+            one.compiled.taken = True
+        structures = [self.programs.of(task, one.arrays).program.structure for one in chunk.taken]
         outputs = [unflatten(own, given) for own, given in zip(structures, answer["outputs"], strict=True)]
         with self._lock:
             self.tasks.needed(task)
@@ -324,6 +386,7 @@ class Attempt:
         steady = answer["seconds"] if self.pace.get(task) else answer["seconds"][-1:]
         self.pace[task] = max(1e-6, float(np.median(steady)))
         self._say(task, first + len(outputs), outputs[-1])
+        self.at[task] = first + len(outputs)
 
     def _note(self, entries: Sequence[Applied]) -> None:
         with self._lock:
@@ -347,7 +410,7 @@ class Attempt:
         return [min(own) for own in zip(*each, strict=True)]
 
     def _record(self, server: Task) -> np.ndarray:
-        found: np.ndarray = self.tasks.ask(server, "record", limit=self.asked.limit)
+        found: np.ndarray = self.tasks.ask(self.chief or server, "record", server.index, limit=self.asked.limit)
         return found
 
     def _records(self) -> list[np.ndarray]:

@@ -24,7 +24,7 @@ from xbackend.engines.record import Layout, Stored
 from xbackend.engines.registry import Entry
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError
-from xbackend.program.binding import bind
+from xbackend.program.binding import Placed, bind
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 from xbackend.program.shared import SharedVariable
@@ -51,7 +51,12 @@ class Programs:
 
     def __init__(self, job: Job, spec: ClusterSpec, engine: Entry, *, asynchronous: bool, guard: Guard) -> None:
         self.job, self.engine, self.asynchronous, self.guard = job, engine, asynchronous, guard
-        spec.check_jobs()
+        spec.check_jobs(engine.coordinated)
+        if engine.coordinated and not asynchronous:
+            raise ClusterError(
+                f"{engine.summary} has tasks that do not wait for each other: any worker that is free takes the next "
+                "step of any task; add --asynchronous, or take --engine tensorflow for tasks in step"
+            )
         self.workers = len(spec.jobs[WORKER])
         self.servers = len(spec.jobs.get(SERVER, ()))
         if self.servers and engine.no_servers:
@@ -176,27 +181,59 @@ class Compiled:
     taken: bool = False
 
 
-def compiled(
+def scheduled(
     backend: TaskBackend, traced: Traced, layouts: Sequence[Layout], engine: Entry, devices: DeviceMap
 ) -> Compiled:
-    """Bind, cut and build a task's program where the task is. Raises what `Backend.compile` raises, `ClusterError`."""
-    own = traced.parts.own
-    placed = bind(own, devices, backend.devices, backend.default_device)
+    """As `compiled`, of a task whose program the coordinator has and lets workers compute; ``backend`` is the
+    coordinator's."""
+    placed = _placed(backend, traced, devices)
+    used = set(placed.devices)
+    if used - {backend.default_device}:
+        raise ClusterError(
+            f"{traced.task} uses {join(sorted(map(str, used)))}: by {engine.summary} a step is computed by the worker "
+            f"that is free, on its {backend.default_device} alone; take --engine tensorflow, or that device"
+        )
+    wiring = _wiring(backend, traced, placed, layouts, engine)
+    step = backend.call("xbackend.engines.member:scheduled", to_json(placed.program, values=False), wiring)
+    return Compiled(step, ())
+
+
+def _placed(backend: TaskBackend, traced: Traced, devices: DeviceMap) -> Placed:
+    """A task's own program, bound, and its variables, stored."""
+    placed = bind(traced.parts.own, devices, backend.devices, backend.default_device)
     for node, variable in placed.program.shared.items():
         backend.ensure_storage(variable, placed.devices[node])
-    cut = parts.segments(placed)
-    built = [_reference(backend.build(one.program)) if _does(one.program) else None for one in cut.segments]
-    nodes = placed.program.nodes
-    wiring = {
+    return placed
+
+
+def _wiring(
+    backend: TaskBackend, traced: Traced, placed: Placed, layouts: Sequence[Layout], engine: Entry
+) -> dict[str, Any]:
+    """What goes from where to where at a step, as plain data."""
+    return {
+        "worker": traced.task.index,
         "layouts": [plain(one) for one in layouts],
         "inputs": list(placed.program.inputs),
         "devices": [placed.devices[i] for i in placed.program.inputs],
         "pulled": list(traced.parts.pulled),
+        "outputs": [list(place) for place in traced.parts.outputs],
+        "applies": [_apply(backend, traced.parts, one.server, engine) for one in layouts],
+    }
+
+
+def compiled(
+    backend: TaskBackend, traced: Traced, layouts: Sequence[Layout], engine: Entry, devices: DeviceMap
+) -> Compiled:
+    """Bind, cut and build a task's program where the task is. Raises what `Backend.compile` raises, `ClusterError`."""
+    placed = _placed(backend, traced, devices)
+    cut = parts.segments(placed)
+    built = [_reference(backend.build(one.program)) if _does(one.program) else None for one in cut.segments]
+    nodes = placed.program.nodes
+    wiring = {
+        **_wiring(backend, traced, placed, layouts, engine),
         "segments": [{"takes": list(one.takes), "gives": list(one.gives)} for one in cut.segments],
         "reduced": [[(i, nodes[i].inputs[0]) for i in level] for level in cut.reduced],
         "results": list(placed.program.outputs),
-        "outputs": [list(place) for place in traced.parts.outputs],
-        "applies": [_apply(backend, traced.parts, one.server, engine) for one in layouts],
     }
     step = backend.call("xbackend.engines.member:built", built, wiring)
     return Compiled(step, tuple(tuple(str(nodes[i].aval) for i in level) for level in cut.reduced))

@@ -23,7 +23,7 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
 
     Raises `ClusterError` where the record has gaps, and what backends raise.
     """
-    engine = of(asked.backend)
+    engine = of(asked.backend, asked.engine)
     spec = asked.cluster()
     programs = Programs(asked.job, spec, engine, asynchronous=True, guard=asked.guard)
     tasks = [task for task in spec.tasks if task.job == WORKER]

@@ -8,8 +8,9 @@ from xbackend.cluster.asked import Asked
 from xbackend.cluster.attempt import Attempt, Common, State, short
 from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import Fault, Ran
+from xbackend.cluster.starting import coordinated
 from xbackend.cluster.supervisor import Lost, within
-from xbackend.engines.registry import of
+from xbackend.engines.registry import Entry, of
 from xbackend.engines.spec import WORKER, ClusterSpec
 from xbackend.errors import ClusterError
 from xbackend.training import checkpoints
@@ -22,9 +23,9 @@ def run(asked: Asked) -> Ran:
     Raises `ClusterError` naming the task that was lost where it was not to be started again, what the job's own
     functions raise as the guard says, and what backends raise for its program.
     """
-    engine = of(asked.backend)
+    engine = of(asked.backend, asked.engine)
     ready_environment(asked.backend, on_progress=asked.on_line)
-    spec = asked.cluster()
+    spec = _cluster(asked, engine)
     programs = Programs(asked.job, spec, engine, asynchronous=asked.asynchronous, guard=asked.guard)
     for task in spec.tasks:
         if task.job == WORKER:
@@ -38,6 +39,12 @@ def run(asked: Asked) -> Ran:
     state = _newest(asked, fingerprint)
     with status.told(asked.job.name, asked.backend) as told:
         return _attempts(Common(asked, engine, programs, fingerprint, ran, told), spec, state)
+
+
+def _cluster(asked: Asked, engine: Entry) -> ClusterSpec:
+    """A cluster for one start, with all tasks that the engine has."""
+    spec = asked.cluster()
+    return coordinated(spec) if engine.coordinated else spec
 
 
 def _attempts(common: Common, spec: ClusterSpec, state: State) -> Ran:
@@ -60,7 +67,7 @@ def _attempts(common: Common, spec: ClusterSpec, state: State) -> Ran:
                 ) from lost.why
             state = attempt.state
             asked.on_line(f"{lost.task} was lost at step {lost.step} ({fault.why}); all go on from step {state.step}")
-            spec = asked.cluster()
+            spec = _cluster(asked, common.engine)
 
 
 def _newest(asked: Asked, fingerprint: str) -> State:

@@ -18,7 +18,7 @@ from xbackend.cluster.namespace import held, joining
 from xbackend.cluster.pmi import Meeting
 from xbackend.cluster.tasks import TaskBackend, joined
 from xbackend.engines.registry import Entry
-from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Task, split
+from xbackend.engines.spec import CHIEF, FIRST_PORT, SERVER, WORKER, ClusterSpec, Task, split
 from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -50,6 +50,22 @@ def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST
     return ClusterSpec({name: own for name, own in jobs.items() if own})
 
 
+def coordinated(spec: ClusterSpec) -> ClusterSpec:
+    """The cluster with a coordinator, if it has none: on the first worker's host, at a port that is free on this
+    machine, or the next one there. Raises `ClusterError`."""
+    if CHIEF in spec.jobs:
+        return spec
+    first = spec.jobs[WORKER][0]
+    host, _ = split(first)
+    taken = {address for own in spec.jobs.values() for address in own}
+    if not host.startswith("127."):
+        port = 1 + max(port for there, port in map(split, taken) if there == host)
+        return ClusterSpec({**spec.jobs, CHIEF: (f"{first.rpartition(':')[0]}:{port}",)})
+    while (address := local(1, 0, host).jobs[WORKER][0]) in taken:
+        pass
+    return ClusterSpec({**spec.jobs, CHIEF: (address,)})
+
+
 @dataclass
 class Starting:
     """What starts the tasks of one attempt."""
@@ -76,7 +92,6 @@ class Starting:
             task,
             limit=asked.limit,
             asynchronous=asked.asynchronous,
-            threads=asked.settings.threads,
         )
         more: dict[str, Any] = {"limit": asked.start_limit, "turn": self._turn(task)}
 

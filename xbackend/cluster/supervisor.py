@@ -51,6 +51,7 @@ class Supervisor:
         self._guards: dict[Task, Popen[bytes]] = {}  # of processes that have not said yet that they are there
         self._reading: dict[Task, tuple[int, float]] = {}
         self._stopped: dict[Task, float] = {}
+        self._killed = set[TaskBackend]()  # that were stopped
         self._looked = time.monotonic()
         self._lock = threading.Lock()
         self._calls: list[Future[Any]] = []
@@ -171,15 +172,16 @@ class Supervisor:
                 self._stopped.pop(task, None)
             elif now - self._stopped.setdefault(task, now) > STOPPED:
                 if not back:
-                    raise self._lost(task, WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s"))
+                    raise self._lost(task, _stopped())
+                self._killed.add(backend)
                 backend.worker.kill()  # the thread that waits for it starts it again
-            if not back and starting.ended(backend) and (death := self._death(task)) is not None:
+            if not back and starting.ended(backend) and (death := self.death(task)) is not None:
                 raise self._lost(task, death)
         for task, guard in list(self._guards.items()):
             if not starting.is_stopped_early(guard):
                 self._stopped.pop(task, None)
             elif now - self._stopped.setdefault(task, now) > STOPPED:
-                raise self._lost(task, WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s"))
+                raise self._lost(task, _stopped())
         for task, (number, since) in list(self._reading.items()):
             if now - since > self.asked.start_limit:
                 raise ClusterError(
@@ -187,7 +189,13 @@ class Supervisor:
                     f"{self.asked.start_limit:g} s: give them more time with --start-limit SECONDS"
                 )
 
-    def _death(self, task: Task) -> WorkerDied | None:
+    def loss(self, task: Task, seen: WorkerError | None = None) -> WorkerError:
+        """Why a task is lost that comes back: what was ``seen`` of it, or that it was stopped and was ended here."""
+        if self.backends[task] in self._killed:
+            return _stopped()
+        return seen or self.death(task) or WorkerDied("its process ended")
+
+    def death(self, task: Task) -> WorkerDied | None:
         """What a process died of that has ended; `None` where who asks it is told."""
         try:
             self.backends[task].worker.check()
@@ -228,7 +236,7 @@ class Supervisor:
             others = [task for task in self.backends if task not in known and not self.comes_back(task)]
             gone = [task for task in others if starting.ended(self.backends[task])]
             if gone or time.monotonic() > end:
-                return [(self._death(task) or WorkerDied("its process ended"), task) for task in gone]
+                return [(self.death(task) or WorkerDied("its process ended"), task) for task in gone]
             time.sleep(0.02)
 
     def _cut_off(self) -> Lost | None:
@@ -275,6 +283,10 @@ class Supervisor:
             if isinstance(error := answer.exception(), Lost):
                 return error
         return None
+
+
+def _stopped() -> WorkerTimeout:
+    return WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s")
 
 
 def within(seconds: float, what: str, do: Callable[[], T]) -> T:

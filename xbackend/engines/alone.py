@@ -66,5 +66,5 @@ class Alone(Engine):
         layout.add(record, self.task.index, brought.step, brought.read)
         return layout.applied(record, self.task.index, brought.step), returned
 
-    def record(self) -> np.ndarray:
-        return self.records[0].copy()
+    def record(self, server: int) -> np.ndarray:
+        return self.records[server].copy()

@@ -19,7 +19,8 @@ from xbackend.engines.spec import SERVER, ClusterSpec, Task
 from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
-    from xbackend.backends.contract import Backend, Built, Value
+    from xbackend.backends.contract import Backend, Built, Settings, Value
+    from xbackend.program.program import Program
 
 FRESH = 0.05  # seconds for which a record that an update left is as good as one that is read
 _SPIN = 5e-4  # seconds that a wait takes a core for itself
@@ -39,12 +40,14 @@ class Brought:
 
 class Engine(abc.ABC):
     """One task's end of what joins it with the others; ``joined`` is what `tasks.joined` says of it, with the options
-    ``limit``, the seconds that anything may take, and ``asynchronous``, whether tasks do not wait for each other.
+    ``limit``, the seconds that anything may take, and ``asynchronous``, whether tasks do not wait for each other;
+    ``settings`` are those that the backend of the task is about to start with.
 
     Raises `ClusterError` where the others cannot be reached within the limit.
     """
 
-    def __init__(self, joined: Mapping[str, Any]) -> None:
+    def __init__(self, joined: Mapping[str, Any], settings: Settings) -> None:
+        self.settings = settings
         own = joined["task"]
         self.spec = ClusterSpec({name: tuple(addresses) for name, addresses in joined["jobs"].items()})
         self.task = Task(own["job"], own["index"], own["count"])
@@ -87,9 +90,9 @@ class Engine(abc.ABC):
 
     # Parameter servers, where the engine has them.
 
-    def open(self, layouts: Sequence[Layout], record: np.ndarray | None) -> None:
-        """Begin: the records of all servers have these layouts. On a server, ``record`` is its own. Every task calls
-        it."""
+    def open(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
+        """Begin: the records of all servers have these layouts; ``records`` are those that this task begins: of a
+        server its own, of a coordinator all, of others none. Every task calls it."""
         if layouts:
             raise self._no_servers()
 
@@ -121,8 +124,8 @@ class Engine(abc.ABC):
         of it, and what the update returns."""
         raise self._no_servers()
 
-    def record(self) -> np.ndarray:
-        """A copy of this server's own record."""
+    def record(self, server: int) -> np.ndarray:
+        """A copy of a server's record, asked of the task that began it."""
         raise self._no_servers()
 
     def _no_servers(self) -> ClusterError:
@@ -137,6 +140,20 @@ class Engine(abc.ABC):
         """The record as this task's last update left it, once, and if that was just now."""
         since, record = self._left.pop(layout.server, (0.0, None))
         return record if time.monotonic() - since < FRESH else None
+
+
+class Coordinating(Engine):
+    """The engine of a coordinator, which has the programs of all workers and lets them compute. A step of a worker's
+    task may be computed by any worker that is free."""
+
+    @abc.abstractmethod
+    def scheduled(self, backend: Backend, program: Program, wiring: Mapping[str, Any]) -> Any:
+        """What `step` needs of a task's own program, and of what goes from where to where."""
+
+    @abc.abstractmethod
+    def step(self, scheduled: Any, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[Applied]]:
+        """Let a worker take the step of that number, and wait until it is in: what the function returned, and what was
+        written down of its updates. Called for several tasks at once, each from a thread of its own."""
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,11 @@ import numpy as np
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.devices import Device
 from xbackend.engines.alone import Alone
-from xbackend.engines.contract import Brought, Engine
+from xbackend.engines.contract import Brought, Coordinating, Engine
 from xbackend.engines.listening import listening
 from xbackend.engines.record import Applied, Layout, Stored
 from xbackend.errors import ClusterError
+from xbackend.program.serialization import from_json
 from xbackend.workers.serving import Held
 
 
@@ -141,6 +143,41 @@ def advance(
     return {"outputs": outputs, "applied": applied, "seconds": took, "moved": now}
 
 
+def scheduled(backend: Backend, program: str, wiring: Mapping[str, Any]) -> Held:
+    """A task's step as a coordinator has it, which stays here."""
+    return Held(_coordinating(backend).scheduled(backend, from_json(program), wiring))
+
+
+def coordinate(backend: Backend, tasks: Sequence[tuple[Sequence[Any], int, Sequence[Any]]]) -> list[dict[str, Any]]:
+    """Let workers take steps of all tasks, one after the other of each, as `advance` has them, and what `advance`
+    answers of each; what was moved for all of them stands with the first one's."""
+    engine = _coordinating(backend)
+    before = dict(engine.moved)
+
+    def steps(task: tuple[Sequence[Any], int, Sequence[Any]]) -> dict[str, Any]:
+        own, first, batches = task
+        outputs, applied, took = [], [], []
+        for k, (place, arrays) in enumerate(batches):
+            begin = time.perf_counter()
+            returned, entries = engine.step(own[place], first + k, arrays)
+            took.append(time.perf_counter() - begin)
+            outputs.append(returned)
+            applied += [tuple(entry) for entry in entries]
+        return {"outputs": outputs, "applied": applied, "seconds": took, "moved": dict.fromkeys(before, 0)}
+
+    with ThreadPoolExecutor(len(tasks), "xbackend-steps") as threads:
+        answers = list(threads.map(steps, tasks))
+    answers[0]["moved"] = {what: count - before[what] for what, count in engine.moved.items()}
+    return answers
+
+
+def _coordinating(backend: Backend) -> Coordinating:
+    engine = engine_of(backend)
+    if not isinstance(engine, Coordinating):
+        raise ClusterError(f"{engine.task} is no coordinator")
+    return engine
+
+
 def begun(
     backend: Backend,
     layouts: Sequence[Mapping[str, Any]],
@@ -172,9 +209,9 @@ def _alone(backend: Backend) -> Alone:
     return engine
 
 
-def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], record: np.ndarray | None) -> None:
-    """Begin with these layouts; on a server, with its record."""
-    engine_of(backend).open([layout(one) for one in layouts], record)
+def opened(backend: Backend, layouts: Sequence[Mapping[str, Any]], records: Sequence[np.ndarray]) -> None:
+    """Begin with these layouts, and with the records that this task begins."""
+    engine_of(backend).open([layout(one) for one in layouts], records)
 
 
 def there(backend: Backend) -> None:
@@ -186,6 +223,6 @@ def listens(backend: Backend) -> tuple[int, list[str]]:
     return os.getpid(), listening()
 
 
-def record(backend: Backend) -> np.ndarray:
-    """A server's record."""
-    return engine_of(backend).record()
+def record(backend: Backend, server: int) -> np.ndarray:
+    """The record of a server that this task began."""
+    return engine_of(backend).record(server)

@@ -82,10 +82,11 @@ class MPI(Engine):
 
     # --- parameter servers -----------------------------------------------------------------------------------------
 
-    def open(self, layouts: Sequence[Layout], record: np.ndarray | None) -> None:
+    def open(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
         self.layouts = list(layouts)
         if not layouts:
             return
+        record = records[0] if records else None
         if self.window is None:
             own = 0 if record is None else _LOCK + record.nbytes
             self.window = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
@@ -145,8 +146,8 @@ class MPI(Engine):
         self.moved["pulled"] += version.nbytes
         return int(version[0])
 
-    def record(self) -> np.ndarray:
-        return self.pull(self.layouts[self.task.index])
+    def record(self, server: int) -> np.ndarray:
+        return self.pull(self.layouts[server])
 
     def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
         return HostUpdate.of(apply)

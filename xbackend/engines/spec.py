@@ -22,6 +22,7 @@ from xbackend.errors import ClusterError
 from xbackend.wording import join
 
 WORKER, SERVER = "worker", "ps"
+CHIEF = "chief"  # the job of a coordinator, which computes nothing itself
 _JOB = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
 _MOST = 100_000  # tasks of a job
@@ -81,12 +82,18 @@ class ClusterSpec:
         if not jobs:
             raise ClusterError("a cluster has jobs: write {'worker': ['127.0.0.1:29400', ...]}")
 
-    def check_jobs(self) -> None:
-        """Raises `ClusterError` where there are no workers, or jobs that are neither these nor parameter servers."""
-        if WORKER not in self.jobs or not {*self.jobs} <= {WORKER, SERVER}:
+    def check_jobs(self, coordinated: bool = False) -> None:
+        """Raises `ClusterError` where there are no workers, or jobs that are neither these nor parameter servers, nor
+        one coordinator where there may be one."""
+        if WORKER not in self.jobs or not {*self.jobs} - {CHIEF} <= {WORKER, SERVER}:
             raise ClusterError(
                 f"this cluster has the jobs {join(self.jobs)}: tasks that compute are of the job {WORKER}, parameter "
                 f"servers of the job {SERVER}"
+            )
+        if CHIEF in self.jobs and (not coordinated or len(self.jobs[CHIEF]) > 1):
+            raise ClusterError(
+                f"this cluster has {len(self.jobs[CHIEF])} of the job {CHIEF}: one there is of --engine coordinator, "
+                f"which computes nothing itself; tasks that compute are of the job {WORKER}"
             )
 
     @property

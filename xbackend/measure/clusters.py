@@ -14,7 +14,7 @@ from xbackend.backends import registry
 from xbackend.cluster import replaying, running
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.ran import Ran
-from xbackend.engines.registry import of
+from xbackend.engines.registry import Entry
 from xbackend.engines.spec import SERVER, WORKER
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
@@ -25,9 +25,9 @@ from xbackend.workloads.agreement import relative_error
 Told = Callable[[Ran], None]
 
 
-def jobs(asked: Asked, backends: Sequence[str], *, replay: bool, on_end: Told) -> Jobs:
-    """The job that is asked for on each of the backends; one that fails is a row with its reason, unless it is the only
-    one. Of several each keeps its checkpoints in a folder of its own.
+def jobs(asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_end: Told) -> Jobs:
+    """The job that is asked for on each backend with what joins it; one that fails is a row with its reason, unless it
+    is the only one. Of several each keeps its checkpoints in a folder of its own.
 
     Raises `UsageError` for what the user's functions raise, and for a ``replay`` of what has no record.
     """
@@ -39,20 +39,22 @@ def jobs(asked: Asked, backends: Sequence[str], *, replay: bool, on_end: Told) -
     clusters = itertools.chain([spec], iter(asked.cluster, None))
     asked = replace(asked, cluster=partial(next, clusters))
     first: dict[str, np.ndarray] | None = None
-    failures = matrix.ready([(name, "") for name in backends], asked.on_line)
-    for name in backends:
-        folder = asked.folder / name if asked.folder is not None and len(backends) > 1 else asked.folder
-        own = replace(asked, backend=name, folder=folder)
+    failures = matrix.ready(list(dict.fromkeys((name, "") for name, _ in pairs)), asked.on_line)
+    for name, engine in pairs:
+        several = [one for one, _ in pairs].count(name) > 1
+        label = f"{name}-{engine.name}" if several else name
+        folder = asked.folder / label if asked.folder is not None and len(pairs) > 1 else asked.folder
+        own = replace(asked, backend=name, engine=engine.name, folder=folder)
         where = registry.get(name).environment
         try:
             if where in failures:
                 raise UsageError(failures[where])
             ran = running.run(own)
         except XBackendError as error:
-            if len(backends) == 1:
+            if len(pairs) == 1:
                 raise
             reason = str(error).splitlines()[0]
-            found.append(Clustered(backend=name, engine=of(name).summary, status="failed", reason=reason))
+            found.append(Clustered(backend=name, engine=engine.summary, by=engine.name, status="failed", reason=reason))
             continue
         on_end(ran)
         found.append(_became(own, ran, first, *(_again(own, ran) if replay else (None, ""))))
@@ -90,6 +92,7 @@ def _became(
     return Clustered(
         backend=ran.backend,
         engine=ran.engine,
+        by=asked.engine,
         reason=reason,
         versions=matrix.own_versions(ran.backend, ""),
         start=ran.start,

@@ -40,16 +40,22 @@ def answer(jobs: Jobs) -> str:
     same = [run for run in done if run.difference is not None and run not in other]
     if same:
         most = max(same, key=lambda run: run.difference or 0.0)
-        said += f", with the variables of {plain(done[0].backend)} but for {text.power(most.difference)} at most"
-        said += f" ({plain(most.backend)})"
+        said += f", with the variables of {_name(done[0], jobs)} but for {text.power(most.difference)} at most"
+        said += f" ({_name(most, jobs)})"
     if other:
-        far = [f"{plain(run.backend)} ({text.power(run.difference)})" for run in other]
-        said += f", other variables than {plain(done[0].backend)}, by more than roundings make: {join(far)}"
+        far = [f"{_name(run, jobs)} ({text.power(run.difference)})" for run in other]
+        said += f", other variables than {_name(done[0], jobs)}, by more than roundings make: {join(far)}"
     repeated = [run for run in done if run.replayed is not None]
     if repeated:
         equal = sum(bool(run.replayed) for run in repeated)
         said += f", {equal} of {len(repeated)} repeated to the bit in one process"
     return f"{said}{f'; {failed} failed' if failed else ''}"
+
+
+def _name(run: Clustered, jobs: Jobs) -> str:
+    """The backend of a run; with what joined it, where another run is of that backend, too."""
+    several = sum(one.backend == run.backend for one in jobs.runs) > 1
+    return plain(f"{run.backend} ({run.by})" if several else run.backend)
 
 
 def apart(jobs: Jobs) -> list[Clustered]:
@@ -62,12 +68,12 @@ def rows(jobs: Jobs) -> list[list[str]]:
     found, unit = [], text.time_unit([_step(run) for run in jobs.runs if any(run.seconds)])
     for run in jobs.runs:
         if run.status != "ok":
-            found.append([plain(run.backend), "failed", *[text.NOTHING] * (len(HEADERS) - 2)])
+            found.append([_name(run, jobs), "failed", *[text.NOTHING] * (len(HEADERS) - 2)])
             continue
         steps = run.taken or jobs.steps * jobs.workers
         found.append(
             [
-                plain(run.backend),
+                _name(run, jobs),
                 _agrees(run, jobs),
                 text.time(_step(run), unit) if any(run.seconds) else text.NOTHING,
                 f"{run.start:.1f} s",
@@ -95,7 +101,7 @@ def _agrees(run: Clustered, jobs: Jobs) -> str:
 
 def failures(jobs: Jobs) -> list[str]:
     """A line for each backend that did not end, or could not be replayed."""
-    return [f"{plain(run.backend)}: {plain(run.reason)}" for run in jobs.runs if run.reason]
+    return [f"{_name(run, jobs)}: {plain(run.reason)}" for run in jobs.runs if run.reason]
 
 
 def build(jobs: Jobs) -> tuple[list[Block], Pictures]:
@@ -110,7 +116,7 @@ def build(jobs: Jobs) -> tuple[list[Block], Pictures]:
     if failures(jobs):
         blocks += [Heading(2, "What failed"), bullets(*([line] for line in failures(jobs)))]
     lost = [
-        [plain(run.backend), one.task, str(one.step), plain(one.why), one.again, f"{one.seconds:.1f} s"]
+        [_name(run, jobs), one.task, str(one.step), plain(one.why), one.again, f"{one.seconds:.1f} s"]
         for run in jobs.runs
         for one in run.faults
     ]
@@ -126,7 +132,7 @@ def _joined(jobs: Jobs) -> list[Block]:
     for run in jobs.runs:
         addresses = sorted(set(chain(*run.listens.values())))
         copies = {None: text.NOTHING, True: "equal to the bit", False: "differ"}[run.copies]
-        found.append([plain(run.backend), run.engine, join(addresses) if addresses else "nothing", copies])
+        found.append([_name(run, jobs), run.engine, join(addresses) if addresses else "nothing", copies])
     return tabled(("backend", "engine", "listened on", "copies of workers"), found)
 
 
@@ -139,7 +145,7 @@ def _circumstances(jobs: Jobs) -> Block:
         [f"{jobs.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"],
     ]
     said += [
-        [f"{plain(run.backend)}: {', '.join(f'{p} {v}' for p, v in run.versions.items())}"]
+        [f"{_name(run, jobs)}: {', '.join(f'{p} {v}' for p, v in run.versions.items())}"]
         for run in jobs.runs
         if run.versions
     ]

@@ -28,7 +28,7 @@ class Clustered(msgspec.Struct, frozen=True, kw_only=True):
     """A job on a backend, or why it did not end.
 
     Attributes:
-        engine: what joined the tasks, in words.
+        engine, by: what joined the tasks, in words, and its name; older files have none.
         start: seconds until all tasks had met.
         seconds: of the steps of each worker, in order; those that compile are left out.
         updates: how many the parameter servers applied, each once.
@@ -43,6 +43,7 @@ class Clustered(msgspec.Struct, frozen=True, kw_only=True):
 
     backend: str
     engine: str
+    by: str = ""
     status: Status = "ok"
     reason: str = ""
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)

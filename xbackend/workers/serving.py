@@ -61,7 +61,7 @@ class Host:
         engine = None
         if joined is not None:
             module, _, cls = joined["engine"].partition(":")
-            engine = getattr(import_module(module), cls)(joined)
+            engine = getattr(import_module(module), cls)(joined, settings)
         self._backend = registry.get(name).load(settings)
         if engine is not None:
             self._backend.engine = engine

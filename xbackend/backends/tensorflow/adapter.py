@@ -15,13 +15,12 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xbackend import cores
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import ProfiledCall
@@ -29,6 +28,7 @@ from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
 from xbackend.backends.tensorflow.graph import Lowering, numbered
 from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
+from xbackend.backends.tensorflow.settings import configure, pools
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendError, BackendUnavailable, ComputationError, UnsupportedOperation
@@ -61,6 +61,7 @@ class Runtime:
             self.options: Mapping[str, Any] = self.context.function_call_options.as_attrs()
             for name in ("enable_graph_collection", "export_run_metadata", "disable_graph_collection"):
                 getattr(self.context, name)
+            self.process: str = self.context.host_address_space()  # "/job:localhost/replica:0/task:0", mostly
             _functions(self.context)
         except (ImportError, AttributeError) as error:
             raise BackendUnavailable(
@@ -82,6 +83,11 @@ class Runtime:
                 metadata = self.context.export_run_metadata()
                 self.context.disable_graph_collection()
         return result, metadata
+
+
+def _is_in(device: Any, process: str) -> bool:
+    """Whether a logical device is of a process, as TensorFlow names it: a strategy may see those of others, too."""
+    return str(device.name).startswith((f"{process}/", "/device:"))
 
 
 @cache
@@ -129,74 +135,24 @@ class TensorFlow(Backend):
     def start(self) -> Iterable[Device]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # which instructions it was compiled for, and the like
         self.tf = tf = self.needed("tensorflow")
-        self._configure()
-        # All that there are: the runtime names a device in full where it says what ran on it.
-        self.names = {
-            Device(kind, number): f"/job:localhost/replica:0/task:0{logical.name}"
-            for kind in ("cpu", "gpu")
-            for number, logical in enumerate(tf.config.list_logical_devices(kind.upper()))
-        }
-        self.by_name = {name: device for device, name in self.names.items()}
+        configure(tf, self.settings, self.name)
         self.runtime = Runtime(tf)
+        # All that there are in this process: the runtime names a device in full where it says what ran on it.
+        here = self.runtime.process
+        self.names = {
+            Device(kind, number): f"{here}/device:{kind.upper()}:{number}"
+            for kind in ("cpu", "gpu")
+            for number, _ in enumerate(own for own in tf.config.list_logical_devices(kind.upper()) if _is_in(own, here))
+        }
+        # Eager values say 'localhost' of where they are, also where a strategy has given the process another name.
+        self.by_name = {
+            name: device
+            for device, own in self.names.items()
+            for name in (own, own.replace(here, "/job:localhost/replica:0/task:0"))
+        }
         # Another backend of this process may have asked for more virtual devices.
         own = [d for d in self.names if d.is_accelerator or d.index < self.settings.virtual_devices]
         return choose_visible(own, self.settings.visible)
-
-    def _configure(self) -> None:
-        tf, wanted = self.tf, self.settings
-        tf.config.set_soft_device_placement(False)
-        tf.config.experimental.enable_tensor_float_32_execution(False)
-        if wanted.threads is not None:
-            # An op computes with the intra-op pool; the inter-op pool starts ops: those of each device in a thread,
-            # and of several devices in one more, which waits for them. With one less devices take turns.
-            starting = wanted.threads
-            if wanted.cores_per_device is not None:
-                starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
-            for pool, count in (("intra_op", wanted.threads), ("inter_op", starting)):
-                setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
-                self._before_start(f"threads={count}", setter, count, met=partial(self._has_threads, pool, count))
-        cpus = tf.config.list_physical_devices("CPU")
-        if wanted.virtual_devices > 1 and cpus:
-            pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
-            self._before_start(
-                f"virtual_devices={wanted.virtual_devices}",
-                tf.config.set_logical_device_configuration,
-                cpus[0],
-                pretend,
-                met=lambda: len(tf.config.list_logical_devices("CPU")) >= wanted.virtual_devices,
-            )
-        gpus = tf.config.list_physical_devices("GPU")
-        hidden = wanted.visible is not None and all(Device.parse(v).kind != "gpu" for v in wanted.visible)
-        if gpus and hidden:
-            self._before_start("visible", tf.config.set_visible_devices, [], "GPU", met=lambda: True)
-        for gpu in () if hidden else gpus:
-            # It would take all memory of the GPU at once otherwise.
-            self._before_start("memory growth", tf.config.experimental.set_memory_growth, gpu, True, met=lambda: True)
-
-    def _before_start(self, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
-        """Apply a setting that TensorFlow takes only before its first use in a process.
-
-        Raises `BackendUnavailable` when it is too late and the setting is not ``met`` anyway.
-        """
-        try:
-            setter(*arguments)
-        except RuntimeError as error:
-            if not met():
-                raise BackendUnavailable(
-                    f"backend {self.name} cannot have {what} in this process: TensorFlow was already in use with "
-                    f"another setting ({error}); open it with isolated=True, or before anything uses TensorFlow"
-                ) from error
-
-    def _has_threads(self, pool: str, count: int) -> bool:
-        return self._threads()[pool] == count
-
-    def _threads(self) -> dict[str, int]:
-        """The size of each of TensorFlow's pools."""
-        threading_ = self.tf.config.threading
-        return {  # 0 is TensorFlow's word for 'as many as there are cores'
-            "inter_op": threading_.get_inter_op_parallelism_threads() or cores.count(),
-            "intra_op": threading_.get_intra_op_parallelism_threads() or cores.count(),
-        }
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         tf, name, array = self.tf, self.names[device], native(array)
@@ -205,7 +161,7 @@ class TensorFlow(Backend):
             array = array.view(carrier) if carrier.itemsize == array.itemsize else array.astype(carrier)
         with tf.device(name):
             value = tf.constant(array)
-            if not device.is_accelerator and value.backing_device != name:
+            if not device.is_accelerator and self.device_of(value) != device:
                 value = tf.raw_ops.Identity(input=value)  # TensorFlow makes int32 constants on cpu:0
         return value
 
@@ -348,7 +304,7 @@ class TensorFlow(Backend):
         return self.launch(function, None, lowering, read)
 
     def describe(self) -> Description:
-        tf, threads = self.tf, self._threads()
+        tf, threads = self.tf, pools(self.tf)
         file = next((p.name for p in sorted(Path(tf.sysconfig.get_lib()).glob("libtensorflow_cc*"))), None)
         # It is linked in, and does not tell its version.
         products = Pool(_library_of_products(), None, threads["intra_op"], file, layer="TensorFlow's own threads")

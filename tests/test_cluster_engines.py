@@ -1,0 +1,120 @@
+"""Engines that a backend has beside its first: chosen by name, with the tasks that they need, a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import cluster_examples as examples
+import pytest
+
+from xbackend.backends import registry
+from xbackend.cli import DONE, WRONG, main
+from xbackend.cluster.starting import coordinated, local, on_hosts
+from xbackend.engines.registry import ENGINES, checked
+from xbackend.engines.spec import ClusterSpec, found, split
+from xbackend.errors import ClusterError
+from xbackend.results.clustered import load
+
+P7, P10 = examples.EXAMPLES / "p7_between_graph.py", examples.EXAMPLES / "p10_distributed.py"
+
+
+def test_every_engine_joins_a_backend_and_every_backend_has_one() -> None:
+    joined = [engine for entry in registry.REGISTRY.values() for engine in entry.engines]
+    assert {*joined} == {*ENGINES} and all(entry.engines for entry in registry.REGISTRY.values())
+    assert all(name == entry.name for name, entry in ENGINES.items())
+
+
+def test_each_backend_is_asked_for_with_each_engine() -> None:
+    pairs = checked(["tensorflow", "tensorflow-xla"], ["tensorflow", "multi-worker-mirrored"])
+    assert [(backend, engine.name) for backend, engine in pairs] == [
+        ("tensorflow", "tensorflow"),
+        ("tensorflow", "multi-worker-mirrored"),
+        ("tensorflow-xla", "tensorflow"),
+        ("tensorflow-xla", "multi-worker-mirrored"),
+    ]
+    assert [engine.name for _, engine in checked(["numpy", "jax"], [])] == ["mpi", "jax"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--engine", "ring"], "there is no engine 'ring': there are tensorflow, multi-worker-mirrored, coordinator"),
+        (["--backend", "jax", "--engine", "coordinator"], "backend jax is not joined by 'coordinator', but by jax"),
+        (
+            ["--backend", "tensorflow", "--engine", "multi-worker-mirrored", "--ps", "1"],
+            "keeps a copy of every variable in each worker; take --engine tensorflow or --engine coordinator",
+        ),
+        (
+            ["--backend", "tensorflow", "--engine", "coordinator", "--ps", "1"],
+            "add --asynchronous, or take --engine tensorflow for tasks in step",
+        ),
+    ],
+)
+def test_what_an_engine_does_not_join_or_do_is_said_in_a_line(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cluster", "run", f"{P10}:mirrored", "--steps", "2", *words]) == WRONG
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+
+
+# --- the coordinator's own task -----------------------------------------------------------------------------------
+
+
+def test_a_coordinator_takes_a_port_that_no_task_has() -> None:
+    for _ in range(20):
+        spec = coordinated(local(2, 1))
+        addresses = [address for own in spec.jobs.values() for address in own]
+        assert len({*addresses}) == 4 and split(spec.jobs["chief"][0])[0] == "127.0.0.1"
+    assert coordinated(on_hosts(["a", "b"], 2, 1)).jobs["chief"] == ("b:29402",)
+    assert coordinated(ClusterSpec({"worker": ("[::2]:5", "c:9")})).jobs["chief"] == ("[::2]:6",)
+
+
+def test_a_coordinator_that_is_named_stays_where_it_is() -> None:
+    spec = ClusterSpec({"chief": ("c:1",), "worker": ("a:2",), "ps": ("b:3",)})
+    assert coordinated(spec) is spec
+    spec.check_jobs(coordinated=True)
+    with pytest.raises(ClusterError, match="one there is of --engine coordinator, which computes nothing itself"):
+        spec.check_jobs()
+    with pytest.raises(ClusterError, match="this cluster has 2 of the job chief"):
+        ClusterSpec({"chief": ("c:1", "c:2"), "worker": ("a:2",)}).check_jobs(coordinated=True)
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    for name in ("SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    yield monkeypatch
+
+
+@pytest.mark.tier("standard")
+def test_a_cluster_of_tf_config_has_its_coordinator(
+    environment: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As TensorFlow's guide writes it for `ParameterServerStrategy`."""
+    spec = coordinated(local(2, 1))
+    command = ["cluster", "run", f"{P7}:add_rank", "--backend", "tensorflow", "--engine", "coordinator"]
+    command += ["--asynchronous", "--cluster", "env", "--steps", "6", "--reports", str(tmp_path)]
+    environment.setenv("TF_CONFIG", spec.tf_config(spec.task("chief", 0)))
+    said = found()
+    assert said is not None and said.spec == spec
+    assert main(command) == DONE
+    assert "/job:chief/task:0 leaves the start to the first worker" in capsys.readouterr().out
+    environment.setenv("TF_CONFIG", spec.tf_config(spec.task("worker", 0)))
+    assert main(command) == DONE
+    assert "/job:ps/task:0/total = 18.0" in capsys.readouterr().out
+
+
+@pytest.mark.tier("standard")
+def test_engines_of_one_backend_are_rows_of_one_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["cluster", "run", f"{P10}:mirrored", "--backend", "tensorflow", "--steps", "6"]
+    command += ["--engine", "tensorflow,multi-worker-mirrored", "--reports", str(tmp_path), "--name", "both"]
+    assert main([*command, "--checkpoints", str(tmp_path / "kept")]) == DONE
+    out = capsys.readouterr().out
+    assert "tensorflow (tensorflow)" in out and "(multi-worker-mirrored)" in out
+    done = load(tmp_path / "both" / "cluster.json")
+    assert [run.by for run in done.runs] == ["tensorflow", "multi-worker-mirrored"]
+    assert (done.runs[1].difference or 0.0) < 1e-10 and all(run.copies for run in done.runs)
+    kept = {path.name for path in (tmp_path / "kept").iterdir()}
+    assert kept == {"tensorflow-tensorflow", "tensorflow-multi-worker-mirrored"}

@@ -1,0 +1,79 @@
+"""What TensorFlow is told before its first use in a process: its devices, its pools of threads, and what it does not do
+by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from xbackend import cores
+from xbackend.devices import Device
+from xbackend.errors import BackendUnavailable
+
+if TYPE_CHECKING:
+    from xbackend.backends.contract import Settings
+
+
+def configure(tf: Any, wanted: Settings, name: str) -> None:
+    """Apply the settings of a backend of that name. Once more they change nothing.
+
+    Raises `BackendUnavailable` where TensorFlow is in use with other ones.
+    """
+    before = partial(_before_start, name)
+    tf.config.set_soft_device_placement(False)
+    tf.config.experimental.enable_tensor_float_32_execution(False)
+    if wanted.threads is not None:
+        # An op computes with the intra-op pool; the inter-op pool starts ops: those of each device in a thread,
+        # and of several devices in one more, which waits for them. With one less devices take turns.
+        starting = wanted.threads
+        if wanted.cores_per_device is not None:
+            starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
+        for pool, count in (("intra_op", wanted.threads), ("inter_op", starting)):
+            setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
+            before(f"threads={count}", setter, count, met=partial(_has_threads, tf, pool, count))
+    cpus = tf.config.list_physical_devices("CPU")
+    if wanted.virtual_devices > 1 and cpus:
+        pretend = [tf.config.LogicalDeviceConfiguration()] * wanted.virtual_devices
+        before(
+            f"virtual_devices={wanted.virtual_devices}",
+            tf.config.set_logical_device_configuration,
+            cpus[0],
+            pretend,
+            met=lambda: len(tf.config.list_logical_devices("CPU")) >= wanted.virtual_devices,
+        )
+    gpus = tf.config.list_physical_devices("GPU")
+    hidden = wanted.visible is not None and all(Device.parse(v).kind != "gpu" for v in wanted.visible)
+    if gpus and hidden:
+        before("visible", tf.config.set_visible_devices, [], "GPU", met=lambda: True)
+    for gpu in () if hidden else gpus:
+        # It would take all memory of the GPU at once otherwise.
+        before("memory growth", tf.config.experimental.set_memory_growth, gpu, True, met=lambda: True)
+
+
+def _before_start(name: str, what: str, setter: Callable[..., None], *arguments: Any, met: Callable[[], bool]) -> None:
+    """Apply a setting that TensorFlow takes only before its first use in a process.
+
+    Raises `BackendUnavailable` when it is too late and the setting is not ``met`` anyway.
+    """
+    try:
+        setter(*arguments)
+    except RuntimeError as error:
+        if not met():
+            raise BackendUnavailable(
+                f"backend {name} cannot have {what} in this process: TensorFlow was already in use with "
+                f"another setting ({error}); open it with isolated=True, or before anything uses TensorFlow"
+            ) from error
+
+
+def _has_threads(tf: Any, pool: str, count: int) -> bool:
+    return pools(tf)[pool] == count
+
+
+def pools(tf: Any) -> dict[str, int]:
+    """The size of each of TensorFlow's pools of threads."""
+    threading = tf.config.threading
+    return {  # 0 is TensorFlow's word for 'as many as there are cores'
+        "inter_op": threading.get_inter_op_parallelism_threads() or cores.count(),
+        "intra_op": threading.get_intra_op_parallelism_threads() or cores.count(),
+    }

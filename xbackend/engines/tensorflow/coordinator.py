@@ -1,0 +1,245 @@
+"""TensorFlow's `ParameterServerStrategy` with its `ClusterCoordinator`
+(https://www.tensorflow.org/tutorials/distribute/parameter_server_training).
+
+Workers and parameter servers are TensorFlow's servers, and compute what they are asked for. The coordinator, a task of
+its own, has the program of every worker's task as a function: with the variables it reads of the servers, what the task
+computes, and the updates of the servers. It schedules one step of each task at a time; the coordinator gives it to a
+worker that is free, again to another one where that is lost, and waits for lost workers to come back.
+
+That promises each step at least once. The record of a server makes it once: an update is there with whose step it is,
+or not at all, and one that is in already is not applied again (`updates.Update.applied`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from xbackend.backends.tensorflow.settings import configure
+from xbackend.devices import Device
+from xbackend.engines.contract import Coordinating
+from xbackend.engines.record import Applied, Layout
+from xbackend.engines.spec import CHIEF, WORKER
+from xbackend.engines.tensorflow.meeting import await_task, why_not_there
+from xbackend.engines.tensorflow.updates import Lowered, Update, as_bytes, numbers, place, unpacked
+from xbackend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from xbackend.backends.contract import Backend, Value
+    from xbackend.backends.tensorflow.adapter import TensorFlow
+    from xbackend.program.program import Program
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A task's step: ``run`` of its number and arrays returns in bytes, which are fetched at once, what the task's own
+    program gives, and then of each update what is written down and what it returns; ``results`` are their dtypes and
+    shapes."""
+
+    run: Callable[..., Any]
+    worker: int
+    backend: TensorFlow
+    own: int  # how many of the results are the own program's
+    results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
+    updates: Sequence[Update]
+    outputs: Sequence[tuple[int | None, int]]
+    moved: Mapping[str, int]  # bytes
+
+    def read(self, data: np.ndarray) -> list[np.ndarray]:
+        """The results of their bytes."""
+        found, begin = [], 0
+        for dtype, shape in self.results:
+            end = begin + dtype.itemsize * math.prod(shape)
+            found.append(np.frombuffer(data[begin:end].tobytes(), dtype).reshape(shape))
+            begin = end
+        return found
+
+
+class Coordinator(Coordinating):
+    """The coordinator, or a server that it asks."""
+
+    def join(self) -> None:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        os.environ["GRPC_FAIL_FAST"] = "use_caller"  # as its guide has it: who is lost is seen at once
+        import tensorflow as tf
+
+        self.tf = tf
+        cluster = tf.train.ClusterSpec({name: list(addresses) for name, addresses in self.spec.jobs.items()})
+        configure(tf, self.settings, "of this task")
+        try:
+            if self.task.job == CHIEF:
+                self._coordinate(cluster)
+            else:
+                self.server = tf.distribute.Server(
+                    cluster, self.task.job, self.task.index, protocol="grpc", config=self._config()
+                )
+        except tf.errors.OpError as error:
+            raise ClusterError(
+                f"{self.task} cannot listen on {self.spec.address(self.task)}, another process may have that port: "
+                f"{error.message[:500]}"
+            ) from error
+
+    def _config(self) -> Any:
+        config = self.tf.compat.v1.ConfigProto()
+        config.device_count["CPU"] = self.settings.virtual_devices
+        # A thread for each worker that may ask, as its guide has it.
+        least = len(self.spec.jobs[WORKER]) + 1
+        config.inter_op_parallelism_threads = max(self.settings.threads or os.cpu_count() or 1, least)
+        if self.settings.threads:
+            config.intra_op_parallelism_threads = self.settings.threads
+        return config
+
+    def _coordinate(self, cluster: Any) -> None:
+        tf = self.tf
+        for other in self.spec.tasks:
+            if other != self.task:
+                await_task(self, other)
+        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
+            cluster, task_type=CHIEF, task_id=0, rpc_layer="grpc"
+        )
+        self.strategy = tf.distribute.ParameterServerStrategy(resolver)
+        self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
+        errors = tf.errors
+        # What a step comes to whose server is gone; else it is the step that cannot be computed.
+        self._gone = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.DeadlineExceededError)
+        self._lock = threading.Lock()
+        self._waiting = ThreadPoolExecutor(len(self.spec.jobs[WORKER]), "xbackend-closures")
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        raise ClusterError("an all-reduce is of tasks in step, and those of a coordinator are not")
+
+    # --- parameter servers -----------------------------------------------------------------------------------------
+
+    def open(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
+        self.layouts = list(layouts)
+        if self.task.job != CHIEF:
+            return
+        with self.strategy.scope():  # it places variables on the servers by turns, from the first one on
+            self.records = [
+                self.tf.Variable(self.tf.constant(record), trainable=False, name=f"xbackend_record_{k}")
+                for k, record in enumerate(records)
+            ]
+        for one, variable in zip(self.layouts, self.records, strict=True):
+            if variable.handle.device != place(one.server):
+                raise ClusterError(
+                    f"ParameterServerStrategy put the record of server {one.server} on {variable.handle.device}: "
+                    "please report this"
+                )
+
+    def record(self, server: int) -> np.ndarray:
+        try:
+            found: np.ndarray = self.records[server].read_value().numpy()
+        except self.tf.errors.OpError as error:
+            raise self._failed(f"read the record of server {server}", error) from error
+        self._moved("pulled", found.nbytes)
+        return found
+
+    def _moved(self, what: str, count: int) -> None:
+        with self._lock:
+            self.moved[what] += count
+
+    def _failed(self, what: str, error: Any) -> ClusterError:
+        return ClusterError(f"{self.task} could not {what}: {type(error).__name__}: {error.message[:500]}")
+
+    # --- steps -----------------------------------------------------------------------------------------------------
+
+    def scheduled(self, backend: Backend, program: Program, wiring: Mapping[str, Any]) -> Scheduled:
+        tf, worker = self.tf, wiring["worker"]
+        updates = [Update.of(one, worker, apply) for one, apply in zip(self.layouts, wiring["applies"], strict=True)]
+        kinds = list[tuple[np.dtype[Any], tuple[int, ...]]]()
+        values = {i: backend.get_value(variable) for i, variable in program.shared.items()}
+        arguments = program.inputs[: len(program.inputs) - len(wiring["pulled"])]
+
+        def body(step: Any, *arrays: Any) -> list[Any]:
+            held, read = [], []
+            for one, variable in zip(self.layouts, self.records, strict=True):
+                with tf.device(place(one.server)):
+                    record = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=tf.uint8)
+                    read.append(numbers(tf, record[:8])[0])
+                    held.append(unpacked(tf, one, record)[1])
+            given = [*arrays, *(held[server][name] for server, name in wiring["pulled"])]
+            own = _Step(tf, program, values).whole(given)[0]
+            results = list(own)
+            for update, apply, variable in zip(updates, wiring["applies"], self.records, strict=True):
+                pushed = [own[k] for k in apply["pushed"]]
+                results += update.applied(tf, variable.handle, step, tf.stack(read), pushed)
+            kinds[:] = [(np.dtype(one.dtype.as_numpy_dtype), tuple(one.shape)) for one in results]
+            return [tf.concat([as_bytes(tf, one) for one in results], 0)]
+
+        nodes = [program.nodes[i] for i in arguments]
+        specs = [tf.TensorSpec([], tf.int64), *(tf.TensorSpec(node.shape, node.dtype.value) for node in nodes)]
+        # As adapters have graphs: a `tf.function` would end in an Identity for each result on the first device.
+        run = tf.compat.v1.wrap_function(body, specs)
+        pulled = [program.nodes[i].aval.nbytes for i in program.inputs[len(arguments) :]]
+        pushed = [program.nodes[program.outputs[k]].aval.nbytes for apply in wiring["applies"] for k in apply["pushed"]]
+        moved = {"pulled": sum(pulled) + 8 * len(self.layouts), "pushed": sum(pushed)}
+        tensorflow = cast("TensorFlow", backend)
+        return Scheduled(run, worker, tensorflow, len(program.outputs), kinds, updates, wiring["outputs"], moved)
+
+    def step(
+        self, scheduled: Scheduled, number: int, arrays: Sequence[np.ndarray]
+    ) -> tuple[list[np.ndarray], list[Applied]]:
+        tf = self.tf
+        with tf.device("/device:CPU:0"):
+            given = [tf.constant(number, tf.int64), *map(tf.constant, arrays)]
+        try:
+            closure = self.coordinator.schedule(scheduled.run, args=tuple(given))
+            results = scheduled.read(self._fetched(closure)[0])
+        except self._gone as error:
+            whose = f"/job:{WORKER}/task:{scheduled.worker}"
+            raise self._failed(f"have step {number} of {whose} computed", error) from error
+        except tf.errors.OpError as error:
+            raise scheduled.backend.failed(error) from error
+        for what, count in scheduled.moved.items():
+            self._moved(what, count)
+        own, rest = results[: scheduled.own], results[scheduled.own :]
+        applied, returned = list[Applied](), dict[int, list[np.ndarray]]()
+        for update in scheduled.updates:
+            (entry, *back), rest = rest[: 1 + update.returned], rest[1 + update.returned :]
+            version, *read = (int(n) for n in entry)
+            applied.append(Applied(update.layout.server, scheduled.worker, number, version, tuple(read)))
+            returned[update.layout.server] = back
+        outputs = [own[k] if server is None else returned[server][k] for server, k in scheduled.outputs]
+        return outputs, applied
+
+    def _fetched(self, closure: Any) -> list[np.ndarray]:
+        """What a step came to. Raises `ClusterError` where it takes longer than the limit, and no worker is away that
+        it may wait for."""
+        waiting = self._waiting.submit(closure.fetch)
+        workers = [task for task in self.spec.tasks if task.job == WORKER]
+        while True:
+            try:
+                return list(waiting.result(timeout=self.limit))
+            except TimeoutError:
+                if waiting.done():
+                    raise
+                if not any(why_not_there(self.spec, task) for task in workers):
+                    raise ClusterError(f"{self.task} waited {self.limit:g} s (--limit) for a step") from None
+
+
+class _Step(Lowered):
+    """A task's own program on its way into a function that any worker may run: what has no device is computed by who
+    runs it, and variables of the task's own, which asynchronous tasks only read, are constants."""
+
+    def __init__(self, tf: Any, program: Program, values: Mapping[int, np.ndarray]) -> None:
+        super().__init__(tf, program, {Device.parse(node.device or ""): "" for node in program.nodes})
+        self._own = values
+
+    def node(self, i: int, tensors: dict[int, Any]) -> None:
+        op, inputs = self.program.nodes[i].op, self.program.nodes[i].inputs
+        if i in tensors or op not in ("shared", "all_reduce"):
+            super().node(i, tensors)
+            return
+        with self.place(i):
+            if op == "shared":
+                tensors[i] = self.tf.constant(self._own[i])
+            else:  # of this task alone: with others it would keep them in step
+                tensors[i] = self.tf.identity(tensors[inputs[0]])
+        self.values[i] = [tensors[i].name]

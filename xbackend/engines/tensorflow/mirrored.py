@@ -1,0 +1,69 @@
+"""TensorFlow's `MultiWorkerMirroredStrategy`: workers in step, whose sums are the strategy's
+(https://www.tensorflow.org/tutorials/distribute/multi_worker_with_ctl).
+
+The strategy is made before the framework of the task is in use, of the cluster as TensorFlow reads it in ``TF_CONFIG``.
+What is summed is reduced in its replica context, by its ring, as it reduces gradients. Variables are the task's own: a
+mirrored variable of the strategy is one that each worker has a copy of, and so they are here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+from xbackend.backends.tensorflow.settings import configure
+from xbackend.engines.contract import Engine
+from xbackend.errors import ClusterError
+
+if TYPE_CHECKING:
+    from xbackend.backends.contract import Backend, Value
+
+
+class MultiWorkerMirrored(Engine):
+    """A worker of the strategy, one replica."""
+
+    def join(self) -> None:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+        os.environ["TF_CONFIG"] = self.spec.tf_config(self.task)
+        import tensorflow as tf
+
+        self.tf = tf
+        configure(tf, self.settings, "of this task")
+        ring = tf.distribute.experimental.CommunicationImplementation.RING
+        how = tf.distribute.experimental.CommunicationOptions(implementation=ring, timeout_seconds=self.limit)
+        # TensorFlow waits for a worker that does not come without a limit.
+        meeting = ThreadPoolExecutor(1, "xbackend-strategy")
+        made = meeting.submit(tf.distribute.MultiWorkerMirroredStrategy, communication_options=how)
+        try:
+            self.strategy = made.result(timeout=self.limit)
+        except TimeoutError:
+            raise ClusterError(f"{self.task} waited {self.limit:g} s (--limit) for the other workers") from None
+        except (tf.errors.OpError, RuntimeError) as error:
+            raise ClusterError(
+                f"{self.task} cannot meet the others at {self.spec.address(self.task)}, another process may have that "
+                f"port: {str(error)[:500]}"
+            ) from error
+        self._sum = tf.function(self._summed, reduce_retracing=False)
+
+    def _summed(self, *values: Any) -> Any:
+        tf = self.tf
+
+        def replica(*own: Any) -> Any:
+            placed = [tf.identity(one) for one in own]  # an argument is on no device, and one is asked for
+            return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, placed)
+
+        return self.strategy.run(replica, args=values)
+
+    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
+        arrays = backend.get_all(values)
+        with self.tf.device("/device:CPU:0"):
+            given = [self.tf.constant(array) for array in arrays]
+        try:
+            sums = [total.numpy() for total in self._sum(*given)]
+        except self.tf.errors.OpError as error:
+            raise ClusterError(
+                f"{self.task} could not reduce with the other workers: {type(error).__name__}: {error.message[:500]}"
+            ) from error
+        return backend.put_all(sums, [backend.device_of(value) for value in values])

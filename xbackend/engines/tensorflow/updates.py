@@ -1,0 +1,175 @@
+"""The record of a parameter server in TensorFlow's graphs: taken apart, and replaced by an update that is applied once.
+
+Whatever brings an update, a session or a coordinator's closure, it is this graph that runs on the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xbackend.backends.tensorflow.graph import Lowering
+from xbackend.devices import Device
+from xbackend.engines.record import KEPT, Layout
+from xbackend.engines.spec import SERVER
+from xbackend.program.program import Program, generate
+from xbackend.program.serialization import from_json
+from xbackend.program.shared import SharedVariable
+
+_OUTER, _INNER = "xbackend_outer", "xbackend_inner"
+
+
+def place(server: int) -> str:
+    """The device of a server that holds its record."""
+    return f"/job:{SERVER}/replica:0/task:{server}/device:CPU:0"
+
+
+@dataclass
+class _Graph:
+    """What lowering asks of a backend, for a graph that no backend runs."""
+
+    tf: Any
+    names: Mapping[Device, str]
+
+    def carrier(self, dtype: str, device: Device) -> str:
+        return dtype
+
+    def storage(self, variable: SharedVariable) -> None:
+        """It has none."""
+
+
+class Lowered(Lowering):
+    """A program on its way into a graph that no backend runs, with devices of these names."""
+
+    def __init__(self, tf: Any, program: Any, names: Mapping[Device, str]) -> None:
+        super().__init__(_Graph(tf, names), program)
+
+    def _generate(self, i: int) -> Any:
+        node = self.program.nodes[i]
+        return self.tf.constant(generate(node), node.dtype.value)
+
+
+@dataclass(frozen=True)
+class Update:
+    """What is computed on a server with each update of a worker: ``program``, of what is pushed and the variables that
+    it ``reads``, to those that it ``writes``, and to what is returned; none where nothing is written."""
+
+    layout: Layout
+    worker: int
+    program: Program | None
+    pushed: int
+    reads: Sequence[str]
+    writes: Sequence[str]
+
+    @classmethod
+    def of(cls, layout: Layout, worker: int, apply: Mapping[str, Any]) -> Update:
+        """As it came from the launcher."""
+        program = from_json(apply["program"]) if apply["program"] else None
+        return cls(layout, worker, program, len(apply["pushed"]), apply["reads"], apply["writes"])
+
+    @property
+    def given(self) -> list[tuple[str, tuple[int, ...]]]:
+        """The dtypes and shapes of what is pushed."""
+        nodes = [self.program.nodes[i] for i in self.program.inputs] if self.program else []
+        return [(node.dtype.value, node.shape) for node in nodes[: self.pushed]]
+
+    @property
+    def returned(self) -> int:
+        """How many results the program has that it does not write."""
+        return len(self.program.outputs) - len(self.writes) if self.program else 0
+
+    def lowered(self, tf: Any, device: str, given: Sequence[Any]) -> list[Any]:
+        """The program in the graph under construction."""
+        if self.program is None:
+            return []
+        return Lowered(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
+
+    def applied(
+        self, tf: Any, handle: Any, step: Any, read: Any, given: Sequence[Any], *, whole: bool = False
+    ) -> list[Any]:
+        """The graph of the update, on the server: under the mutex the record behind the handle is read, and replaced by
+        what it becomes; of a step that is in already it stays as it is.
+
+        Returns what is written down of the step (int64: the version made, those read), the ``whole`` record where that
+        is asked for, and what the program returns. ``step`` and ``read`` are int64, what is ``given`` is pushed.
+        """
+        layout, raw = self.layout, tf.raw_ops
+        with tf.device(place(layout.server)):
+            # All that comes from the worker is there before the mutex is taken.
+            there = [tf.identity(one) for one in (step, read, *given)]
+            outer = _locked(tf, _OUTER, there)
+            inner = _locked(tf, _INNER, [outer])
+            with tf.control_dependencies([inner]):
+                now = raw.ReadVariableOp(resource=handle, dtype=tf.uint8)
+            counts, held = unpacked(tf, layout, now)
+            results = self.lowered(tf, place(layout.server), [*there[2:], *(held[name] for name in self.reads)])
+            new = {**held, **dict(zip(self.writes, results, strict=False))}
+            returned = results[len(self.writes) :]
+            at, row = layout.steps_at(self.worker), layout.entry
+            fresh = counts[at] <= there[0]
+            begin = layout.entry_at(self.worker, 0) + there[0] % KEPT * row
+            places = tf.concat([[0, at], begin + tf.range(row, dtype=tf.int64)], 0)
+            values = tf.concat([[counts[0] + 1, there[0] + 1, counts[0] + 1], there[1]], 0)
+            said = tf.tensor_scatter_nd_update(counts, places[:, None], values)
+            changed = tf.where(fresh, packed(tf, layout, said, new), now)
+            entry = tf.where(fresh, values[2:], tf.slice(counts, [begin], [row]))
+            left = [changed] if whole else []
+            with tf.control_dependencies([entry, *returned]):
+                assign = raw.AssignVariableOp(resource=handle, value=changed)
+            return _released(tf, assign, [inner, outer], [entry, *left, *returned])
+
+
+def _locked(tf: Any, name: str, after: Sequence[Any]) -> Any:
+    """The lock of a mutex. There are two, one in the other: where one that waits for a mutex is cancelled, TensorFlow
+    unlocks it, whoever holds it (tensorflow/core/kernels/mutex_ops.cc)."""
+    with tf.control_dependencies(list(after)):
+        return tf.raw_ops.MutexLock(mutex=tf.raw_ops.MutexV2(shared_name=name, container=""))
+
+
+def _released(tf: Any, after: Any, locks: Sequence[Any], results: Sequence[Any]) -> list[Any]:
+    for lock in locks:
+        with tf.control_dependencies([after]):
+            after = tf.raw_ops.ConsumeMutexLock(mutex_lock=lock)
+    with tf.control_dependencies([after]):
+        return [tf.identity(one) for one in results]
+
+
+def numbers(tf: Any, data: Any) -> Any:
+    """Whole numbers of bytes."""
+    return tf.bitcast(tf.reshape(data, [-1, 8]), tf.int64)
+
+
+def unpacked(tf: Any, layout: Layout, record: Any) -> tuple[Any, dict[str, Any]]:
+    """The whole numbers of a record, and its variables by name."""
+    held = {}
+    for one in layout.variables:
+        dtype = tf.as_dtype(one.dtype)
+        data = record[layout.begins[one.name] : layout.begins[one.name] + one.nbytes]
+        if dtype == tf.bool:
+            data = tf.cast(data, tf.bool)
+        elif dtype.size > 1:
+            data = tf.bitcast(tf.reshape(data, [-1, dtype.size]), dtype)
+        held[one.name] = tf.reshape(data, one.shape)
+    return numbers(tf, record[: layout.numbers * 8]), held
+
+
+def as_bytes(tf: Any, value: Any) -> Any:
+    """The bytes of a value, as NumPy has them."""
+    if value.dtype == tf.bool:
+        value = tf.cast(value, tf.uint8)
+    elif value.dtype.size > 1:
+        value = tf.bitcast(value, tf.uint8)
+    return tf.reshape(value, [-1])
+
+
+def packed(tf: Any, layout: Layout, counts: Any, held: Mapping[str, Any]) -> Any:
+    """A record of these numbers and variables."""
+    parts, place = [as_bytes(tf, counts)], layout.numbers * 8
+    for one in layout.variables:
+        begin = layout.begins[one.name]
+        parts.append(tf.zeros([begin - place], tf.uint8))
+        parts.append(as_bytes(tf, held[one.name]))
+        place = begin + one.nbytes
+    parts.append(tf.zeros([layout.nbytes - place], tf.uint8))
+    return tf.concat(parts, 0)
