@@ -87,8 +87,8 @@ def test_compiled_training_against_the_engine_by_hand(
 @pytest.mark.only_for("tensorflow")
 @pytest.mark.parametrize("program", ["mirrored", "served"])
 def test_against_tensorflows_strategies(backend: str, program: str, extent: Any, say: Any, keep: Any) -> None:
-    figure, runs = targets.strategies(program, extent, say)
-    keep("TensorFlow's strategies", [exactly(figure) if program == "mirrored" else figure], runs)
+    figures, runs = targets.strategies(program, extent, say)
+    keep("TensorFlow's strategies", map(exactly, figures) if program == "mirrored" else figures, runs)
 
 
 @pytest.mark.only_for(*ENGINES)

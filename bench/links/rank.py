@@ -28,6 +28,7 @@ import numpy as np
 from links.relay import ends_with
 from links.shared import MODEL
 from xbackend.backends import registry
+from xbackend.backends.contract import Settings
 from xbackend.engines.mpi import MPI
 
 _WINDOW = 16  # messages of a stream
@@ -36,7 +37,7 @@ _WINDOW = 16  # messages of a stream
 class Rank:
     def __init__(self, rank: int, limit: float) -> None:
         joined = {"jobs": {"worker": ["a:1", "b:1"]}, "task": {"job": "worker", "index": rank, "count": 2}}
-        self.engine = MPI({**joined, "options": {"limit": limit, "asynchronous": False}})
+        self.engine = MPI({**joined, "options": {"limit": limit, "asynchronous": False}}, Settings())
         self.rank, self.world = rank, self.engine.world
         self.backend = registry.get("numpy").load()
         rows, inputs, hidden, classes = MODEL

@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
@@ -161,25 +162,30 @@ def _gradients(way: str) -> str:
 
 
 def engine_of(backend: str) -> str:
-    return registry.get(backend).engine
+    return registry.get(backend).engines[0]
 
 
-def strategies(program: str, extent: Extent, say: Callable[[str], None]) -> tuple[Figure, list[Run]]:
-    """TensorFlow's own strategy for a program, on two workers, beside ours."""
+def strategies(program: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:
+    """TensorFlow's own strategy for a program by hand, on two workers, beside ours with the same strategy as engine,
+    and beside ours with its servers and sessions."""
     repeats, steps = extent
     backend, servers = "tensorflow", int(program == "served")
     case = Case(backend, program, 2, servers, steps)
     name = "ParameterServerStrategy with its coordinator" if servers else "MultiWorkerMirroredStrategy (RING)"
+    engines = {"tensorflow": "sessions", "coordinator" if servers else "multi-worker-mirrored": "the strategy"}
 
-    def own() -> Run:
-        say(f"{backend}: {NAMES[program]}, two workers")
-        return clusters.ours(case, pinned=not servers)
+    def own(engine: str) -> Callable[[], Run]:
+        def run() -> Run:
+            say(f"{backend}: {NAMES[program]}, two workers, by {engines[engine]}")
+            return clusters.ours(replace(case, engine=engine), pinned=not servers)
+
+        return run
 
     def other() -> Run:
-        say(f"{backend}: {NAMES[program]}, {name}")
+        say(f"{backend}: {NAMES[program]}, {name}, by hand")
         return clusters.by_hand("with_strategies.py", case, chief=bool(servers))
 
-    ours, theirs = clusters.in_turn([own, other], repeats)
+    *each, theirs = clusters.in_turn([*map(own, engines), other], repeats)
     expected = case.weights(in_turn=False)
     told = (
         "asynchronous: the weights depend on who came first; theirs is the time of an epoch over its steps; no process "
@@ -187,17 +193,20 @@ def strategies(program: str, extent: Extent, say: Callable[[str], None]) -> tupl
         if servers
         else "Keras has the rate in float32"
     )
-    figure = against(
-        backend,
-        f"{NAMES[program]}: a step over that under {name}",
-        ours,
-        theirs,
-        limit=None,
-        what_differs=told,
-        difference=difference(ours[0].weights, expected),
-        difference_of_theirs=difference(theirs[0].weights, expected),
-    )
-    return figure, ours
+    figures = [
+        against(
+            backend,
+            f"{NAMES[program]}: a step by {way} over that under {name} by hand",
+            ours,
+            theirs,
+            limit=LIMIT if way == "the strategy" else None,
+            what_differs=told,
+            difference=difference(ours[0].weights, expected),
+            difference_of_theirs=difference(theirs[0].weights, expected),
+        )
+        for way, ours in zip(engines.values(), each, strict=True)
+    ]
+    return figures, each[0]
 
 
 def growth(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[list[Figure], list[Run]]:

@@ -37,7 +37,8 @@ LIMIT = 300.0  # seconds of a run
 
 @dataclass(frozen=True)
 class Case:
-    """A program of `cluster_jobs` on a backend, with so many tasks; ``steps`` are those that are counted."""
+    """A program of `cluster_jobs` on a backend, with so many tasks, joined by an engine or by the backend's first;
+    ``steps`` are those that are counted."""
 
     backend: str
     program: str
@@ -45,6 +46,7 @@ class Case:
     servers: int
     steps: int
     dtype: str = "float64"
+    engine: str = ""
 
     def weights(self, *, in_turn: bool = True) -> dict[str, np.ndarray]:
         """What one process comes to."""
@@ -78,6 +80,7 @@ def ours(case: Case, *, asynchronous: bool | None = None, pinned: bool = True) -
         settings=Settings(cores_per_device=1) if pinned else Settings(threads=1),
         asynchronous=bool(case.servers) if asynchronous is None else asynchronous,
         restarts=0,
+        engine=case.engine,
         limit=60.0,
         start_limit=LIMIT,
     )
