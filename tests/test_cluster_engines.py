@@ -67,7 +67,7 @@ def test_a_coordinator_takes_a_port_that_no_task_has() -> None:
         spec = coordinated(local(2, 1))
         addresses = [address for own in spec.jobs.values() for address in own]
         assert len({*addresses}) == 4 and split(spec.jobs["chief"][0])[0] == "127.0.0.1"
-    assert coordinated(on_hosts(["a", "b"], 2, 1)).jobs["chief"] == ("b:29402",)
+    assert coordinated(on_hosts(["a", "b"], 2, 1)).jobs["chief"] == ("a:29403",)
     assert coordinated(ClusterSpec({"worker": ("[::2]:5", "c:9")})).jobs["chief"] == ("[::2]:6",)
 
 

@@ -61,10 +61,13 @@ HEAVY = pytest.mark.tier("exhaustive")
 
 @pytest.mark.parametrize(
     "backend",
-    ["numpy", "jax", *(pytest.param(name, marks=HEAVY) for name in ("tensorflow", "pytensor-c", "pytensor-jax"))],
+    [
+        *("numpy", "jax", pytest.param("tensorflow --engine multi-worker-mirrored", marks=HEAVY)),
+        *(pytest.param(name, marks=HEAVY) for name in ("tensorflow", "pytensor-c", "pytensor-jax")),
+    ],
 )
 def test_workers_on_two_hosts_come_to_what_they_come_to_on_one(two: Hosts, backend: str, tmp_path: Path) -> None:
-    run = started(two, tmp_path, "--backend", backend, "--steps", "12", "--restarts", "0")
+    run = started(two, tmp_path, "--backend", *backend.split(), "--steps", "12", "--restarts", "0")
     said = ended(run, 300)
     assert run.returncode == 0, said
     assert "/job:worker/task:1/w: float64[20, 4]" in said
@@ -132,8 +135,12 @@ def test_a_host_that_is_cut_off_and_connected_again(two: Hosts, backend: str, tm
 
 
 @HEAVY
-def test_an_asynchronous_worker_comes_back_when_its_host_does(two: Hosts, tmp_path: Path) -> None:
-    options = ("--backend", "tensorflow", "--ps", "1", "--asynchronous", "--replay", "--steps", "3000", "--limit", "20")
+@pytest.mark.parametrize(("engine", "steps"), [("tensorflow", 3000), ("coordinator", 1500)])
+def test_an_asynchronous_worker_comes_back_when_its_host_does(
+    two: Hosts, engine: str, steps: int, tmp_path: Path
+) -> None:
+    options = ("--backend", "tensorflow", "--engine", engine, "--ps", "1", "--asynchronous", "--replay")
+    options += ("--steps", str(steps), "--limit", "20")
     run = started(two, tmp_path, *options, job="served")
     assert run.stdout is not None
     line = ""

@@ -42,7 +42,7 @@ def summing(task: Any, x: Any) -> Any:
     return own
 
 
-def ran(backend: str) -> tuple[Any, dict[str, list[str]], list[str]]:
+def ran(backend: str, engine: str = "") -> tuple[Any, dict[str, list[str]], list[str]]:
     """A job, by which addresses of this machine each of its tasks was reached meanwhile, and what was said."""
     specs: list[Any] = []
     found: dict[str, list[str]] = {}
@@ -61,7 +61,7 @@ def ran(backend: str) -> tuple[Any, dict[str, list[str]], list[str]]:
 
     job = Job(summing)
     job.data(data)
-    question = asked(job, backend, 2, steps=4, on_line=lines.append)
+    question = asked(job, backend, 2, steps=4, engine=engine, on_line=lines.append)
     return running.run(replace(question, cluster=cluster)), found, lines
 
 
@@ -87,9 +87,10 @@ def test_jax_listens_on_the_loopback() -> None:
 
 
 @pytest.mark.needs("tensorflow")
-def test_tensorflows_servers_are_reached_by_nobody() -> None:
+@pytest.mark.parametrize("engine", ["tensorflow", "multi-worker-mirrored"])
+def test_tensorflows_servers_are_reached_by_nobody(engine: str) -> None:
     """They listen on every interface, of a network namespace of their own."""
-    done, found, _ = ran("tensorflow")
+    done, found, _ = ran("tensorflow", engine)
     assert hosts(done) == {ipaddress.ip_address("::")}
     assert found == {"/job:worker/task:0": [], "/job:worker/task:1": []}
 

@@ -51,11 +51,11 @@ def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST
 
 
 def coordinated(spec: ClusterSpec) -> ClusterSpec:
-    """The cluster with a coordinator, if it has none: on the first worker's host, at a port that is free on this
+    """The cluster with a coordinator, if it has none: on the host of the first task, at a port that is free on this
     machine, or the next one there. Raises `ClusterError`."""
     if CHIEF in spec.jobs:
         return spec
-    first = spec.jobs[WORKER][0]
+    first = spec.address(spec.tasks[0])
     host, _ = split(first)
     taken = {address for own in spec.jobs.values() for address in own}
     if not host.startswith("127."):
@@ -204,9 +204,10 @@ def _namespace(stack: contextlib.ExitStack, asked: Asked, engine: Entry) -> int 
 
 
 def ended(backend: TaskBackend) -> bool:
-    """Whether the process of a task is gone, or is one that nobody has asked for its end yet."""
+    """Whether the process of a task is gone, or is one that nobody has asked for its end yet; or what leads to it on
+    another host."""
     pid = backend.worker.pids.get("worker")
-    return not backend.worker.runs if pid is None else _state(pid) in ("", "Z", "X")
+    return not backend.worker.runs or (pid is not None and _state(pid) in ("", "Z", "X"))
 
 
 def is_stopped_early(guard: Popen[bytes]) -> bool:
