@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import cluster_examples as examples
+import numpy as np
 import pytest
 
+import xbackend as xb
 from xbackend.backends import registry
 from xbackend.cli import DONE, WRONG, main
+from xbackend.cluster import replaying, running
+from xbackend.cluster.job import Job
 from xbackend.cluster.starting import coordinated, local, on_hosts
 from xbackend.engines.registry import ENGINES, checked
-from xbackend.engines.spec import ClusterSpec, found, split
-from xbackend.errors import ClusterError
+from xbackend.engines.spec import ClusterSpec, Task, found, split
+from xbackend.errors import ClusterError, ComputationError
 from xbackend.results.clustered import load
 
 P7, P10 = examples.EXAMPLES / "p7_between_graph.py", examples.EXAMPLES / "p10_distributed.py"
@@ -95,7 +100,17 @@ def test_a_cluster_of_tf_config_has_its_coordinator(
     """As TensorFlow's guide writes it for `ParameterServerStrategy`."""
     spec = coordinated(local(2, 1))
     command = ["cluster", "run", f"{P7}:add_rank", "--backend", "tensorflow", "--engine", "coordinator"]
-    command += ["--asynchronous", "--cluster", "env", "--steps", "6", "--reports", str(tmp_path)]
+    command += [
+        "--cores-per-device",
+        "1",
+        "--asynchronous",
+        "--cluster",
+        "env",
+        "--steps",
+        "6",
+        "--reports",
+        str(tmp_path),
+    ]
     environment.setenv("TF_CONFIG", spec.tf_config(spec.task("chief", 0)))
     said = found()
     assert said is not None and said.spec == spec
@@ -104,6 +119,45 @@ def test_a_cluster_of_tf_config_has_its_coordinator(
     environment.setenv("TF_CONFIG", spec.tf_config(spec.task("worker", 0)))
     assert main(command) == DONE
     assert "/job:ps/task:0/total = 18.0" in capsys.readouterr().out
+
+
+def _scaled(task: Task, x: Any) -> Any:
+    """Of a variable of its own, which it only reads, and of constants, small and large: TensorFlow would fold them."""
+    own = xb.shared(np.float64(0.1), "scale")
+    w = xb.shared(np.ones((40, 40)) / 7.0, "w", device="/job:ps/task:0")
+    ramp = xb.reshape(xb.arange(1600, dtype="float64"), (40, 40)) / 1600.0
+    scores = (x * own * 3.0 * 0.7) @ (w * 1.1) * ramp * 0.3
+    loss = xb.mean(scores * scores)
+    xb.update(w, w - 0.1 * xb.grad(loss, w))
+    return loss
+
+
+@pytest.mark.tier("standard")
+def test_what_a_coordinator_has_computed_is_the_same_to_the_bit_in_one_process() -> None:
+    job = Job(_scaled)
+    job.data(lambda task, number: [np.random.default_rng([task.index, number]).normal(size=(40, 40))])
+    asked = examples.asked(job, "tensorflow", 2, 1, 20, asynchronous=True, engine="coordinator")
+    ran = running.run(asked)
+    again = replaying.replay(asked, ran)
+    assert len(ran.applied) == 40
+    assert {k: v.tobytes() for k, v in again.items()} == {k: v.tobytes() for k, v in ran.variables.items()}
+
+
+def _inverse(task: Task, x: Any) -> Any:
+    total = xb.shared(np.float64(0.0), "total", device="/job:ps/task:0")
+    xb.update(total, total + xb.sum(xb.linalg.inv(x)))
+    return total
+
+
+@pytest.mark.tier("standard")
+def test_what_cannot_be_computed_is_no_loss_of_a_task() -> None:
+    """One of three tasks has a matrix without an inverse; the coordinator cancels the others' steps with it."""
+    job, lines = Job(_inverse), list[str]()
+    job.data(lambda task, number: [np.zeros((3, 3)) if (task.index, number) == (1, 5) else np.eye(3)])
+    asked = examples.asked(job, "tensorflow", 3, 1, 200, asynchronous=True, engine="coordinator", on_line=lines.append)
+    with pytest.raises(ComputationError, match="has no result for these numbers"):
+        running.run(asked)
+    assert not [line for line in lines if "was lost" in line]
 
 
 @pytest.mark.tier("standard")

@@ -91,7 +91,7 @@ def _specs(
         if port is not None and not hosts:
             raise UsageError("--port is for tasks on --hosts: on one machine they take ports that are free")
         counts = (2 if workers is None else workers, ps or 0)
-        firsts = launchers.first_ports(FIRST_PORT if port is None else port, sum(counts))
+        firsts = launchers.first_ports(FIRST_PORT if port is None else port, sum(counts) + coordinated)
         return (_spec(hosts, *counts, first) for first in firsts), None
     said = _said() if cluster == "env" else None
     spec = read(Path(cluster)) if said is None else said.spec

@@ -6,7 +6,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from xbackend.cluster.asked import Asked
 from xbackend.cluster.gate import Gate
 from xbackend.cluster.programs import Compiled, Programs, compiled, scheduled, shapes
 from xbackend.cluster.ran import Fault, Ran
-from xbackend.cluster.supervisor import LOOK, Lost, Supervisor
+from xbackend.cluster.supervisor import LOOK, Lost, Supervisor, begun
 from xbackend.cluster.tasks import TaskBackend
 from xbackend.engines.member import plain
 from xbackend.engines.record import KEPT, Applied, Layout
@@ -190,19 +190,27 @@ class Attempt:
         for variable in self.programs.own(task):
             held = self.state.arrays.get(f"worker/{task.index}/{variable.name}")
             if held is not None:
-                self._backend(task).set_value(variable, held)
+                with self._backend(task) as backend:
+                    backend.set_value(variable, held)
 
     def _compiled(self, task: Task, arrays: Sequence[np.ndarray]) -> Compiled:
         key = task, shapes(arrays)
         if key not in self.compiled:
             traced = self.programs.of(task, arrays)
             make = compiled if self.chief is None else scheduled
-            self.compiled[key] = make(self._backend(task), traced, self.layouts, self.engine, self.asked.devices)
+            with self._backend(task) as backend:
+                self.compiled[key] = make(backend, traced, self.layouts, self.engine, self.asked.devices)
         return self.compiled[key]
 
-    def _backend(self, task: Task) -> TaskBackend:
-        """The backend that has the program and the own variables of a worker."""
-        return self.tasks.backends[self.chief or task]
+    @contextmanager
+    def _backend(self, task: Task) -> Iterator[TaskBackend]:
+        """The backend that has the program and the own variables of a worker, asked in the block: it is the
+        coordinator's, where there is one. Raises `Lost` for whose it is."""
+        whose = self.chief or task
+        try:
+            yield self.tasks.backends[whose]
+        except (WorkerDied, WorkerTimeout) as error:
+            raise self.tasks.lost(whose, error) from error
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
@@ -286,7 +294,12 @@ class Attempt:
                 over.set()
         while not over.wait(LOOK):
             if self.tasks.gone(task):
-                self._again(task, self.tasks.loss(task))
+                # Not waited for when the others have taken all steps.
+                again = begun(self._again, task, self.tasks.loss(task))
+                while not again.done() and not over.wait(LOOK):
+                    pass
+                if not over.is_set():
+                    again.result()
 
     def _again(self, task: Task, error: WorkerError) -> None:
         """Start one task again while the others go on; what it had done it reads from the servers."""
@@ -420,7 +433,8 @@ class Attempt:
         """Of each worker's own variables."""
 
         def own(task: Task) -> dict[str, np.ndarray]:
-            return {v.name: self.tasks.backends[task].get_value(v) for v in self.programs.own(task)}
+            with self._backend(task) as backend:
+                return {v.name: backend.get_value(v) for v in self.programs.own(task)}
 
         return self.tasks.each(own, self.workers)
 

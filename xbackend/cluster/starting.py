@@ -91,6 +91,7 @@ class Starting:
             self.spec,
             task,
             limit=asked.limit,
+            start_limit=asked.start_limit,
             asynchronous=asked.asynchronous,
         )
         more: dict[str, Any] = {"limit": asked.start_limit, "turn": self._turn(task)}

@@ -80,11 +80,11 @@ class Supervisor:
         try:
             self.how.backend(task, guarded, known)
         except (WorkerDied, WorkerTimeout) as error:
-            raise self._lost(task, error) from error
+            raise self.lost(task, error) from error
         except ClusterError as error:
             if self.over or not self.met:
                 raise
-            raise self._lost(task, error) from error
+            raise self.lost(task, error) from error
         finally:
             with self._lock:
                 self._guards.pop(task, None)
@@ -105,7 +105,7 @@ class Supervisor:
         try:
             return self.backends[task].call(name, *arguments, limit=limit or self.asked.start_limit)
         except (WorkerDied, WorkerTimeout, ClusterError) as error:  # of this task, whoever asks it
-            raise self._lost(task, error) from error
+            raise self.lost(task, error) from error
 
     @contextmanager
     def reading(self, task: Task, number: int) -> Iterator[None]:
@@ -134,10 +134,11 @@ class Supervisor:
             left, self.backends, self.over = list(self.backends.values()), {}, True
             for guard in self._guards.values():  # it ends the process that is not there yet
                 guard.terminate()
-        wait([_begun(backend.worker.end) for backend in left])
+        wait([begun(backend.worker.end) for backend in left])
         wait(self._calls, timeout=GRACE)
 
-    def _lost(self, task: Task, why: XBackendError) -> Lost:
+    def lost(self, task: Task, why: XBackendError) -> Lost:
+        """The loss of a task, and where it happened."""
         if isinstance(why, WorkerDied) and self.how.remote(task):
             host, _ = split(self.how.spec.address(task))
             why = WorkerDied(f"its process ended, or the connection to {host} was lost: {why}")
@@ -150,7 +151,7 @@ class Supervisor:
 
         Raises `Lost` for the one that was lost, where one was, and what else ``do`` raises.
         """
-        futures = {_begun(do, task): task for task in tasks}
+        futures = {begun(do, task): task for task in tasks}
         self._calls = [call for call in self._calls if not call.done()] + list(futures)
         left = set(futures)
         while left:
@@ -172,16 +173,16 @@ class Supervisor:
                 self._stopped.pop(task, None)
             elif now - self._stopped.setdefault(task, now) > STOPPED:
                 if not back:
-                    raise self._lost(task, _stopped())
+                    raise self.lost(task, _stopped())
                 self._killed.add(backend)
                 backend.worker.kill()  # the thread that waits for it starts it again
             if not back and starting.ended(backend) and (death := self.death(task)) is not None:
-                raise self._lost(task, death)
+                raise self.lost(task, death)
         for task, guard in list(self._guards.items()):
             if not starting.is_stopped_early(guard):
                 self._stopped.pop(task, None)
             elif now - self._stopped.setdefault(task, now) > STOPPED:
-                raise self._lost(task, _stopped())
+                raise self.lost(task, _stopped())
         for task, (number, since) in list(self._reading.items()):
             if now - since > self.asked.start_limit:
                 raise ClusterError(
@@ -218,7 +219,7 @@ class Supervisor:
         errors.sort(key=lambda one: next((k for k, kind in enumerate(_CAUSES) if issubclass(_kind(one[0]), kind)), -1))
         lost, task = errors[0]
         if isinstance(lost, WorkerDied | WorkerTimeout):
-            lost = self._lost(task, lost)
+            lost = self.lost(task, lost)
         if not isinstance(lost, Lost):
             return lost
         if isinstance(lost.why, WorkerDied) and any(map(self.how.remote, self.backends)):
@@ -242,7 +243,7 @@ class Supervisor:
     def _cut_off(self) -> Lost | None:
         """A task on a host that cannot be reached, if there is one: engines end processes that miss another one."""
         hosts = {split(self.how.spec.address(task))[0]: task for task in self.backends if self.how.remote(task)}
-        asked = {_begun(away, host): host for host in hosts}
+        asked = {begun(away, host): host for host in hosts}
         wait(asked)
         for future, host in asked.items():
             if future.result():
@@ -267,19 +268,19 @@ class Supervisor:
             left = still or left
             if not still:
                 break
-        return self._lost(futures[left.pop()], WorkerTimeout(f"it did not come: {waited}"))
+        return self.lost(futures[left.pop()], WorkerTimeout(f"it did not come: {waited}"))
 
     def _silent(self, known: set[Task]) -> Lost | None:
         """A server that does not answer, or that is kept by who asked it before."""
         asked = {
-            task: _begun(partial(self.ask, task, "there", limit=GRACE))
+            task: begun(partial(self.ask, task, "there", limit=GRACE))
             for task in self.backends
             if task.job == SERVER and task not in known
         }
         wait(asked.values(), timeout=2.0 * GRACE)
         for task, answer in asked.items():
             if not answer.done():
-                return self._lost(task, WorkerTimeout(f"it did not answer within {2.0 * GRACE:g} s"))
+                return self.lost(task, WorkerTimeout(f"it did not answer within {2.0 * GRACE:g} s"))
             if isinstance(error := answer.exception(), Lost):
                 return error
         return None
@@ -291,13 +292,13 @@ def _stopped() -> WorkerTimeout:
 
 def within(seconds: float, what: str, do: Callable[[], T]) -> T:
     """What a call of the user's functions gives. Raises `ClusterError` where it does not return in so many seconds."""
-    call = _begun(do)
+    call = begun(do)
     if wait([call], timeout=seconds).not_done:
         raise ClusterError(f"{what} did not return within {seconds:g} s: give it more time with --start-limit SECONDS")
     return call.result()
 
 
-def _begun(do: Callable[..., T], *arguments: Any) -> Future[T]:
+def begun(do: Callable[..., T], *arguments: Any) -> Future[T]:
     """A call in a thread of its own, which keeps nothing from its end: a user's function may never return."""
     future: Future[T] = Future()
 

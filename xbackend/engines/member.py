@@ -166,7 +166,12 @@ def coordinate(backend: Backend, tasks: Sequence[tuple[Sequence[Any], int, Seque
         return {"outputs": outputs, "applied": applied, "seconds": took, "moved": dict.fromkeys(before, 0)}
 
     with ThreadPoolExecutor(len(tasks), "xbackend-steps") as threads:
-        answers = list(threads.map(steps, tasks))
+        calls = [threads.submit(steps, task) for task in tasks]
+    errors = [error for call in calls if (error := call.exception()) is not None]
+    # What a program cannot compute takes the steps of others with it: it is the cause.
+    if errors:
+        raise next((error for error in errors if not isinstance(error, ClusterError)), errors[0])
+    answers = [call.result() for call in calls]
     answers[0]["moved"] = {what: count - before[what] for what, count in engine.moved.items()}
     return answers
 

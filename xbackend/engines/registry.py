@@ -20,7 +20,7 @@ class Entry:
     ``graph`` where the engine computes it on the server. ``alone`` repeats updates in one process.
     ``exposed`` is what others on the network can do with it, empty where it listens where it was told only.
     ``meets``: its processes meet by PMI, which the launcher speaks (see `cluster.pmi`). ``coordinated``: a task of its
-    own, ``/job:chief/task:0``, has the programs of all workers and lets them compute (`contract.Coordinator`); then
+    own, ``/job:chief/task:0``, has the programs of all workers and lets them compute (`contract.Coordinating`); then
     workers are not in step.
     """
 

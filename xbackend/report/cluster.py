@@ -35,7 +35,8 @@ def answer(jobs: Jobs) -> str:
     done = [run for run in jobs.runs if run.status == "ok"]
     failed = len(jobs.runs) - len(done)
     tasks = join([counted(jobs.workers, "worker"), *([counted(jobs.servers, "server")] if jobs.servers else [])])
-    said = f"{plain(jobs.job)}, {tasks}, {counted(jobs.steps, 'step')}: {counted(len(done), 'backend')} ended"
+    what = "backend" if len({run.backend for run in jobs.runs}) == len(jobs.runs) else "run"
+    said = f"{plain(jobs.job)}, {tasks}, {counted(jobs.steps, 'step')}: {counted(len(done), what)} ended"
     other = apart(jobs)
     same = [run for run in done if run.difference is not None and run not in other]
     if same:

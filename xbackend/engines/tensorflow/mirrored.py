@@ -45,6 +45,11 @@ class MultiWorkerMirrored(Engine):
                 f"{self.task} cannot meet the others at {self.spec.address(self.task)}, another process may have that "
                 f"port: {str(error)[:500]}"
             ) from error
+        if self.strategy.num_replicas_in_sync != self.task.count:
+            raise ClusterError(
+                f"MultiWorkerMirroredStrategy has {self.strategy.num_replicas_in_sync} replicas of {self.task.count} "
+                "workers, and one of each is needed here: let each see one GPU, or none"
+            )
         self._sum = tf.function(self._summed, reduce_retracing=False)
 
     def _summed(self, *values: Any) -> Any:

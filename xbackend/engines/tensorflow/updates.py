@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from xbackend.backends.tensorflow.graph import Lowering
 from xbackend.devices import Device
 from xbackend.engines.record import KEPT, Layout
@@ -26,7 +28,7 @@ def place(server: int) -> str:
 
 
 @dataclass
-class _Graph:
+class Unhosted:
     """What lowering asks of a backend, for a graph that no backend runs."""
 
     tf: Any
@@ -38,12 +40,17 @@ class _Graph:
     def storage(self, variable: SharedVariable) -> None:
         """It has none."""
 
+    def put(self, array: np.ndarray, device: Device) -> Any:
+        """A value that a function takes along."""
+        with self.tf.device("/device:CPU:0"):
+            return self.tf.constant(array)
+
 
 class Lowered(Lowering):
     """A program on its way into a graph that no backend runs, with devices of these names."""
 
     def __init__(self, tf: Any, program: Any, names: Mapping[Device, str]) -> None:
-        super().__init__(_Graph(tf, names), program)
+        super().__init__(Unhosted(tf, names), program)
 
     def _generate(self, i: int) -> Any:
         node = self.program.nodes[i]
