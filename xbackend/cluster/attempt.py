@@ -320,7 +320,7 @@ class Attempt:
             self._resume(task)
         with self._lock:
             self.ran.faults[number] = replace(self.ran.faults[number], seconds=time.monotonic() - seen)
-            del self.lost_at[number]
+            self.lost_at.pop(number, None)
         self.asked.on_line(f"{task} goes on at step {self.at[task]}")
 
     def _resume(self, task: Task) -> None:
@@ -476,6 +476,11 @@ class Attempt:
     def _finish(self) -> None:
         """Read what it came to, and see that every update is in, once."""
         ran = self.ran
+        with self._lock:  # of a coordinator's workers
+            for number, seen in self.lost_at.items():
+                took = time.monotonic() - seen
+                ran.faults[number] = replace(ran.faults[number], again="none: others took its steps", seconds=took)
+            self.lost_at.clear()
         for task, one, record in zip(self.servers, self.layouts, self._records(), strict=True):
             wanted = [self.asked.steps] * len(self.workers)
             if one.steps(record) != wanted or one.version(record) != sum(wanted):
