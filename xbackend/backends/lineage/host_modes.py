@@ -23,6 +23,7 @@ from xbackend.backends.description import IN_TURN
 from xbackend.backends.device_threads import DeviceThreads, Resident
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.blas import redirect_numba
+from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.staged import Call, Compiled
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
@@ -121,6 +122,7 @@ class CMode(HostMode):
         "powers of integers by squaring",
         "quotients of the smallest integer",
         "no fused multiply-adds where variables on several devices are updated",
+        CACHED,
     )
     overlap = f"{IN_TURN}compiled C code keeps Python's interpreter lock"
 
@@ -132,6 +134,7 @@ class CMode(HostMode):
                 "install one (Debian, Ubuntu: apt-get install g++) or give its path in "
                 f"{self.flags}=cxx=PATH"
             )
+        share_cache(self.module("link.c.cmodule"))
         if self.blas is not None:
             self.blas.load()  # now, so that its threads can be set and read
         self._machine = self.module("link.c.cvm").CVM

@@ -44,7 +44,8 @@ class Theano(LineageBackend):
     keeps_steps = True
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
-        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cvm": "gof.vm",
+        "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cmodule": "gof.cmodule",
+        "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
         "raise_op": "tensor.opt",
     }  # fmt: skip
