@@ -10,7 +10,7 @@ from typing import Annotated
 from xbackend.analysis import gate as gates
 from xbackend.analysis.disturbed import quiet
 from xbackend.analysis.gate import Judged, Judgement, Limit, Outcome, words
-from xbackend.cli import options, users
+from xbackend.cli import neighbours, options, users
 from xbackend.cli.compare import Measuring
 from xbackend.cli.console import progress, say, width
 from xbackend.errors import UsageError
@@ -90,7 +90,7 @@ def _of_revisions(
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
     for one in rev:
-        with revisions.checked_out(one) as (root, folder), users.alone(folder, root):
+        with revisions.checked_out(one) as (root, folder), neighbours.alone(folder, root):
             if not (folder / function.target).resolve().is_relative_to(root):
                 raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
             there = set(sys.modules)

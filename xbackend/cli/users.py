@@ -3,7 +3,6 @@ lines, without those of xbackend."""
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import sys
 import traceback
@@ -17,6 +16,7 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import errors, workloads
+from xbackend.cli import neighbours
 from xbackend.cli.options import Assignments
 from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
@@ -236,27 +236,6 @@ def _asking(target: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
         raise UsageError(f"{error}; give each array with --input: float32[2,3], FILE.npy or a number") from None
 
 
-@contextmanager
-def alone(folder: Path, root: Path) -> Iterator[None]:
-    """In the block, code is imported from a folder first. What came from below ``root`` is forgotten at its end, so
-    that the same names can come from another one."""
-    modules, path = set(sys.modules), list(sys.path)
-    sys.path[:0] = [str(folder), str(folder / "src")]
-    importlib.invalidate_caches()
-    try:
-        yield
-    finally:
-        sys.path[:] = path
-        for name in imported(root) - modules:
-            del sys.modules[name]
-
-
-def imported(folder: Path) -> set[str]:
-    """The names of the modules that were imported from files below a folder."""
-    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
-    return {name for name, file in files.items() if file and Path(file).resolve().is_relative_to(folder.resolve())}
-
-
 def _load(target: str) -> tuple[Callable[..., Any], Any]:
     """The function that ``FILE.py:FUNCTION`` names, and its module. Raises `UsageError`."""
     file, separator, name = target.rpartition(":")
@@ -275,14 +254,14 @@ def _module(path: Path) -> Any:
     """A file of the user's, imported. Raises `UsageError`."""
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    folder = path.parent.resolve()
+    name = f"{path.stem}_py" if neighbours.is_taken(path.stem) else path.stem
+    spec = importlib.util.spec_from_file_location(name, folder / path.name)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # as an import of it would find it, but never in the place of another
-    # As for a script, what lies beside the file can be imported.
-    sys.path.insert(0, str(path.parent.resolve()))
-    with calling(str(path)):
+    sys.modules.setdefault(name, module)  # as an import of it would find it, but never in the place of another
+    with neighbours.beside(folder), calling(str(path)):
         spec.loader.exec_module(module)
     return module
 

@@ -1,0 +1,137 @@
+"""What lies beside the user's file: his own code imports it, at once or later; xbackend and the libraries never do.
+
+A folder on `sys.path` is everybody's: with a ``matplotlib.py`` in it, what draws a report would import that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from importlib import metadata
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+import xbackend
+
+_PACKAGE = os.path.dirname(os.path.abspath(xbackend.__file__))
+_LIBRARY = os.path.dirname(os.path.abspath(os.__file__))
+
+
+class _Neighbours:
+    """A finder of modules in the user's folders, for what is imported by code of these folders."""
+
+    def __init__(self) -> None:
+        self.folders: list[str] = []
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if path is not None or not self._is_the_users(_importer()):
+            return None
+        found = PathFinder.find_spec(name, self.folders)
+        if found is None or is_taken(name):
+            return None
+        # A folder without __init__.py is a package where there is no other of its name, as on sys.path.
+        return found if found.origin or _elsewhere(name) is None else None
+
+    def _is_the_users(self, file: str) -> bool:
+        """Whether a file lies in a folder of the user's, but in no environment in it, nor in xbackend."""
+        return any(
+            _below(file, folder)
+            and not any(_below(file, other) and _below(other, folder) for other in (*sys.path, _PACKAGE))
+            for folder in self.folders
+        )
+
+
+_neighbours = _Neighbours()
+
+
+def is_taken(name: str) -> bool:
+    """Whether a module of that name is Python's own, or xbackend's, or of what xbackend requires and is installed."""
+    return name in sys.stdlib_module_names or (_elsewhere(name) is not None and name in _required())
+
+
+@contextmanager
+def beside(*folders: Path) -> Iterator[None]:
+    """In the block, and later, the user's code imports from these folders; also from those that it puts on `sys.path`
+    in the block, which are taken off it again."""
+    if _neighbours not in sys.meta_path:
+        sys.meta_path.insert(0, _neighbours)  # before an installed copy of what the user works on
+    _neighbours.folders[:0] = map(str, folders)
+    importlib.invalidate_caches()
+    path = list(sys.path)
+    try:
+        yield
+    finally:
+        _neighbours.folders += [os.path.abspath(folder) for folder in sys.path if folder not in path]
+        sys.path[:] = path
+
+
+@contextmanager
+def alone(folder: Path, root: Path) -> Iterator[None]:
+    """In the block, the user's code imports from a folder and its ``src`` first. What came from below ``root`` is
+    forgotten at its end, so that the same names can come from another one."""
+    modules, folders = set(sys.modules), list(_neighbours.folders)
+    try:
+        with beside(folder, folder / "src"):
+            yield
+    finally:
+        _neighbours.folders[:] = folders
+        for name in imported(root) - modules:
+            del sys.modules[name]
+
+
+def imported(folder: Path) -> set[str]:
+    """The names of the modules that were imported from files below a folder."""
+    files = {name: getattr(module, "__file__", None) for name, module in list(sys.modules.items())}
+    return {name for name, file in files.items() if file and Path(file).resolve().is_relative_to(folder.resolve())}
+
+
+def _importer() -> str:
+    """The file of the code that imports, or has the standard library import."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _is_pythons(frame.f_code.co_filename):
+        frame = frame.f_back
+    return frame.f_code.co_filename
+
+
+def _is_pythons(file: str) -> bool:
+    return file.startswith("<") or (_below(file, _LIBRARY) and "site-packages" not in file)
+
+
+def _below(file: str, folder: str) -> bool:
+    return file.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+def _elsewhere(name: str) -> ModuleSpec | None:
+    """Where a module is found by everybody."""
+    finders = (finder for finder in sys.meta_path if finder is not _neighbours)
+    return next((spec for finder in finders if (spec := finder.find_spec(name, None))), None)
+
+
+@cache
+def _required() -> frozenset[str]:
+    """The names of the modules of xbackend, of what it requires, with all extras, and of what that requires."""
+    of = metadata.packages_distributions()
+    left, seen = ["xbackend"], set[str]()
+    while left:
+        package = left.pop()
+        seen.add(package)
+        try:
+            requirements = metadata.requires(package) or []
+        except metadata.PackageNotFoundError:  # of an extra, and not installed
+            continue
+        wanted = [one for one in requirements if package == "xbackend" or "extra ==" not in one]
+        left += {_plain(re.split(r"[^\w.-]", one, maxsplit=1)[0]) for one in wanted} - seen
+    return frozenset(name for name, packages in of.items() if {_plain(one) for one in packages} & seen) | {"xbackend"}
+
+
+def _plain(package: str) -> str:
+    """The name of a package as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", package).lower()
