@@ -78,7 +78,7 @@ def two_devices() -> Job:
 
 def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> Asked:
     """A job on this machine; a slow moment of it is no fault."""
-    how = {"limit": 60.0, "start_limit": 300.0, **more}
+    how = {"limit": 60.0, "start_limit": 300.0, "recorded": True, **more}
     return Asked(job, backend, lambda: local(workers, servers), steps, **how)
 
 

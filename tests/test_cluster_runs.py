@@ -20,18 +20,18 @@ import pytest
 import xbackend as xb
 from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, WRONG, main
-from xbackend.cluster import running, starting
+from xbackend.cluster import attempt, replaying, running, starting
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
 from xbackend.cluster.programs import Programs
-from xbackend.cluster.ran import Ran, words
+from xbackend.cluster.ran import STEPS_KEPT, Ran, words
 from xbackend.cluster.starting import local
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import Brought, HostUpdate
 from xbackend.engines.record import Layout, Stored
 from xbackend.engines.registry import checked, of
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
-from xbackend.errors import ClusterError, UsageError
+from xbackend.errors import CheckpointError, ClusterError, UsageError
 from xbackend.measure import clusters
 from xbackend.results.clustered import Clustered
 from xbackend.training import checkpoints
@@ -401,6 +401,30 @@ def test_what_was_done_before_a_checkpoint_is_not_done_again_and_not_counted(tmp
     first, then = once(100), once(110)
     assert (first.updates, first.taken, then.updates, then.taken) == (200, 200, 20, 20)
     assert then.pulled / then.taken > 2000  # the record, and again while a task waits for its turn
+
+
+def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) -> None:
+    def run(steps: int) -> tuple[Asked, Ran]:
+        how = {"asynchronous": True, "folder": tmp_path}
+        asked = examples.asked(examples.job("served"), "numpy", 2, 1, steps, **how)
+        return asked, running.run(asked)
+
+    run(10)
+    asked, ran = run(90)
+    assert "160 updates in their order give the same to the bit" in replaying.words(ran, replaying.replay(asked, ran))
+
+
+def test_a_launcher_keeps_no_more_of_a_longer_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attempt, "SECONDS_KEPT", 50)
+    ran = running.run(asked(servers=1, steps=200, function=adding, recorded=False))
+    assert [len(own) for own in (*ran.seconds.values(), *ran.outputs.values())] == [50, 50, STEPS_KEPT, STEPS_KEPT]
+    assert list(ran.outputs[0]) == list(range(200 - STEPS_KEPT, 200))
+    assert ran.updates == 400 and not ran.noted
+
+
+def test_a_folder_that_a_job_goes_on_in_is_refused(tmp_path: Path) -> None:
+    with checkpoints.alone(tmp_path), pytest.raises(CheckpointError, match="another training or job goes on in"):
+        running.run(asked(folder=tmp_path))
 
 
 def test_a_number_is_shown_as_it_is() -> None:

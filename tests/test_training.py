@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -368,6 +370,48 @@ def test_only_the_newest_are_kept(tmp_path: Path) -> None:
     assert [int(path.stem[5:]) for path in checkpoints.files(tmp_path)] == [5, 4, 3]
 
 
+def test_the_newest_is_that_of_the_largest_step(tmp_path: Path) -> None:
+    for step in (99_999_999, 100_000_000, 100_000_001, 7, 100_000_002):
+        checkpoints.write(tmp_path, Checkpoint(ARRAYS, "a", step, {}))
+    found, _ = checkpoints.newest(tmp_path)
+    assert found is not None and found.step == 100_000_002
+    assert [int(path.stem[5:]) - 100_000_000 for path in checkpoints.files(tmp_path)] == [2, 1, 0]
+
+
+def test_what_has_another_name_is_neither_read_nor_counted_nor_deleted(tmp_path: Path) -> None:
+    own = [tmp_path / f"step-{name}.safetensors" for name in ("00000001-best", "z", "", "٣", "-1")]
+    for path in (*own, tmp_path / ".step-00000001-best.safetensors.0a"):
+        path.write_bytes(b"")
+    (tmp_path / ".step-00000001.safetensors.0a").mkdir()
+    (tmp_path / "step-a.safetensors").mkdir()
+    for path in tmp_path.iterdir():
+        os.utime(path, (0, 0))
+    os.mkfifo(tmp_path / "step-b.safetensors")
+    before = {*tmp_path.iterdir()}
+    for step in range(1, 6):
+        checkpoints.write(tmp_path, Checkpoint(ARRAYS, "a", step, {}))
+    assert before < {*tmp_path.iterdir()}
+    assert [int(path.stem[5:]) for path in checkpoints.files(tmp_path)] == [5, 4, 3]
+    assert checkpoints.newest(tmp_path)[1] == []
+
+
+def _deep(path: Path) -> None:
+    header = b'{"__metadata__":' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo, _deep, lambda path: path.symlink_to(path.parent)])
+def test_what_cannot_be_read_does_not_block_going_on(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "step-9.safetensors")
+    with pytest.raises(CheckpointError, match=r"step-9.safetensors is damaged"):
+        checkpoints.newest(tmp_path)
+    for step in range(1, 6):
+        checkpoints.write(tmp_path, Checkpoint(ARRAYS, "a", step, {}))
+    found, wrong = checkpoints.newest(tmp_path)
+    assert found is not None and found.step == 5
+    assert len(wrong) == 1 and "step-9.safetensors is damaged" in wrong[0]
+
+
 @given(st.data())
 def test_a_flipped_bit_or_a_cut_is_seen_and_the_one_before_is_taken(tmp_path_factory: Any, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("checkpoints")
@@ -701,6 +745,19 @@ def test_checkpoints_of_another_order_are_refused_and_damaged_ones_named(backend
     again = Training(backend, plain, START, SGD(0.1))
     assert len(again.fit(Batches(X, LABELS, size=8), epochs=3, folder=tmp_path, on_notice=said.append)) == 2
     assert len(said) == 1 and str(newest) in said[0] and "damaged" in said[0]
+
+
+def test_a_folder_that_a_training_goes_on_in_is_refused_to_others(backend: Backend, tmp_path: Path) -> None:
+    def both(step: int, found: Any) -> None:
+        made.save(tmp_path, batches)
+        for train in (lambda: other.fit(batches, epochs=1, folder=tmp_path), lambda: other.save(tmp_path, batches)):
+            with pytest.raises(CheckpointError, match="another training or job goes on in .*give another folder"):
+                train()
+
+    made, other = (Training(backend, plain, START, SGD(0.1)) for _ in range(2))
+    batches = Batches(X, LABELS, size=20)
+    made.fit(batches, epochs=1, folder=tmp_path, on_step=both)
+    assert other.fit(batches, epochs=1, folder=tmp_path) == []
 
 
 def test_a_save_looks_what_lies_in_the_folder(backend: Backend, tmp_path: Path) -> None:

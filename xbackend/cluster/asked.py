@@ -23,6 +23,7 @@ class Asked:
     the steps from one checkpoint to the next, of which the newest are kept in ``folder``, if one is given.
     ``asynchronous``: tasks do not wait for each other. ``here``: this machine, by its name in the cluster, where that
     is not one of the loopback. ``engine``: what joins the tasks, where it is not the first that the backend has.
+    ``recorded``: what servers write down of updates is kept in `Ran.noted`, some hundred bytes for each, for a replay.
     """
 
     job: Job
@@ -39,5 +40,6 @@ class Asked:
     folder: Path | None = None
     here: str = ""
     engine: str = ""
+    recorded: bool = False
     guard: Guard = lambda _: nullcontext()
     on_line: Callable[[str], None] = lambda _: None

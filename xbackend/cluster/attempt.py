@@ -17,7 +17,7 @@ from xbackend.cluster import starting, status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.gate import Gate
 from xbackend.cluster.programs import Compiled, Programs, compiled, scheduled, shapes
-from xbackend.cluster.ran import Fault, Ran
+from xbackend.cluster.ran import SECONDS_KEPT, STEPS_KEPT, Fault, Ran
 from xbackend.cluster.supervisor import LOOK, Lost, Supervisor, begun
 from xbackend.cluster.tasks import TaskBackend
 from xbackend.engines.member import plain
@@ -389,8 +389,11 @@ class Attempt:
             if not small:
                 kept.clear()
             kept.update({first + k: own for k, own in enumerate(outputs) if small or k == len(outputs) - 1})
+            for step in sorted(kept)[:-STEPS_KEPT]:
+                del kept[step]
             seconds = self.ran.seconds.setdefault(task.index, [])
             seconds += answer["seconds"] if self.pace.get(task) else answer["seconds"][1:]
+            del seconds[:-SECONDS_KEPT]
             if not self.pace.get(task) and not self.ran.faults:
                 self.ran.build = time.monotonic() - self.met
             self.ran.moved = {k: v + self.ran.moved.get(k, 0) for k, v in answer["moved"].items()}
@@ -403,7 +406,7 @@ class Attempt:
 
     def _note(self, entries: Sequence[Applied]) -> None:
         with self._lock:
-            if self.tasks.over:  # what was noted of another start is not to be mixed with this
+            if self.tasks.over or not self.asked.recorded:  # of another start: it is not to be mixed with this
                 return
             self.ran.noted.update({(one.server, one.version): one for one in entries})
 
@@ -488,6 +491,7 @@ class Attempt:
                     f"{task} has {one.version(record)} updates, {one.steps(record)} of the workers, in place of "
                     f"{sum(wanted)}: please report this"
                 )
+            ran.updates += one.version(record) - ran.before[one.server]
             for name, array in one.arrays(record).items():
                 ran.variables[f"{task}/{name}"] = array.copy()
         for task, values in zip(self.workers, self._values(), strict=True):

@@ -10,6 +10,9 @@ import numpy as np
 from xbackend.engines.record import Applied
 from xbackend.wording import counted
 
+STEPS_KEPT = 64
+SECONDS_KEPT = 1 << 14
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -26,10 +29,11 @@ class Fault:
 class Ran:
     """What became of a job.
 
-    ``outputs``: of each worker, what its function returned at each step it took (large ones of the last step only).
-    ``variables``: by the name of their place and theirs, ``/job:ps/task:0/w``. ``noted``: what servers wrote down of
-    updates, by server and version; ``before`` are the versions of the servers where this run began. ``seconds``: of
-    each worker's steps after its first one. ``moved``: bytes, in the ``taken`` steps of all workers, those that were
+    ``outputs``: of each worker, what its function returned at the last `STEPS_KEPT` steps that it took (large ones of
+    the last step only). ``variables``: by the name of their place and theirs, ``/job:ps/task:0/w``. ``noted``: what
+    servers wrote down of updates, by server and version, where that is asked for; ``before`` are the versions of the
+    servers where this run began, ``begun`` their records then, ``updates`` those that they applied since. ``seconds``:
+    of each worker's last `SECONDS_KEPT` steps, but for its first one. ``moved``: bytes, in the ``taken`` steps of all workers, those that were
     repeated after a loss included. ``start``: the seconds until all tasks had met, ``build`` from there until each
     worker had taken its first step, with all that was compiled for it.
     """
@@ -42,7 +46,8 @@ class Ran:
     outputs: dict[int, dict[int, Any]] = field(default_factory=dict)
     variables: dict[str, np.ndarray] = field(default_factory=dict)
     noted: dict[tuple[int, int], Applied] = field(default_factory=dict)
-    begun: list[np.ndarray] = field(default_factory=list)  # the servers' records before the first update
+    begun: list[np.ndarray] = field(default_factory=list)
+    updates: int = 0
     seconds: dict[int, list[float]] = field(default_factory=dict)
     moved: dict[str, int] = field(default_factory=dict)
     taken: int = 0
@@ -54,13 +59,8 @@ class Ran:
 
     @property
     def applied(self) -> list[Applied]:
-        """What servers wrote down of updates, in the order of each."""
-        return [one for _, one in sorted(self.noted.items())]
-
-    @property
-    def updates(self) -> int:
-        """How many updates servers applied in this run."""
-        return sum(version > self.before.get(server, 0) for server, version in self.noted)
+        """What servers wrote down of the updates of this run, in the order of each."""
+        return [one for (server, version), one in sorted(self.noted.items()) if version > self.before.get(server, 0)]
 
 
 def words(ran: Ran) -> list[str]:

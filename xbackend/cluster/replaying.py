@@ -3,7 +3,7 @@ applied in the order that was written down, so that what comes out is the same t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from xbackend.engines.record import Applied
 from xbackend.engines.registry import of
 from xbackend.engines.spec import WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError
+from xbackend.wording import counted
 
 
 def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
-    """The servers' variables after all updates that were written down, by the names of `Ran.variables`.
+    """The servers' variables after all updates of a run that was recorded, by the names of `Ran.variables`. It begins
+    where the run began, at a checkpoint or before the first update.
 
     Raises `ClusterError` where the record has gaps, and what backends raise.
     """
@@ -29,7 +31,7 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
     tasks = [task for task in spec.tasks if task.job == WORKER]
     for task in tasks:
         programs.of(task, programs.arrays(task, 0))
-    layouts, order = programs.layouts, ordered(ran.applied, ran.servers)
+    layouts, order = programs.layouts, ordered(ran.applied, ran.before)
     alone = Task(WORKER, 0, 1)
     told = joined(engine.alone, ClusterSpec.local([1]), alone, limit=asked.limit, asynchronous=True)
     with TaskBackend(asked.backend, alone, told, asked.settings) as backend:
@@ -53,21 +55,21 @@ def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
     }
 
 
-def ordered(applied: Sequence[Applied], servers: int) -> list[Applied]:
-    """Updates in an order in which they can be repeated: those of a server by their versions, each after all that it
-    read. Raises `ClusterError` where one is missing."""
+def ordered(applied: Sequence[Applied], before: Mapping[int, int]) -> list[Applied]:
+    """Updates in an order in which they can be repeated: those of a server by their versions, from that of ``before``
+    on, each after all that it read. Raises `ClusterError` where one is missing."""
     queues = {
-        k: sorted((one for one in applied if one.server == k), key=lambda one: one.version) for k in range(servers)
+        k: sorted((one for one in applied if one.server == k), key=lambda one: one.version) for k in sorted(before)
     }
     for k, queue in queues.items():
-        if [one.version for one in queue] != list(range(1, len(queue) + 1)):
-            raise ClusterError(f"the record of /job:ps/task:{k} has gaps: it began at a checkpoint of another run")
+        if [one.version - before[k] for one in queue] != list(range(1, len(queue) + 1)):
+            raise ClusterError(f"the record of /job:ps/task:{k} has gaps: please report this")
     at, order = dict.fromkeys(queues, 0), list[Applied]()
     while any(at[k] < len(queue) for k, queue in queues.items()):
         ready = [
             queue[at[k]]
             for k, queue in queues.items()
-            if at[k] < len(queue) and all(at[s] >= v for s, v in enumerate(queue[at[k]].read))
+            if at[k] < len(queue) and all(before[s] + at[s] >= v for s, v in enumerate(queue[at[k]].read))
         ]
         if not ready:
             raise ClusterError("the record is of no order: an update read what was not there")
@@ -79,7 +81,7 @@ def ordered(applied: Sequence[Applied], servers: int) -> list[Applied]:
 def words(ran: Ran, again: dict[str, np.ndarray]) -> str:
     """Whether it came to the same."""
     other = [name for name, array in again.items() if array.tobytes() != ran.variables[name].tobytes()]
-    count = len(ran.applied)
+    done = f"replayed in one process: {counted(ran.updates, 'update')} in their order"
     if other:
-        return f"replayed in one process: {count} updates in their order give other numbers in {', '.join(other)}"
-    return f"replayed in one process: {count} updates in their order give the same to the bit"
+        return f"{done} give other numbers in {', '.join(other)}"
+    return f"{done} give the same to the bit"

@@ -3,6 +3,8 @@ where one is lost."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from xbackend.cluster import status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.attempt import Attempt, Common, State, short
@@ -34,11 +36,12 @@ def run(asked: Asked) -> Ran:
     if asked.asynchronous and not programs.servers:
         raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
     ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
-    ran.begun = programs.records()
     fingerprint = programs.fingerprint  # of what the first steps are, whatever shapes come later
-    state = _newest(asked, fingerprint)
-    with status.told(asked.job.name, asked.backend) as told:
-        return _attempts(Common(asked, engine, programs, fingerprint, ran, told), spec, state)
+    with nullcontext() if asked.folder is None else checkpoints.alone(asked.folder):
+        state = _newest(asked, fingerprint)
+        ran.begun = [state.arrays.get(f"ps/{k}", record) for k, record in enumerate(programs.records())]
+        with status.told(asked.job.name, asked.backend) as told:
+            return _attempts(Common(asked, engine, programs, fingerprint, ran, told), spec, state)
 
 
 def _cluster(asked: Asked, engine: Entry) -> ClusterSpec:

@@ -44,7 +44,7 @@ def jobs(asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_e
         several = [one for one, _ in pairs].count(name) > 1
         label = f"{name}-{engine.name}" if several else name
         folder = asked.folder / label if asked.folder is not None and len(pairs) > 1 else asked.folder
-        own = replace(asked, backend=name, engine=engine.name, folder=folder)
+        own = replace(asked, backend=name, engine=engine.name, folder=folder, recorded=replay)
         where = registry.get(name).environment
         try:
             if where in failures:

@@ -1,6 +1,6 @@
 """Checkpoints: the variables of a model in training, whole or not at all, as safetensors that any framework reads.
 
-A folder holds files ``step-00000100.safetensors``. Tensors have the names of `Copy.named`; the metadata say of which
+A folder holds files ``step-00000100.safetensors``; whatever has another name is not xbackend's. Tensors have the names of `Copy.named`; the metadata say of which
 model (its fingerprint), which step, the order of the data, and the SHA-256 of all tensors: safetensors has no check.
 """
 
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -18,14 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.errors import CheckpointError
-from xbackend.files import read_file, refused, write_whole
+from xbackend.errors import CheckpointError, DamagedStore
+from xbackend.files import hold, read_file, refused, write_whole
 
 FORMAT = "xbackend checkpoint"
 VERSION = 1
 KEPT = 3
 MOST = 1 << 36  # bytes of a file that is read
 _SUFFIX = ".safetensors"
+_NAME = re.compile(rf"step-([0-9]+){re.escape(_SUFFIX)}")
+_BEING_WRITTEN = re.compile(rf"\.{_NAME.pattern}\.[0-9a-f]+")
 _LEFT = 60.0  # seconds after which a file that is being written was left by a process that was killed
 
 
@@ -80,12 +84,13 @@ def write(folder: str | PathLike[str], checkpoint: Checkpoint) -> Path:
     path = place(folder, checkpoint.step)
     with _library() as (numbers, _), refused(f"checkpoint {path} cannot be written"):
         write_whole(path, numbers.save(arrays, metadata=about))
-        for old in files(folder)[KEPT:]:
+        for old in [one for one in files(folder) if one.is_file()][KEPT:]:
             if old != path:  # those of a longer training may lie there
                 old.unlink(missing_ok=True)
-        for left in folder.glob(f".step-*{_SUFFIX}.*"):
+        for left in folder.iterdir():
             with suppress(FileNotFoundError):
-                if time.time() - left.stat().st_mtime > _LEFT:
+                own = _BEING_WRITTEN.fullmatch(left.name) and left.is_file()
+                if own and time.time() - left.stat().st_mtime > _LEFT:
                     left.unlink()
     return path
 
@@ -96,8 +101,30 @@ def place(folder: str | PathLike[str], step: int) -> Path:
 
 
 def files(folder: str | PathLike[str]) -> list[Path]:
-    """The checkpoints of a folder, the newest first."""
-    return sorted(Path(folder).glob(f"step-*{_SUFFIX}"), reverse=True)
+    """What has the name of a checkpoint in a folder, the newest first."""
+    found = [(int(name[1]), path) for path in Path(folder).glob("step-*") if (name := _NAME.fullmatch(path.name))]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+@contextmanager
+def alone(folder: str | PathLike[str]) -> Iterator[None]:
+    """Hold a folder, made if need be, so that nobody else trains with its checkpoints meanwhile.
+
+    Raises `CheckpointError` where somebody does, and `StoreError` where it cannot be made.
+    """
+    with refused(f"checkpoints cannot be written to {folder}"):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        try:
+            descriptor = hold(Path(folder), wait=False)
+        except BlockingIOError:
+            raise CheckpointError(
+                f"another training or job goes on in {folder}: wait until it has ended, or give another folder"
+            ) from None
+    try:
+        yield
+    finally:
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def read(path: Path, model: str | None = None) -> Checkpoint:
@@ -107,7 +134,12 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
     model, and `StoreError` where it cannot be read.
     """
     with refused(f"checkpoint {path} cannot be read"):
-        data = read_file(path, MOST)
+        try:
+            data = read_file(path, MOST)
+        except IsADirectoryError:
+            raise _damaged(path, "it is a folder") from None
+        except DamagedStore as error:
+            raise _Unreadable(str(error)) from None
     with _library() as (numbers, wrong):
         try:
             about = _metadata(data)
@@ -115,7 +147,7 @@ def read(path: Path, model: str | None = None) -> Checkpoint:
             arrays = numbers.load(data) if found == (FORMAT, VERSION) else {}
             whole = found != (FORMAT, VERSION) or about["checksum"] == _digest(arrays, about)
             checkpoint = Checkpoint(arrays, about["model"], int(about["step"]), json.loads(about["data"]))
-        except (wrong, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (wrong, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise _damaged(path, f"{type(error).__name__}: {error}") from None
     if found[0] != FORMAT:
         raise _Unreadable(f"{path} is no checkpoint of xbackend; give one that xbackend wrote")

@@ -173,16 +173,24 @@ class Training:
                 if value.tobytes() != first[name].tobytes():
                     raise TrainingError(f"copy {number} of {name} is not the first one after step {self.steps}")
 
-    def _go_on(self, folder: Path, model: str, batches: Batches | Stream, on_notice: Callable[[str], None]) -> None:
-        """Go on from the newest checkpoint of a folder, if there is one."""
-        found, wrong = checkpoints.newest(folder, model)
-        for line in wrong:
-            on_notice(line)
-        if found is not None:
-            _check_order(found, batches, f"the checkpoints in {folder} are")
-            self.restore(found)
-            batches.restore(found.data)
-        self._own.add(folder.absolute())
+    @contextmanager
+    def _going_on(
+        self, folder: Path | None, model: str, batches: Batches | Stream, on_notice: Callable[[str], None]
+    ) -> Iterator[None]:
+        """Go on from the newest checkpoint of a folder, if there is one; nobody else does in the block."""
+        if folder is None:
+            yield
+            return
+        with checkpoints.alone(folder):
+            found, wrong = checkpoints.newest(folder, model)
+            for line in wrong:
+                on_notice(line)
+            if found is not None:
+                _check_order(found, batches, f"the checkpoints in {folder} are")
+                self.restore(found)
+                batches.restore(found.data)
+            self._own.add(folder.absolute())
+            yield
 
     def _check_finite(self, loss: float = 0.0) -> None:
         """Raises `TrainingError`: what is no number in a weight, or in the ``loss`` of the test rows, need not be seen
@@ -208,12 +216,14 @@ class Training:
         """Write a checkpoint; on disk when this returns.
 
         Raises `StoreError`, `TrainingError` where a weight is not finite, and `CheckpointError` for a folder with
-        checkpoints of another model, or with newer ones that this training does not go on from.
+        checkpoints of another model, with newer ones that this training does not go on from, or that another training
+        goes on in.
         """
         self._check_finite()
         folder, model = Path(folder), self._model_of(batches)
         if folder.absolute() not in self._own:
-            found, _ = checkpoints.newest(folder, model)
+            with checkpoints.alone(folder):
+                found, _ = checkpoints.newest(folder, model)
             if found is not None and found.step > self.steps:
                 raise CheckpointError(
                     f"{folder} has a checkpoint of step {found.step}, and this training is at step {self.steps}: "
@@ -276,42 +286,40 @@ class Training:
         since it began or went on, for so many epochs.
 
         Raises `TrainingError` where the loss, or a weight at the end of an epoch, is no finite number, after naming the
-        last checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data, and what
-        `step` and `save` raise.
+        last checkpoint, `CheckpointError` for checkpoints of another model, optimiser or order of the data and for a
+        folder that another training goes on in, and what `step` and `save` raise.
         """
         self._check_fit(patience)
         folder = None if folder is None else Path(folder)
         model = "" if folder is None else self._model_of(batches)
-        if folder is not None:
-            self._go_on(folder, model, batches, on_notice)
-        held = [*(test or ())]
+        held, done = [*(test or ())], list[Epoch]()
         if self.device_memory is not None and held:  # refused before anything is computed
             self._executable("evaluation", self._evaluate, held[0])
-        done: list[Epoch] = []
-        least, since, steps = math.inf, 0, self.steps
-        while batches.epoch < epochs:
-            number, mean = batches.epoch, _Mean()
-            for batch in batches:
+        with self._going_on(folder, model, batches, on_notice):
+            least, since, steps = math.inf, 0, self.steps
+            while batches.epoch < epochs:
+                number, mean = batches.epoch, _Mean()
+                for batch in batches:
+                    with _last_named(folder, model):
+                        scalars = self.step(*batch)
+                    mean.add(len(batch[0]), {name: value for name, value in scalars.items() if not TOWER.match(name)})
+                    steps += 1
+                    if on_step is not None:
+                        on_step(steps, scalars)
+                if not mean.rows:  # no batch was left of it
+                    continue
+                epoch = Epoch(number, steps, mean.found(), self.means(held))
+                done.append(epoch)
                 with _last_named(folder, model):
-                    scalars = self.step(*batch)
-                mean.add(len(batch[0]), {name: value for name, value in scalars.items() if not TOWER.match(name)})
-                steps += 1
-                if on_step is not None:
-                    on_step(steps, scalars)
-            if not mean.rows:  # no batch was left of it
-                continue
-            epoch = Epoch(number, steps, mean.found(), self.means(held))
-            done.append(epoch)
-            with _last_named(folder, model):
-                self._check_finite(epoch.test.get("loss", 0.0))
-            if folder is not None:
-                self._save(folder, model, batches)
-            if on_epoch is not None:
-                on_epoch(epoch)
-            value = (epoch.test or epoch.train)["loss"]
-            least, since = (value, 0) if value < least else (least, since + 1)
-            if patience is not None and since >= patience:
-                break
+                    self._check_finite(epoch.test.get("loss", 0.0))
+                if folder is not None:
+                    self._save(folder, model, batches)
+                if on_epoch is not None:
+                    on_epoch(epoch)
+                value = (epoch.test or epoch.train)["loss"]
+                least, since = (value, 0) if value < least else (least, since + 1)
+                if patience is not None and since >= patience:
+                    break
         return done
 
 
