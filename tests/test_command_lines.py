@@ -122,6 +122,19 @@ def ended(*arguments: str) -> int:
         (("draw", "mine.py:double", "--input", "9" * 30), "does not fit into int64; write"),
         (("draw", "mine.py:double", "--input", "none.npy"), "--input none.npy: No such file"),
         (("draw", "matpow", "--input", "3"), "--input is for a FILE.py:FUNCTION; matpow has its own"),
+        (("draw", "mine.py:double", "--set", "scale=abc"), "double: scale='abc' is no number, as scale=2 is"),
+        (("draw", "mine.py:double", "-o", "x.png"), "Unknown option: -o. What it prints goes to a file with > FILE"),
+        (("compare", "--json"), "Unknown option: --json. What was measured is JSON already"),
+        (("run", "mine.py:double", "--backend", "jax"), "Unknown option: --backend. Did you mean --backends?"),
+        (("run", "mine.py:double", "--hosts", "a"), "Unknown option: --hosts. There is --input, --set"),
+        (("run", "mine.py"), "'mine.py' is not FILE.py:FUNCTION; write mine.py:double"),
+        (("run", "mine.double"), "is not FILE.py:FUNCTION; write mine.py:double"),
+        (("run", "mine.py::double"), "is not FILE.py:FUNCTION; write mine.py:double"),
+        (("draw", "matpoww"), "is not FILE.py:FUNCTION; did you mean 'matpow'?"),
+        (("draw", "mine.py:duoble"), "mine.py has no function 'duoble'"),
+        (("draw", "mine.py:duoble"), "did you mean 'double'?"),
+        (("compare", "--suite", "kernel"), "did you mean 'kernels'?"),
+        (("compare", "..py"), "..py: '.' is no name for a folder of reports"),
         (("draw", "program.json", "--set", "n=3"), "--set is for a FILE.py:FUNCTION; program.json has its own"),
     ],
 )  # fmt: skip
@@ -221,6 +234,8 @@ def test_what_the_users_function_raises_is_shown_as_its_lines(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("import cv2\ndef f(x): return x\n", "has no cv2: pip install opencv-python"),
+        ("import aesara\ndef f(x): return x\n", "runs aesara in another process: write the functions with xb"),
         ("1 / 0\ndef f(x): return x\n", "own.py raised ZeroDivisionError:\n  File"),
         ("def f(:\n", "own.py raised SyntaxError:"),
         ("import sys\nsys.exit(3)\n", "own.py raised SystemExit:"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +15,15 @@ import pytest
 
 import xbackend as xb
 from xbackend import environments
-from xbackend.errors import ArgumentError, BackendUnavailable, DTypeError, SharedVariableError, TraceError
+from xbackend.errors import (
+    ArgumentError,
+    BackendUnavailable,
+    DTypeError,
+    TraceError,
+    UnknownBackend,
+    WorkloadError,
+)
+from xbackend.habits import INSTEAD, RENAMED, instead
 
 X = np.array([1.0, -2.0, 3.0])
 W = xb.shared(X, name="w")
@@ -92,10 +102,54 @@ def test_what_is_known_while_tracing_may_be_asked_for() -> None:
 
 
 def test_theanos_keywords_of_shared_are_named() -> None:
-    with pytest.raises(SharedVariableError, match=r"not target; write device='dev1'"):
+    with pytest.raises(ArgumentError, match=r"xb.shared takes no target: write device=\.\.\."):
         xb.shared(X, target="dev1")
-    with pytest.raises(SharedVariableError, match=r"takes value, name and device, not borrow"):
+    with pytest.raises(ArgumentError, match=r"takes no borrow: it takes value, name, device"):
         xb.shared(X, borrow=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: xb.open("numpy", device_count=2), r"xb.open takes no device_count: write virtual_devices=\.\.\."),
+        (lambda: xb.open("numpy", thread=2), r"xb.open takes no thread: did you mean threads=\?"),
+        (lambda: xb.workload(sweeps={"n": 1}), r"xb.workload takes no sweeps: did you mean sweep=\?"),
+        (lambda: xb.open("nupmy"), r"theano-gpuarray; did you mean 'numpy'\?"),
+        (lambda: xb.workloads.get("matpoww"), r"of your own; did you mean 'matpow'\?"),
+        (lambda: xb.power, r"no attribute 'power': write xb.pow\(\.\.\.\)"),
+        (lambda: xb.softmaxx, "no attribute 'softmaxx': for softmax write xb.exp"),
+        (lambda: xb.argsrot, r"did you mean xb.argsort\?"),
+        (lambda: xb.reduce_sum, r"write xb.sum\(\.\.\.\)"),
+        (lambda: xb.random, "write rng.normal"),
+        (lambda: xb.function, "write backend.compile"),
+        (lambda: xb.transfer, "write xb.to_device"),
+        (lambda: xb.inv, "write xb.linalg.inv"),
+        (lambda: xb.Adam, "write xb.training.Adam"),
+        (lambda: xb.linalg.dett, r"module 'xbackend.linalg' has no attribute 'dett': did you mean xb.linalg.det\?"),
+        (lambda: xb.linalg.frobnicate, r"dir\(xb.linalg\) lists what there is"),
+        (lambda: xb.frobnicate, r"dir\(xb\) lists what there is"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_answered_with_what_is_meant(call: Callable[[], Any], said: str) -> None:
+    with pytest.raises((ArgumentError, AttributeError, UnknownBackend, WorkloadError), match=said):
+        call()
+
+
+def test_what_is_to_be_written_exists() -> None:
+    """All names that the answers give are there."""
+    for name in [*RENAMED, *INSTEAD]:
+        said = instead(name, xb.__all__)
+        for dotted in re.findall(r"\bxb\.([\w.]*\w)", said):
+            found = xb
+            for part in dotted.split("."):
+                found = getattr(found, part)
+        assert said.startswith("write ")
+
+
+def test_a_name_that_is_meant_costs_nothing_where_none_is_missing() -> None:
+    code = "import sys, xbackend; from xbackend import cores, environments; print('difflib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_the_byte_order_of_a_file_does_not_matter() -> None:

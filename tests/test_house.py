@@ -29,6 +29,7 @@ WORKER_SIDE = (
         "cores",
         "files",
         "wording",
+        "habits",
         "program",
         "drawing",
         "api",

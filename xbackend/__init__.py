@@ -57,12 +57,37 @@ def __getattr__(name: str) -> Any:
         value = import_module("xbackend.program.dtypes").DType[name]
     elif name in _MODULES:
         value = import_module(_MODULES[name])
-    elif not name.startswith("_") and name in import_module(_FUNCTIONS).NAMES:
+        value.__dict__.setdefault("__getattr__", lambda attribute: _refuse(f"xbackend.{name}", attribute))
+    elif name.startswith("_") or _is_below(name):
+        raise AttributeError(f"module 'xbackend' has no attribute {name!r}")
+    elif name in import_module(_FUNCTIONS).NAMES:
         value = getattr(import_module(_FUNCTIONS), name)
     else:
-        raise AttributeError(f"module 'xbackend' has no attribute {name!r}")
+        return _refuse("xbackend", name)
     globals()[name] = value
     return value
+
+
+def _is_below(name: str) -> Any:
+    """Whether a module of that name is here: ``from xbackend import name`` imports it when it is no attribute."""
+    from os.path import exists, join
+
+    place = join(globals()["__path__"][0], name)
+    return exists(place) or exists(f"{place}.py")  # without any(), which may be the function of arrays here
+
+
+def _refuse(module: str, name: str) -> Any:
+    """Raises `AttributeError`, with what to write in place of a name that the module does not have."""
+    said = f"module {module!r} has no attribute {name!r}"
+    if name.startswith("_"):
+        raise AttributeError(said)
+    from xbackend.habits import instead
+
+    inside = (f"{home}.{own}" for home in _MODULES for own in getattr(import_module(_MODULES[home]), "__all__", ()))
+    listed = module.replace("xbackend", "xb")
+    raise AttributeError(
+        f"{said}: {instead(name, [*inside, *__getattr__('__all__')], f'dir({listed}) lists what there is')}"
+    )
 
 
 def __dir__() -> list[str]:

@@ -54,6 +54,20 @@ def unfinished(running: bool) -> str:
     return "is being measured" if running else "was cut off"
 
 
+def meant(name: str, names: Iterable[str]) -> str:
+    """The one of these names that was meant by one that is none of them; empty where none is much like it."""
+    from difflib import get_close_matches  # which would double what importing this takes
+
+    small = {other.lower(): other for other in names}
+    return next((small[one] for one in get_close_matches(name.lower(), small, 1, 0.75)), "")
+
+
+def suggested(name: str, names: Iterable[str]) -> str:
+    """As in ``; did you mean 'numpy'?``, for the end of a sentence; empty where nothing is alike."""
+    alike = meant(name, names)
+    return f"; did you mean {alike!r}?" if alike else ""
+
+
 def join(words: Iterable[str]) -> str:
     """Words as an English enumeration."""
     items = list(words)

@@ -8,18 +8,17 @@ from xbackend.api.creation import full
 from xbackend.api.tracer import current
 from xbackend.devices import Device
 from xbackend.errors import DTypeError, ShapeError, SharedVariableError
+from xbackend.habits import keywords
 from xbackend.program.shared import SharedVariable
 
 
-def shared(value: Any, name: str | None = None, device: str | Device | None = None, **others: Any) -> SharedVariable:
+@keywords
+def shared(value: Any, name: str | None = None, device: str | Device | None = None) -> SharedVariable:
     """A shared variable with the initial value ``value`` (any shape and dtype).
 
     ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
     for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.
     """
-    if others:
-        hint = f"; write device={others['target']!r}" if "target" in others else ""
-        raise SharedVariableError(f"xb.shared takes value, name and device, not {', '.join(others)}{hint}")
     return SharedVariable(value, name, device)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from xbackend.backends import system
 from xbackend.backends.system import SystemPackage
 from xbackend.errors import UnknownBackend
+from xbackend.wording import suggested
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Settings
@@ -178,7 +179,7 @@ def get(name: str) -> Entry:
     """
     entry = REGISTRY.get(base(name))
     if entry is None:
-        raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}")
+        raise UnknownBackend(f"there is no backend {name!r}; there is {', '.join(REGISTRY)}{suggested(name, REGISTRY)}")
     if name == entry.name:
         return entry
     written = _BRACKETS.fullmatch(name.removeprefix(entry.name))

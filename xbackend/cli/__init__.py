@@ -101,8 +101,32 @@ def _refused(command: str, why: object, code: int) -> int:
     return code
 
 
+# What is typed by habit, and how it is said here.
+_INSTEAD = {
+    **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
+    "--json": "What was measured is JSON already: results.json beside each report, and in .xbackend/runs",
+    "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices dev0=gpu:0",
+}
+
+
+def _unknown(error: wrong.UnknownOptionError) -> str:
+    """An option that the command does not have, and what is meant or what there is."""
+    from xbackend.wording import meant
+
+    typed = error.token.keyword or error.token.value
+    there = [name for argument in error.argument_collection for name in argument.names if name.startswith("--")]
+    alike = meant(typed, there)
+    if typed in _INSTEAD:
+        hint = f"{_INSTEAD[typed]}."
+    else:
+        hint = f"Did you mean {alike}?" if alike else f"There is {', '.join(there) or 'none'}"
+    return f"Unknown option: {typed}. {hint}"
+
+
 def _words(error: CycloptsError) -> str:
     """What is wrong with a command line, beginning with the option."""
+    if isinstance(error, wrong.UnknownOptionError):
+        return _unknown(error)
     if isinstance(error, wrong.RepeatArgumentError):
         return f"{error.token.keyword}: given twice; give it once"
     if isinstance(error, wrong.UnknownCommandError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,6 +110,7 @@ def compare(
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
     _check_suite(suite, target, inputs)
+    name = name or _called(target or _DEFAULT, suite)
     with progress() as shown:
         tasks = users.tasks(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
@@ -117,7 +119,7 @@ def compare(
         matrix.ready(runs, shown)
         results = session.compare(
             tasks,
-            name=name or _called(target or _DEFAULT, suite),
+            name=name,
             store=Store(store),
             on_progress=shown,
             **vars(measuring),
@@ -161,8 +163,11 @@ def _check_suite(suite: str | None, target: str | None, inputs: list[str] | None
 
 
 def _called(target: str, suite: str | None) -> str:
-    """The name of a report: that of the suite, the workload, the function, or the file."""
+    """The name of a report: that of the suite, the workload, the function, or the file. Raises `UsageError`."""
     if suite is not None:
         return "suite" if suite == workloads.ALL else suite
     file, _, function = target.rpartition(":")
-    return function if file else Path(target).stem
+    try:
+        return options.report_name(function if file else re.sub(r"[^\w.+ -]", "_", Path(target).stem))
+    except ValueError as error:
+        raise UsageError(f"{target}: {error}; give the report one with --name") from None

@@ -136,7 +136,7 @@ def folder(text: str) -> Path:
     return Path(text)
 
 
-def _name(text: str) -> str:
+def report_name(text: str) -> str:
     """The name of a report, which is that of its folder, and of its run."""
     if not re.fullmatch(r"[\w+][\w.+ -]{0,98}[\w.+-]|\w", text) or text == "latest":
         raise ValueError(
@@ -283,7 +283,7 @@ Count = Annotated[int, option(count, "N", "CPU devices to make")]
 Environment = Annotated[str, Parameter(metavar="NAME", help=_ENVIRONMENT, completer=lambda _: environments.names())]
 Inputs = Annotated[list[str] | None, repeated("--input", "SPEC", _INPUT)]
 Limit = Annotated[float, option(duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")]
-Name = Annotated[str | None, option(_name, "NAME", "name of the report (default: the workload's, or the run's)")]
+Name = Annotated[str | None, option(report_name, "NAME", "name of the report (default: the workload's, or the run's)")]
 Python = Annotated[str | None, option(_version, "X.Y", _PYTHON)]
 Reports = Annotated[Path, option(folder, "DIR", "folder of reports")]
 Run = Annotated[str, option(str, None, _RUN, _runs)]

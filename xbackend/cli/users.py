@@ -16,10 +16,12 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import errors, workloads
+from xbackend.backends import registry
 from xbackend.cli import neighbours
 from xbackend.cli.options import Assignments
 from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
+from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
 from xbackend.measure.candidates import Refused, Task
 from xbackend.program.host import check_fits, host_array
@@ -28,7 +30,7 @@ from xbackend.program.spelling import size, spelled
 from xbackend.results import naming
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
-from xbackend.wording import join
+from xbackend.wording import join, suggested
 from xbackend.workloads.workload import Workload
 
 N = TypeVar("N", Model, Job)
@@ -47,7 +49,7 @@ def calling(what: str) -> Iterator[None]:
     except (XBackendError, KeyboardInterrupt):
         raise
     except BaseException as error:  # SystemExit, and what is derived from none of Python's own errors
-        raise UsageError(f"{what} raised {type(error).__name__}:\n{_lines(error)}") from None
+        raise UsageError(f"{what} raised {type(error).__name__}:\n{_lines(error)}{_missing(error)}") from None
 
 
 def _lines(error: BaseException) -> str:
@@ -55,6 +57,22 @@ def _lines(error: BaseException) -> str:
     lines = traceback.TracebackException.from_exception(error)
     _strip(lines)
     return "".join(line for line in lines.format() if line.strip(" |+") != _HEADER).rstrip()
+
+
+def _missing(error: BaseException) -> str:
+    """What to do where a module is missing that the user's code imports; empty of another error."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name is None or "." in name:
+        return ""
+    if any(name in entry.packages for entry in registry.entries()):
+        return (
+            f"\nxbackend imports this file where it is installed itself, and runs {name} in another process: write the "
+            f"functions with xb, and import {name} in a file of its own"
+        )
+    return (
+        f"\n{sys.executable} has no {name}: pip install {PACKAGES.get(name, name)}; a module of your own lies beside "
+        "the file that imports it"
+    )
 
 
 def _strip(lines: traceback.TracebackException | None) -> None:
@@ -84,6 +102,8 @@ def traced(
     else:
         arrays = _arrays(target, module, inputs, seed)
     with _asking(target, arrays):
+        if not isinstance(function, Workload):
+            Workload(function, name=target.rpartition(":")[2]).check_numbers(static)
         if isinstance(function, Workload):
             return xb.trace(function.traced(static), *arrays), arrays
         return xb.trace(function, *arrays, **static), arrays
@@ -241,13 +261,27 @@ def _load(target: str) -> tuple[Callable[..., Any], Any]:
     file, separator, name = target.rpartition(":")
     path = Path(file)
     if not separator or path.suffix != ".py" or not name.isidentifier():
-        raise UsageError(f"{target!r} is not FILE.py:FUNCTION")
+        raise UsageError(f"{target!r} is not FILE.py:FUNCTION{_written(target)}")
     module = _module(path)
     function = getattr(module, name, None)
     if not callable(function):
         functions = [n for n, v in vars(module).items() if callable(v) and not n.startswith("_")]
-        raise UsageError(f"{path} has no function {name!r}; it has {', '.join(sorted(functions)) or 'none'}")
+        there = ", ".join(sorted(functions)) or "none"
+        raise UsageError(f"{path} has no function {name!r}; it has {there}{suggested(name, functions)}")
     return function, module
+
+
+def _written(target: str) -> str:
+    """What is meant by a target that is none: a file alone, a module's function, a workload."""
+    file = Path(target.rstrip(":"))
+    if file.suffix == ".py" and file.is_file():
+        module = _module(file)
+        own = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+        return f"; write {file}:{next((name for name in own if name != 'inputs'), 'FUNCTION')}"
+    dotted, _, name = target.replace("::", ".").rpartition(".")
+    if name.isidentifier() and Path(f"{dotted.removesuffix('.py')}.py").is_file():
+        return f"; write {dotted.removesuffix('.py')}.py:{name}"
+    return suggested(target, workloads.names())
 
 
 def _module(path: Path) -> Any:

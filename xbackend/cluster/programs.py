@@ -108,7 +108,8 @@ class Programs:
             if server >= self.servers:
                 there = f"there are {self.servers}" if self.servers else "there is none"
                 raise ClusterError(
-                    f"{variable!r}: of parameter servers {there}: --ps {server + 1} (at {program.nodes[i].source})"
+                    f"{variable!r}: of parameter servers {there}: --ps {server + 1}, or leave its device out, and each "
+                    f"worker has its own, as in examples/p10_distributed.py:mirrored (at {program.nodes[i].source})"
                 )
             first = self._stored[server].setdefault(variable.name, variable)
             if (first.shape, first.dtype) != (variable.shape, variable.dtype) or not np.array_equal(

@@ -25,6 +25,7 @@ from xbackend.eager.indexing import At, Indexing
 from xbackend.eager.info import Info
 from xbackend.eager.runner import Runner
 from xbackend.errors import ArgumentError
+from xbackend.habits import INSTEAD, instead
 from xbackend.program.dtypes import DType
 
 # The standard's extensions that the API has.
@@ -107,10 +108,9 @@ class Namespace:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        raise AttributeError(
-            f"the namespace of {self._runner.backend.name} has no {name!r}: xbackend has no such function, constant or "
-            "dtype; dir(xp) lists what there is"
-        )
+        hint = instead(name, dir(self), "xbackend has no such function, constant or dtype; dir(xp) lists it all")
+        hint = hint if name in INSTEAD else hint.replace("xb.", "xp.")
+        raise AttributeError(f"the namespace of {self._runner.backend.name} has no {name!r}: {hint}")
 
     def __repr__(self) -> str:
         return f"<Array API namespace {VERSION} of {self._runner.backend!r}>"

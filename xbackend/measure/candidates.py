@@ -158,6 +158,7 @@ def given(
     unknown = sorted(set(static) - set(taken(workload.function, static)))
     if unknown:
         raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
+    workload.check_numbers(static)
     inputs = [host_array(array, f"argument {i} of {workload.name}") for i, array in enumerate(arrays)]
     task = _traced(workload, inputs, static, gradient=gradient, devices=devices)
     shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)

@@ -193,7 +193,7 @@ def tasks_of(
             name = workload.name + (candidates.GRADIENT if gradient else "")
             on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
             try:
-                with guard(f"workload {workload.name}"):
+                with guard(f"workload {naming.described(name, parameters)}"):
                     made.append(candidates.made(workload, parameters, gradient=gradient, seed=seed, devices=devices))
             except XBackendError as error:
                 errors.append(error)

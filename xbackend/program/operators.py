@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from xbackend.errors import NoSuchMethod, ShapeError, TraceError
+from xbackend.habits import RENAMED, instead
 
 # The functions that operators stand for, by name. `xbackend.api.functions` puts them here: they need arrays, which need
 # operators.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_LISTED = "use the functions of xbackend, dir(xb) lists them"
 
 
 def _binary(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
@@ -29,56 +31,6 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
     operator.__doc__ = f"The standard's ``{name}``."
     return operator
-
-
-# NumPy's ufuncs whose names are not the standard's.
-_UFUNCS = {
-    "absolute": "abs",
-    "true_divide": "divide",
-    "power": "pow",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "rint": "round",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-}
-
-
-# What users of NumPy, Theano and TensorFlow write by habit, and what to write here where it is no function of xbackend
-# of the same name.
-_INSTEAD = {
-    **dict.fromkeys(("dot", "mm", "vdot"), "x @ y, or xb.matmul(x, y)"),
-    **dict.fromkeys(("flatten", "ravel"), "xb.reshape(x, (-1,))"),
-    **dict.fromkeys(("view", "cast"), "xb.astype(x, dtype)"),
-    **dict.fromkeys(("item", "tolist", "numpy", "eval"), "return x, and look at what the call returns"),
-    **dict.fromkeys(("transpose", "swapaxes"), "xb.permute_dims(x, axes)"),
-    **dict.fromkeys(("get_value", "read_value"), "backend.get_value(w); inside of a program w itself"),
-    **dict.fromkeys(("set_value", "assign"), "xb.update(w, value); outside of a program backend.set_value(w, array)"),
-    "assign_add": "xb.update(w, w + value)",
-    "assign_sub": "xb.update(w, w - value)",
-    "dimshuffle": "xb.permute_dims(x, axes) and xb.expand_dims(x, axis=0)",
-    "transfer": 'xb.to_device(x, "dev1")',
-    "copy": "x itself: arrays of a program never change",
-    "concatenate": "xb.concat([x, y])",
-    "cumsum": "xb.cumulative_sum(x, axis=0)",
-    "amax": "xb.max(x)",
-    "amin": "xb.min(x)",
-    "cumprod": "xb.cumulative_prod(x, axis=0)",
-    "norm": "xb.linalg.vector_norm(x)",
-    "nonzero": "xb.where(mask, x, 0.0): the shape of a result is known while tracing",
-}
-
-
-def _instead(name: str) -> str:
-    if name in FUNCTIONS:
-        return f"write xb.{name}(...)"
-    return f"write {_INSTEAD[name]}" if name in _INSTEAD else "use the functions of xbackend, dir(xb) lists them"
 
 
 class Operators:
@@ -123,7 +75,7 @@ class Operators:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same
         name."""
-        function = self._functions.get(_UFUNCS.get(ufunc.__name__, ufunc.__name__))
+        function = self._functions.get(RENAMED.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or kwargs or function is None:
             called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
             raise self._refused(called)
@@ -138,13 +90,15 @@ class Operators:
         name = function.__name__
         if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
             return getattr(self, name)
-        raise TraceError(f"np.{name} needs the elements of an array, which a traced one has not: {_instead(name)}")
+        raise TraceError(
+            f"np.{name} needs the elements of an array, which a traced one has not: {instead(name, FUNCTIONS, _LISTED)}"
+        )
 
     def __getattr__(self, name: str) -> Any:
         kind = type(self).__name__
         if name.startswith("_"):
             raise AttributeError(f"{kind!r} object has no attribute {name!r}")
-        raise NoSuchMethod(f"a traced array or shared variable has no .{name}: {_instead(name)}")
+        raise NoSuchMethod(f"a traced array or shared variable has no .{name}: {instead(name, FUNCTIONS, _LISTED)}")
 
     def __setitem__(self, key: Any, value: Any) -> None:
         raise TraceError(

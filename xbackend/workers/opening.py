@@ -11,6 +11,7 @@ from xbackend.backends.contract import Backend, Settings
 from xbackend.backends.registry import Entry
 from xbackend.devices import Device
 from xbackend.errors import ArgumentError, BackendUnavailable
+from xbackend.habits import keywords
 from xbackend.workers.protocol import LIMIT
 
 # What starting a worker takes beside the standard library and NumPy.
@@ -19,6 +20,7 @@ _FOR_WORKERS = ("filelock", "packaging", "platformdirs")
 _here: dict[str, Settings] = {}  # environment -> the settings with which its framework was started in this process
 
 
+@keywords
 def open(
     name: str,
     *,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from xbackend.errors import WorkloadError
+from xbackend.wording import suggested
 from xbackend.workloads.agreement import relative_error, tolerance_of, ulps
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def get(name: str) -> Workload:
     if name not in names():
         raise WorkloadError(
             f"there is no workload {name!r}; there is {', '.join(names())}, and FILE.py:FUNCTION of your own"
+            f"{suggested(name, names())}"
         )
     there = vars(_module(name)).values()
     return next(one for one in there if isinstance(one, Workload) and one.name == name)
@@ -49,7 +51,9 @@ def get(name: str) -> Workload:
 def of_suite(name: str) -> list[Workload]:
     """The workloads of a suite, or with `ALL` of every one. Raises `WorkloadError`, which lists those there are."""
     if name not in (ALL, *suites()):
-        raise WorkloadError(f"there is no suite {name!r}; there is {', '.join([*suites(), ALL])}")
+        raise WorkloadError(
+            f"there is no suite {name!r}; there is {', '.join([*suites(), ALL])}{suggested(name, suites())}"
+        )
     return [get(workload) for suite, each in suites().items() if name in (ALL, suite) for workload in each]
 
 

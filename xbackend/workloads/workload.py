@@ -21,6 +21,7 @@ import numpy as np
 
 from xbackend.api.gradient import grad
 from xbackend.errors import WorkloadError
+from xbackend.habits import keywords
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.structure import flatten
 
@@ -153,7 +154,16 @@ class Workload:
             )
         if self._check is not None:
             self._check(**taken(self._check, resolved))
+        self.check_numbers(given)
         return resolved
+
+    def check_numbers(self, given: Mapping[str, Any]) -> None:
+        """Raises `WorkloadError` for text as the value of a parameter whose known values are numbers."""
+        for name, value in given.items():
+            default = (self.known[name],) if name in self.known else ()
+            values = [*self.sweep.get(name, ()), *self.quick.get(name, ()), *default]
+            if isinstance(value, str) and values and all(isinstance(v, int | float) for v in values):
+                raise WorkloadError(f"{self.name}: {name}={value!r:.40} is no number, as {name}={values[0]} is")
 
     def combinations(self, asked: Mapping[str, Sequence[Any]], quick: bool = False) -> Iterator[dict[str, Any]]:
         """Every combination of the values asked for, and of the sweep where nothing is; other defaults are left out."""
@@ -238,6 +248,7 @@ def workload(
 ) -> Callable[[Callable[..., Any]], Workload]: ...
 
 
+@keywords
 def workload(
     function: Callable[..., Any] | None = None,
     /,

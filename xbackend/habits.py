@@ -1,0 +1,173 @@
+"""What users of NumPy, Theano, TensorFlow, PyTorch and JAX write by habit, what is mistyped, and what to write here."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from xbackend.errors import ArgumentError
+from xbackend.wording import meant
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Functions that have another name here; those of NumPy's ufuncs are what its functions become, too.
+RENAMED = {
+    "absolute": "abs",
+    "fabs": "abs",
+    "true_divide": "divide",
+    "truediv": "divide",
+    "div": "divide",
+    "power": "pow",
+    "arccos": "acos",
+    "arccosh": "acosh",
+    "arcsin": "asin",
+    "arcsinh": "asinh",
+    "arctan": "atan",
+    "arctan2": "atan2",
+    "arctanh": "atanh",
+    "rint": "round",
+    "invert": "bitwise_invert",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "mul": "multiply",
+    "sub": "subtract",
+    "neg": "negative",
+    "sqr": "square",
+    "sgn": "sign",
+    "mod": "remainder",
+    "eq": "equal",
+    "neq": "not_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "lgamma": "gammaln",
+    "psi": "digamma",
+    "sigmoid": "expit",
+    "range": "arange",
+    "identity": "eye",
+    "movedim": "moveaxis",
+    "inner": "vecdot",
+    "batched_dot": "matmul",
+    "clip_by_value": "clip",
+    "gradient": "grad",
+    "gradients": "grad",
+    "Variable": "shared",
+    "variable": "shared",
+    "ifelse": "cond",
+    "switch": "where",
+    **dict.fromkeys(("array", "tensor", "constant", "as_tensor_variable", "convert_to_tensor"), "asarray"),
+}
+
+_COMPILED = 'backend.compile(f, *arrays), with backend = xb.open("jax"): it is traced and compiled once'
+_ARGUMENT = "an argument of the function that is traced: xb.trace(f, xb.ArraySpec(shape, dtype))"
+_DTYPE = "xb.float32 or xb.float64; of integers there is xb.int32, xb.int64, xb.uint8 and xb.uint32"
+_SOFTMAX = "xb.exp(x - xb.logsumexp(x, axis=-1, keepdims=True))"
+
+# What is no one function here, of arrays and of modules alike.
+INSTEAD = {
+    **dict.fromkeys(("dot", "mm", "vdot"), "x @ y, or xb.matmul(x, y)"),
+    **dict.fromkeys(("flatten", "ravel"), "xb.reshape(x, (-1,))"),
+    **dict.fromkeys(("view", "cast"), "xb.astype(x, dtype)"),
+    **dict.fromkeys(("item", "tolist", "numpy", "eval"), "return x, and look at what the call returns"),
+    **dict.fromkeys(("transpose", "swapaxes"), "xb.permute_dims(x, axes)"),
+    **dict.fromkeys(("get_value", "read_value"), "backend.get_value(w); inside of a program w itself"),
+    **dict.fromkeys(("set_value", "assign"), "xb.update(w, value); outside of a program backend.set_value(w, array)"),
+    "assign_add": "xb.update(w, w + value)",
+    "assign_sub": "xb.update(w, w - value)",
+    "dimshuffle": "xb.permute_dims(x, axes) and xb.expand_dims(x, axis=0)",
+    **dict.fromkeys(("transfer", "to_gpu", "cuda", "device_put"), 'xb.to_device(x, "dev1")'),
+    "copy": "x itself: arrays of a program never change",
+    "concatenate": "xb.concat([x, y])",
+    "vstack": "xb.concat([x, y], axis=0)",
+    "hstack": "xb.concat([x, y], axis=1)",
+    "split": "x[:n] and x[n:], or xb.unstack(x)",
+    "gather": "xb.take(x, indices, axis=0)",
+    "cumsum": "xb.cumulative_sum(x, axis=0)",
+    "amax": "xb.max(x)",
+    "amin": "xb.min(x)",
+    "cumprod": "xb.cumulative_prod(x, axis=0)",
+    "norm": "xb.linalg.vector_norm(x)",
+    "lstsq": "xb.linalg.pinv(a) @ b",
+    "outer": "x[:, None] * y[None, :]",
+    "nonzero": "xb.where(mask, x, 0.0): the shape of a result is known while tracing",
+    "softmax": _SOFTMAX,
+    "log_softmax": "x - xb.logsumexp(x, axis=-1, keepdims=True)",
+    "relu": "xb.maximum(x, 0.0)",
+    "softplus": "xb.logaddexp(x, 0.0)",
+    "one_hot": "xb.astype(labels[:, None] == xb.arange(classes), xb.float64)",
+    **dict.fromkeys(
+        ("stop_gradient", "disconnected_grad", "detach"), "an argument of its own: xb.grad(loss, wrt) is of wrt"
+    ),
+    **dict.fromkeys(("value_and_grad", "GradientTape"), "xb.grad(loss, wrt), inside of the function"),
+    **dict.fromkeys(
+        ("random", "normal", "uniform"),
+        "rng.normal(size=n) of NumPy outside of the program, and give it as an argument",
+    ),
+    **dict.fromkeys(("function", "jit", "compile", "Session"), _COMPILED),
+    **dict.fromkeys(("placeholder", "scalar", "vector", "matrix", "dvector", "dmatrix", "fmatrix"), _ARGUMENT),
+    **dict.fromkeys(("float16", "bfloat16", "complex64", "complex128", "int8", "int16"), _DTYPE),
+    **dict.fromkeys(("map", "vmap", "foldl", "reduce"), "axes of arrays, or xb.scan(step, state, arrays)"),
+    **dict.fromkeys(("fori_loop", "for_loop", "while"), "xb.scan, or xb.while_loop where values decide on the end"),
+    **dict.fromkeys(("nn", "math", "T"), "the functions of xb, such as xb.tanh; layers are in xb.training.layers"),
+    **dict.fromkeys(("config", "list_devices"), "xb.open(name).devices; xbackend devices, a command, has them of all"),
+    **dict.fromkeys(("save", "load"), "program.to_json() and xb.Program.from_json(text); xb.training.checkpoints"),
+}
+# Modules whose package has another name.
+PACKAGES = {
+    "sklearn": "scikit-learn",
+    "skimage": "scikit-image",
+    "PIL": "pillow",
+    "cv2": "opencv-python",
+    "yaml": "pyyaml",
+}
+_KEYWORDS = {
+    **dict.fromkeys(("device_count", "num_devices", "devices", "cpus"), "virtual_devices"),
+    **dict.fromkeys(("num_threads", "n_threads", "n_jobs"), "threads"),
+    **dict.fromkeys(("timeout",), "limit"),
+    **dict.fromkeys(("target",), "device"),
+    **dict.fromkeys(("dim", "dims", "reduction_indices"), "axis"),
+    **dict.fromkeys(("keep_dims", "keepdim"), "keepdims"),
+}
+
+
+def instead(name: str, names: Iterable[str], default: str = "") -> str:
+    """What to write in place of a name that is not there, as ``write xb.pow(...)`` or ``did you mean xb.softmax?``.
+
+    ``names`` are those that there are below ``xb``, as in ``linalg.inv``; ``default`` stands where none is alike.
+    """
+    there = {one.rpartition(".")[2]: one for one in names}
+    for own in (name, RENAMED.get(name), name.removeprefix("reduce_")):
+        if own in there and name not in INSTEAD:
+            return f"write xb.{there[own]}" + ("" if "." in there[own] else "(...)")
+    if name in INSTEAD:
+        return f"write {INSTEAD[name]}"
+    alike = meant(name, [*there, *RENAMED, *INSTEAD])
+    if alike in there:
+        return f"did you mean xb.{there[alike]}?"
+    return f"for {alike} {instead(alike, there.values())}" if alike else default
+
+
+def keywords(function: Callable[P, R]) -> Callable[P, R]:
+    """The function; a keyword that it does not take is refused with the one that is meant (`ArgumentError`)."""
+    own = list(inspect.signature(function).parameters)
+
+    @wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in own:
+                raise ArgumentError(f"xb.{function.__name__} takes no {name}: {_keyword(name, own)}")
+        return function(*args, **kwargs)
+
+    return called
+
+
+def _keyword(name: str, own: list[str]) -> str:
+    habit = _KEYWORDS.get(name, "")
+    if habit in own:
+        return f"write {habit}=..."
+    alike = meant(name, own)
+    return f"did you mean {alike}=?" if alike else f"it takes {', '.join(own)}"
