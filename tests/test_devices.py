@@ -12,6 +12,7 @@ from strategies import devices
 import xbackend as xb
 from xbackend.devices import Device, DeviceMap, canonical, choose_visible, default_device, is_device
 from xbackend.errors import DeviceSpellingError, DeviceUnavailable, UnboundDevice
+from xbackend.program.binding import spread
 
 SPELLINGS = {
     "/gpu:1": "gpu:1",
@@ -146,8 +147,8 @@ def test_nothing_bound_is_an_empty_map(bindings: Any) -> None:
         ("dev0=", "names no device"),
         ("=cpu:0", "neither a device"),
         ("dev0=cpu:0,dev0=cpu:1", "bound twice"),
-        ("gpu:0=cpu:0", "a device itself"),
-        ({"gpu0": "cpu:0"}, "a device itself"),
+        ("gpu:0=cpu:0,/gpu:0=cpu:1", "'/gpu:0' is bound twice, as other spellings of gpu:0"),
+        ({"GPU1": "cpu:0", "gpu:1": "cpu:0"}, "bound twice"),
         ({"dev0": "dev1"}, "names no device"),
         ({"dev0": 3}, "names no device"),
         ({3: "cpu:0"}, "neither a device"),
@@ -197,6 +198,28 @@ def test_a_device_that_is_not_there_is_named_with_those_that_are() -> None:
         bound.resolve("dev0", there)
     with pytest.raises(DeviceUnavailable, match=r"virtual_devices=4 .*--devices 4.* to have cpu:3"):
         bound.resolve("cpu:3", there)
+
+
+def test_a_device_is_bound_to_another_one_and_a_missing_one_says_how() -> None:
+    """Code that names a device that is not there keeps its lines."""
+    there = [Device("cpu"), Device("cpu", 1)]
+    with pytest.raises(
+        DeviceUnavailable, match=r'devices=\{"gpu:1": "cpu:0"\} \(xbackend run and draw: --devices gpu:1='
+    ):
+        DeviceMap().resolve("gpu:1", there, "a.py:3")
+    assert DeviceMap.parse("/gpu:1=cpu:1").resolve("gpu:1", there) == there[1]
+
+    def function(x: Any) -> Any:
+        with xb.device("/gpu:1"):
+            return x + xb.shared(1.0, device="cuda0")
+
+    bindings = {"/gpu:1": "cpu:1", "gpu:0": "cpu:0"}
+    with xb.open("numpy", virtual_devices=2) as backend:
+        run = backend.compile(function, 1.0, devices=bindings)
+        assert run(1.0) == 2.0
+        assert [str(op.bound) for op in run.placement.ops if op.op == "add"] == ["cpu:1"]
+    bound, count = spread(xb.trace(function, 1.0), DeviceMap(bindings))
+    assert count == 2 and {name: str(device) for name, device in bound.items()} == {"gpu:1": "cpu:1", "gpu:0": "cpu:0"}
 
 
 def test_a_logical_name_that_is_not_bound_is_named_with_what_to_type() -> None:

@@ -130,15 +130,16 @@ def _listing(devices: Iterable[Device]) -> str:
 class DeviceMap(Mapping[str, Device]):
     """Logical device names bound to devices, as Theano's contexts: ``{"dev0": "cpu:0", "dev1": "cpu:1"}``.
 
-    Also read from text, ``dev0=cpu:0,dev1=cpu:1`` or Theano's own ``dev0->cuda0;dev1->cuda1``.
+    Also read from text, ``dev0=cpu:0,dev1=cpu:1`` or Theano's own ``dev0->cuda0;dev1->cuda1``. A device can be bound to
+    another one, ``{"/gpu:1": "cpu:1"}``: code that names it runs where it is not there.
     """
 
     def __init__(self, bindings: Mapping[str, str | Device] | None = None) -> None:
         self._bound: dict[str, Device] = {}
         for name, device in (bindings or {}).items():
             logical = canonical(name)
-            if is_device(logical):
-                raise DeviceSpellingError(f"{name!r} is a device itself and cannot be bound; bind a word such as dev0")
+            if logical in self._bound:
+                raise DeviceSpellingError(f"{name!r} is bound twice, as other spellings of {logical}")
             self._bound[logical] = Device.parse(device)
 
     @classmethod
@@ -191,10 +192,10 @@ class DeviceMap(Mapping[str, Device]):
         """
         there = tuple(available)
         place = f" (asked for at {where})" if where else ""
-        if is_device(name):
-            device, said = Device.parse(name), name
-        elif name in self._bound:
+        if name in self._bound:
             device, said = self._bound[name], f"{name}={self._bound[name]}"
+        elif is_device(name):
+            device, said = Device.parse(name), name
         else:
             bound = str(self) or "nothing is bound"
             raise UnboundDevice(
@@ -207,6 +208,11 @@ class DeviceMap(Mapping[str, Device]):
                 hint = (
                     f"; open the backend with virtual_devices={device.index + 1} (a command: --devices "
                     f"{device.index + 1}) to have {device}"
+                )
+            elif where and name not in self._bound and there:
+                hint = (
+                    f'; bind it to one of these: compile with devices={{"{name}": "{there[0]}"}} (xbackend run and '
+                    f"draw: --devices {name}={there[0]})"
                 )
             raise DeviceUnavailable(f"there is no device {said}{place}; there is {_listing(there)}{hint}")
         return device

@@ -277,7 +277,12 @@ Backends = Annotated[list[str] | None, backends_of()]
 Backend = Annotated[str | None, backend("run it once there and draw what was executed, where, with its transfers")]
 Baseline = Annotated[str | None, backend("what the ratios are taken to")]
 Bindings = Annotated[
-    DeviceMap | None, option(_bindings, "dev0=cpu:0,...", "what the program's logical devices are bound to")
+    DeviceMap | None,
+    option(
+        _bindings,
+        "dev0=cpu:0,...",
+        "what the program's devices are bound to, logical names or others than there are: /gpu:1=cpu:1",
+    ),
 ]
 Count = Annotated[int, option(count, "N", "CPU devices to make")]
 Environment = Annotated[str, Parameter(metavar="NAME", help=_ENVIRONMENT, completer=lambda _: environments.names())]

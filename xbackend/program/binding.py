@@ -33,19 +33,20 @@ MOST = 1024  # devices that are made from one CPU: beyond, a number is a slip of
 
 
 def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None) -> tuple[dict[str, Device], int]:
-    """What the program's logical names are bound to on a CPU of many devices, and how many that takes.
+    """What the program's devices are bound to on a CPU of many devices, and how many that takes.
 
-    Those that were ``asked`` for, else spread over ``virtual`` devices, or over as many as there are names; a name
-    without a binding stays an error of compiling. Raises `UsageError` for more devices than can be made.
+    Those that were ``asked`` for, else the logical names spread over ``virtual`` devices, or over as many as there are
+    names; a name without a binding stays an error of compiling. Raises `UsageError` for more devices than can be made.
     """
     names = program.logical_devices
     bindings = asked or DeviceMap.spread(names, [Device("cpu", i) for i in range(virtual or max(len(names), 1))])
-    fixed = [Device.parse(n.device) for n in program.nodes if n.device and is_device(n.device)]
+    named = {n.device for n in program.nodes if n.device and is_device(n.device)}
+    fixed = [Device.parse(name) for name in named if name not in bindings]
     cpus = [d.index for d in [*bindings.values(), *fixed] if d.kind == "cpu"]
     count = virtual or max([0, *cpus]) + 1
     if count > MOST:
         raise UsageError(f"cpu:{count - 1} needs {count} CPU devices; xbackend makes at most {MOST}")
-    return {name: bindings[name] for name in names if name in bindings}, count
+    return {name: device for name, device in bindings.items() if name in {*names, *named}}, count
 
 
 @dataclass(frozen=True)
