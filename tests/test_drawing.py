@@ -22,6 +22,7 @@ from xbackend.backends.contract import Settings
 from xbackend.backends.executed_graph import executed
 from xbackend.backends.placement import Executed, Execution, Placement, Transferred, merge
 from xbackend.devices import Device
+from xbackend.drawing import dark
 from xbackend.drawing import graph as g
 from xbackend.drawing.forms import mermaid, written
 from xbackend.drawing.layered import _Layout, svg
@@ -204,6 +205,23 @@ def contrast(one: str, other: str) -> float:
 def test_colours_are_readable_on_a_light_and_on_a_dark_page(outline: str, fill: str) -> None:
     assert contrast(outline, "#ffffff") >= 3 and contrast(outline, "#0d1117") >= 3
     assert contrast(g.INK, fill) >= 7
+    assert contrast(dark.DARK[g.INK], dark.DARK[fill]) >= 7
+
+
+@pytest.mark.parametrize("shade", g.SHADES)
+def test_words_on_the_shades_of_a_matrix_are_readable_on_both_pages(shade: str) -> None:
+    assert contrast(g.INK, shade) >= 4.5 and contrast(dark.DARK[g.INK], dark.DARK[shade]) >= 4.5
+
+
+def test_a_picture_has_its_dark_colours_beside_the_light_ones() -> None:
+    drawn = svg([g.Graph("t", (g.Box("add", "cpu:0"),), ())])
+    rules = drawn.partition("@media (prefers-color-scheme: dark)")[2]
+    fill = g.PALETTE[0][1]
+    assert f'[fill="{fill}"]' in rules and dark.DARK[fill] in rules and g.SHADES[0] not in rules
+    assert (
+        dark.either(f"fill: {fill}; stroke: {g.GREY}")
+        == f"fill: light-dark({fill}, {dark.DARK[fill]}); stroke: #767676"
+    )
 
 
 def test_bytes_in_words() -> None:

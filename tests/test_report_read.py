@@ -373,16 +373,39 @@ def test_each_number_of_devices_has_a_panel_with_its_own_rows() -> None:
     assert [panel.without for panel in drawn.panels] == [{"b": "failed"}, {"b": "failed", "c": "missing"}]
 
 
-def test_a_mark_is_filled_where_a_difference_is_shown_and_has_its_interval() -> None:
+@pytest.mark.parametrize("shown", [True, False])
+def test_a_mark_is_full_where_a_difference_is_shown_and_has_its_interval(shown: bool) -> None:
     (comparison,) = comparisons(of(measured("numpy", [1.0] * 3)))
-    for shown in (True, False):
-        axes = mock.MagicMock()
-        mark = ratio_plots.Mark(comparison.rows[0], 1.5, 1.4, 1.6, shown)
-        ratio_plots._mark(axes, 0, mark, (0.5, 2.0), 1)
-        interval, _, point = axes.plot.call_args_list
-        assert interval.args == ([1.4, 1.6], [0, 0]) and point.args == ([1.5], [0])
-        assert point.kwargs["markerfacecolor"] == (styles.style("numpy")["color"] if shown else "none")
-        assert axes.annotate.call_args.args[0] == "1.50 (1.40 to 1.60)"
+    axes = mock.MagicMock()
+    ratio_plots._mark(axes, 0, ratio_plots.Mark(comparison.rows[0], 1.5, 1.4, 1.6, shown), (0.5, 2.0), 1)
+    _, interval, point = axes.plot.call_args_list
+    assert interval.args == ([1.4, 1.6], [0, 0]) and point.args == ([1.5], [0])
+    assert point.kwargs["marker"] == (styles.style("numpy")["marker"] if shown else "|")
+    assert axes.annotate.call_args.args[0] == "1.50 (1.40 to 1.60)"
+
+
+def test_an_interval_that_leaves_the_axis_ends_in_an_arrow() -> None:
+    (comparison,) = comparisons(of(measured("numpy", [1.0] * 3)))
+    axes = mock.MagicMock()
+    ratio_plots._mark(axes, 0, ratio_plots.Mark(comparison.rows[0], 1.5, 0.1, 1.6, False), (0.5, 2.0), 1)
+    _, interval, arrow, _ = axes.plot.call_args_list
+    assert interval.args == ([0.5, 1.6], [0, 0])
+    assert arrow.args == ([0.5], [0]) and arrow.kwargs["marker"] == "<" and not arrow.kwargs["clip_on"]
+
+
+def test_marks_say_of_how_many_devices_they_are_where_that_differs(everything: Results) -> None:
+    drawn = plots.medians(comparisons(everything)[-1], "t").decode()
+    assert drawn.count(">1<") == drawn.count(">2<") > 3
+    (one,) = comparisons(of(measured("numpy", [1.0] * 3), measured("a", [2.0] * 3)))
+    assert ">1<" not in plots.medians(one, "t").decode().replace("axis", "")
+    axes = mock.MagicMock()
+    plots._ends(axes, {1: (8.0, 100.0), 2: (8.0, 190.0), 4: (8.0, 110.0)})
+    assert [call.args[0] for call in axes.annotate.call_args_list] == ["1, 4", "2"]
+
+
+def test_sizes_that_would_touch_are_left_out_below_a_panel() -> None:
+    assert plots._that_fit([128.0, 512.0, 1024.0, 2048.0]) == ["128", "512", "", "2048"]
+    assert plots._that_fit([1.0, 10.0, 100.0]) == ["1", "10", "100"]
 
 
 def test_the_noise_floor_is_shaded_on_both_sides_of_one_and_the_ideal_is_a_line() -> None:

@@ -163,6 +163,20 @@ def test_a_report_says_first_whether_the_weights_agree() -> None:
     assert f"cpu:0 {bytes_text(4096)}" in text and "250.0 ms" in text
 
 
+def test_trainings_that_coincide_are_one_curve_and_rounding_is_no_divergence() -> None:
+    near = [run_of(name, losses=(1.0, 0.5 + 1e-15)) for name in ("jax", "theano")]
+    far = run_of("aesara", losses=(1.0, 0.6))
+    drawn = report._losses([run_of(), *near, far], 1e-5, "t").decode()
+    assert ">numpy, one on 1 device, and 2 that coincide with it<" in drawn and ">aesara, one on 1 device<" in drawn
+    assert "jax" not in drawn and "theano" not in drawn
+    # The axis goes up to what roundings make, with numbers on it.
+    assert "no more than roundings make" in drawn and drawn.count(">1e-") > 2
+
+
+def test_losses_that_are_equal_to_the_bit_are_drawn() -> None:
+    assert b"and 1 that coincide" in report._losses([run_of(), run_of("jax")], 1e-5, "t")
+
+
 def test_other_weights_are_no_roundings() -> None:
     near, far = (run_of("jax", difference=3e-12), run_of("theano", difference=0.25))
     said = report.answer(trainings(run_of(), near, far))

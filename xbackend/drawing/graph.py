@@ -1,7 +1,8 @@
 """What a drawing shows, as plain data: boxes by device and the edges between them, for a program or an execution of it.
 
 One palette for all drawings and plots: each colour is at least three times as light or dark as a white page and as a
-dark one, and text stands on a light fill of its own, so that a drawing is readable on both.
+dark one, and text stands on a light fill of its own, so that a drawing is readable on both. `dark.py` has the colours
+that stand on a dark page in the place of the light ones.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ PALETTE = (
     *(("#9d6bdb", "#ede4fa"), ("#0d9488", "#d5f3f0"), ("#db5a9e", "#fbe3ef"), ("#8a8a1f", "#f3f3cf")),
     *(("#708090", "#e5e9ed"), ("#a0522d", "#f3e2d9"), ("#0891b2", "#d6f1f7")),
 )
-INK, GREY = "#111827", "#767676"
+INK, GREY, PAPER = "#111827", "#767676", "#ffffff"
+# One hue in steps that are told apart in grey, the strongest first.
+SHADES = ("#5a9bf0", "#8fbcf7", "#b9d5fa", "#dbe9fc", "#f1f5fb")
 
 # What may be special about a box: `moved` ran elsewhere than asked, `inside` is part of another op or was computed
 # while compiling, `unread` ran where the framework does not tell, `result` is no op but what the function returns.

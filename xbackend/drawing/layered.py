@@ -1,20 +1,24 @@
 """Graphs as SVG: a column for each device, a row for each step from the inputs down; no program is needed to draw it.
 
-The layers are those of Sugiyama's method (Sugiyama, Tagawa, Toda 1981: longest path, barycentres); a value that is read
-several rows further down runs along a track of its own beside the boxes, one for all who read it.
+The layers are those of Sugiyama's method (Sugiyama, Tagawa, Toda 1981: longest path, barycentres), of bounded width as
+Coffman and Graham's (1972), so that a drawing fits a page. A value that is read several rows further down runs along a
+track of its own beside the boxes, one for all who read it.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from html import escape
 from itertools import product
 
-from xbackend.drawing.graph import GREY, INK, Box, Edge, Graph, colours
+from xbackend.drawing import dark
+from xbackend.drawing.graph import GREY, INK, PAPER, Box, Edge, Graph, colours
 
 _LETTER = 6.6  # pixels that a letter of 11 px takes, on the wide side
 _ROW, _HEIGHT = 62, 28
 _GAP, _TRACK, _MARGIN = 18, 14, 14
+_WIDEST = 1080  # pixels for the boxes of all graphs of a drawing
 _HEAD = 58  # title and names of the devices
 _DASHES = {"inside": ' stroke-dasharray="5 4"', "unread": ' stroke-dasharray="1 4"'}
 
@@ -27,8 +31,9 @@ def _text(text: str) -> str:
 class _Layout:
     """Where everything of one graph stands, in pixels from its own upper left corner."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, room: float = _WIDEST) -> None:
         self.graph = graph
+        self.room = room
         self.box_width = [max(60.0, len(b.text) * _LETTER + 16) for b in graph.boxes]
         self.flow = [e for e in dict.fromkeys(graph.edges) if e.kind != "update"]
         self.layers = self._layers()
@@ -47,13 +52,47 @@ class _Layout:
         self.height = _HEAD + (max(self.layers, default=0) + 1) * _ROW + 22 * len(graph.links) + _MARGIN
 
     def _layers(self) -> list[int]:
-        """Longest path from the top; what has no input stands right above its first reader."""
-        layers = [0] * len(self.graph.boxes)
-        for e in sorted(self.flow, key=lambda e: e.target):
-            layers[e.target] = max(layers[e.target], layers[e.source] + 1)
-        for i in {e.source for e in self.flow} - {e.target for e in self.flow}:
-            layers[i] = min(layers[e.target] for e in self.flow if e.source == i) - 1
-        return layers
+        """Longest path from the top, further down where a row of its device is full; what has no input stands above
+        its first reader."""
+        boxes = self.graph.boxes
+        fits = {device: self._fits(device) for device in self.graph.devices}
+        inputs: list[list[int]] = [[] for _ in boxes]
+        for e in self.flow:
+            inputs[e.target].append(e.source)
+        layers: dict[int, int] = {}
+        taken = Counter[tuple[str, int]]()
+
+        def place(i: int, layer: int, further: int) -> None:
+            while taken[boxes[i].device, layer] >= fits[boxes[i].device]:
+                layer += further
+            layers[i] = layer
+            taken[boxes[i].device, layer] += 1
+
+        for i, read in enumerate(inputs):  # an edge leads to a later box
+            if not read:
+                continue
+            own = [j for j in read if j not in layers]
+            count = Counter(boxes[j].device for j in own)
+            layer = max((layers[j] for j in read if j in layers), default=0) + 1
+            while taken[boxes[i].device, layer] >= fits[boxes[i].device] or any(
+                taken[device, layer - 1] + min(n, fits[device]) > fits[device] for device, n in count.items()
+            ):
+                layer += 1
+            for j in own:
+                place(j, layer - 1, -1)
+            place(i, layer, 1)
+        for i in range(len(boxes)):
+            if i not in layers:  # neither reads nor is read
+                place(i, 0, 1)
+        first = min(layers.values(), default=0)
+        return [layers[i] - first for i in range(len(boxes))]
+
+    def _fits(self, device: str) -> int:
+        """How many boxes of a device stand side by side."""
+        widest = max(
+            (w for w, box in zip(self.box_width, self.graph.boxes, strict=True) if box.device == device), default=1
+        )
+        return max(int(self.room / len(self.graph.devices) / (widest + _GAP)), 1)
 
     def _columns(self) -> list[int]:
         """The place of each box in its row of its lane, by the mean place of what it reads."""
@@ -187,7 +226,7 @@ class _Lines:
         self.covered.append(place)
         left, top, right, _ = place
         self.notes.append(
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="16" rx="3" fill="#ffffff" '
+            f'<rect x="{left:.1f}" y="{top:.1f}" width="{width:.1f}" height="16" rx="3" fill="{PAPER}" '
             f'stroke="{GREY}" stroke-width="0.6"/><text x="{(left + right) / 2:.1f}" y="{top + 12:.1f}" fill="{INK}" '
             f'font-size="10" text-anchor="middle">{_text(text)}</text>'
         )
@@ -221,7 +260,7 @@ def _panel(layout: _Layout, palette: dict[str, tuple[str, str]]) -> list[str]:
 def svg(graphs: Sequence[Graph], title: str = "") -> str:
     """Graphs side by side as one SVG, the same text for the same graphs; a device has one colour in all of them."""
     palette = colours(device for graph in graphs for device in graph.devices)
-    layouts = [_Layout(graph) for graph in graphs]
+    layouts = [_Layout(graph, _WIDEST / len(graphs)) for graph in graphs]
     width = sum(layout.width for layout in layouts) + _MARGIN
     height = max((layout.height for layout in layouts), default=0.0)
     parts = [
@@ -235,4 +274,4 @@ def svg(graphs: Sequence[Graph], title: str = "") -> str:
     for layout in layouts:
         parts += [f'<g transform="translate({left:.1f} 0)">', *_panel(layout, palette), "</g>"]
         left += layout.width
-    return "\n".join([*parts, "</svg>"]) + "\n"
+    return "\n".join([*parts, *filter(None, [dark.style("".join(parts))]), "</svg>"]) + "\n"

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from xbackend.drawing import dark
 from xbackend.drawing.graph import GREY, PALETTE
 from xbackend.interrupts import put_off
 from xbackend.wording import plain
@@ -66,4 +67,5 @@ def _tidy(svg: str) -> bytes:
         svg = svg.replace(f'<clipPath id="{name}">', f'<clipPath id="clip{number}">').replace(
             f"url(#{name})", f"url(#clip{number})"
         )
-    return re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL).encode()
+    svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL)
+    return svg.replace("</style>", f"</style>{dark.style(svg)}", 1).encode()

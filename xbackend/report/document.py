@@ -42,7 +42,9 @@ _CHECKS = (
     "one did gives no time."
 )
 
-_PLACEMENT = "What the program asked for, and what the backend says that it executed."
+_PLACEMENT = (
+    "What the program asked for, and what the backend says that it executed. What ran on several devices is drawn."
+)
 
 
 def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures]:
@@ -168,8 +170,8 @@ def _sizes(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
         title = f"Speed against size: {workload}"
         file = pictures.add("sizes", series[0][1].workload, plots.sizes(series, title))
         words = (
-            f"{workload}. Both axes are logarithmic; error bars are 95 % intervals; the grey lines are the others. A "
-            "dashed line with hollow marks is the fewest devices of several."
+            f"{workload}. Both axes are logarithmic; error bars are 95 % intervals; the grey lines are the others. "
+            "Where numbers of devices differ, the number stands at the end of its line, and the fewest are dashed."
         )
         blocks += [paragraph(words), Image(file, title)]
     return [*blocks, *ledger.sizes(compared)]

@@ -31,8 +31,9 @@ READING = (
     (
         "Plots",
         "a panel for each backend, a point the time in a run, its bar the 95 % interval, which takes at least 3 "
-        "processes. A hollow point is of an incomplete run, a cross one that gave no time; a dashed line is where "
-        "versions changed. Runs stand one beside the other, however long apart; the axes of time do not begin at 0.",
+        "processes, with an arrow where it goes on beyond the panel. A flat stroke is of an incomplete run, a cross of "
+        "one that gave no time; a dashed line is where versions changed. Runs stand one beside the other, however long "
+        "apart; the axes of time do not begin at 0.",
     ),
 )
 

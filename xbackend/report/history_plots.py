@@ -12,6 +12,7 @@ from xbackend.report.plots import bar, errors, tick_time
 from xbackend.results.schema import Results
 from xbackend.wording import counted
 
+_INCOMPLETE: Any = {"marker": "_", "markersize": 11, "markeredgewidth": 2.4}
 _PANEL = 1.35  # inches
 _LETTERS = 80  # as many letters of the smallest size have room in the width of a panel
 _DATES = 7  # as many dates have room below a panel
@@ -33,11 +34,13 @@ def picture(series: Series, title: str) -> bytes:
         handles: dict[str, Any] = {}
         for axes, label in zip(panels, labels, strict=True):
             lines = [line for line in series.lines if line.label == label]
+            colours = {id(line): COLOURS[counts.index(line.devices) % len(COLOURS)] for line in lines}
             for line in lines:
-                colour = COLOURS[counts.index(line.devices) % len(COLOURS)]
-                handles[counted(line.devices, "device")] = _line(axes, line, places, colour)
+                handles[counted(line.devices, "device")] = _line(axes, line, places, colours[id(line)])
             _marks(axes, lines, places)
             _time_axis(axes, [p for line in lines for p in line.points if p.measured.medians])
+            for line in lines:
+                _arrows(axes, line, places, colours[id(line)])
             axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)
         _dates(panels[-1], series.runs)
         if len(handles) > 1:
@@ -53,13 +56,22 @@ def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
     handle = axes.errorbar(
         at, times, yerr=errors([p.measured for p in there]), color=colour, linewidth=1.3, capsize=2.5
     )
-    for complete, fill in ((True, colour), (False, "none")):
+    for complete, looks in ((True, {"marker": "o", "markersize": 5.5}), (False, _INCOMPLETE)):
         own = [i for i, p in enumerate(there) if p.run.complete is complete]
-        looks: dict[str, Any] = {"color": colour, "markerfacecolor": fill, "markersize": 5.5}
-        axes.plot([at[i] for i in own], [times[i] for i in own], "o", **looks)
+        axes.plot([at[i] for i in own], [times[i] for i in own], color=colour, linestyle="", **looks)
     missing = [places[id(p.run)] for p in line.points if not p.measured.medians]
     axes.plot(missing, [0.06] * len(missing), "x", color=GREY, transform=axes.get_xaxis_transform(), markersize=6)
     return handle
+
+
+def _arrows(axes: Any, line: Line, places: dict[int, int], colour: str) -> None:
+    """Where an interval leaves the panel."""
+    bottom, top = axes.get_ylim()
+    for p in line.points:
+        low, high = bar(p.measured) or (bottom, top)
+        for leaves, end, marker in ((low < bottom, bottom, "v"), (high > top, top, "^")):
+            if leaves:
+                axes.plot([places[id(p.run)]], [end], marker=marker, color=colour, markersize=5, clip_on=False)
 
 
 def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
+from xbackend.drawing import dark
 from xbackend.drawing.graph import GREY
 from xbackend.wording import plain
 
@@ -16,14 +17,15 @@ _TAGS = frozenset(
         *("clipPath", "marker"),
     ]
 )
+_COLOURED = ("fill", "stroke", "style")
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
 
 def inline(svg: bytes, prefix: str, words: str) -> str:
     """The element ``svg`` for a page that holds others: every id in it begins with ``prefix``.
 
-    ``words`` say what it shows to those who do not see it. Its grey becomes the colour of the text around it. Elements
-    that are no drawing are left out.
+    ``words`` say what it shows to those who do not see it. Its grey becomes the colour of the text around it, and its
+    light colours dark ones on a dark page. Elements that are no drawing are left out.
     """
     tree = ElementTree.fromstring(svg)
     _clean(tree, prefix)
@@ -57,4 +59,5 @@ def _renamed(name: str, value: str, prefix: str) -> str:
         return prefix + value
     if name.endswith("href"):
         return f"#{prefix}{value.removeprefix('#')}"
-    return _REFERENCE.sub(lambda reference: f"url(#{prefix}{reference[1]})", value).replace(GREY, "currentColor")
+    value = _REFERENCE.sub(lambda reference: f"url(#{prefix}{reference[1]})", value)
+    return dark.either(value.replace(GREY, "currentColor")) if name in _COLOURED else value

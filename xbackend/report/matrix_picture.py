@@ -1,4 +1,5 @@
-"""The matrix of several workloads as a picture: the nearer a time is to the smallest of its line, the darker its cell.
+"""The matrix of several workloads as a picture: the nearer a time is to the smallest of its line, the stronger the
+colour of its cell.
 
 The fills are of one hue and get lighter in steps that are told apart in grey; the words on them stand out from each, on
 a light page and on a dark one.
@@ -10,12 +11,12 @@ import math
 from typing import Any
 
 from xbackend.analysis.across import Cell, Matrix
-from xbackend.drawing.graph import GREY, INK
+from xbackend.drawing.graph import GREY, INK, SHADES
 from xbackend.report import text
 from xbackend.report.canvas import canvas
 
 # Up to so many times the smallest time; the first is for what is not shown to be slower than that.
-FILLS = ((1.0, "#5a9bf0"), (1.5, "#8fbcf7"), (3.0, "#b9d5fa"), (10.0, "#dbe9fc"), (math.inf, "#f1f5fb"))
+FILLS = tuple(zip((1.0, 1.5, 3.0, 10.0, math.inf), SHADES, strict=True))
 _WITHOUT = {"missing": "\N{EN DASH}", "failed": "\N{MULTIPLICATION SIGN}", "wrong": "!"}
 _LABEL, _NAME = 32, 30
 
@@ -26,8 +27,8 @@ def reading(matrix: Matrix) -> str:
     to = "the baseline's" if matrix.to_baseline else "the smallest one of its line"
     without = ", ".join(f"{sign} {status}" for status, sign in _WITHOUT.items())
     return (
-        f"A number is a time over {to}. The darkest cells are not shown to be slower than the fastest, a frame "
-        f"is what is shown to be faster than all others; then {', '.join(bounds)} and more of the "
+        f"A number is a time over {to}. Cells of the strongest colour are not shown to be slower than the "
+        f"fastest, a frame is what is shown to be faster than all others; then {', '.join(bounds)} and more of the "
         f"smallest time; {without}."
     )
 

@@ -141,6 +141,8 @@ def _executed(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: D
     for key, names in alike.items():
         shape = comparison.workload + "".join(map(_shape, key))
         whose = "all" if len(alike) == 1 else join(names)
+        if all(len(graph.devices) == 1 for graph in key):
+            continue  # the answer above says all that a picture in one colour would
         if shape in drawn:
             blocks.append(paragraph(f"What was executed by {whose} looks as drawn for {drawn[shape]}, but for sizes."))
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
@@ -19,6 +19,7 @@ from xbackend.wording import plain
 _WIDE = 4
 _LABEL = 30
 _COLUMNS = 3
+_TOGETHER = 1.3  # ends of lines that are closer than so many times have one label
 
 
 BySize = list[tuple[float, Comparison]]
@@ -44,22 +45,22 @@ def bar(row: Row) -> tuple[float, float] | None:
 
 def medians(comparison: Comparison, title: str) -> bytes:
     """A line for each backend, the fastest above: a dot for each process, a line for the interval, a mark at the time,
-    hollow on the fewest devices of several; a cross stroke is the ideal, the time on the fewest over how many times as
-    many the most are.
+    under the number of devices where rows differ in it; a cross stroke is the ideal, the time on the fewest over how
+    many times as many the most are.
 
     There must be a row that has a time.
     """
     by_label: dict[str, list[Row]] = {}
     for row in [*comparison.ranked, *(row for row in comparison.rows if not row.medians)]:
         by_label.setdefault(row.label, []).append(row)
-    counts = sorted({row.devices for row in comparison.rows})
-    with canvas(0.8 + 0.26 * len(by_label)) as (figure, finish):
+    several = len({row.devices for row in comparison.rows}) > 1
+    with canvas(0.8 + (0.32 if several else 0.26) * len(by_label)) as (figure, finish):
         axes = figure.add_subplot()
         unit = text.time_unit(row.time for row in comparison.ranked)
         scaled = [t / unit[1] for row in comparison.ranked for t in (*row.medians, *(bar(row) or ()))]
         _time_axis(axes, unit, min(scaled), max(scaled), median(row.time or 0.0 for row in comparison.ranked) / unit[1])
         for place, rows in enumerate(by_label.values()):
-            _line(axes, place, sorted(rows, key=lambda row: row.devices), unit, counts)
+            _line(axes, place, sorted(rows, key=lambda row: row.devices), unit, several)
         row_labels(axes, list(by_label))
         axes.set_ylim(len(by_label) - 0.4, -0.6)
         axes.grid(axis="x")
@@ -94,8 +95,8 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float, midd
     axes.set_xlabel(f"time of one execution ({unit[0]}{scale})", fontsize=9)
 
 
-def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], counts: Sequence[int]) -> None:
-    """The rows of a backend, which differ in how many devices they have."""
+def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], several: bool) -> None:
+    """The rows of a backend, which differ in how many devices they have if there are ``several`` numbers of them."""
     looks = style(rows[0].measurement.backend)
     timed = [row for row in rows if row.time is not None]
     words = [row.measurement.status if row.measurement.status != "ok" else "no time" for row in rows if not row.time]
@@ -104,9 +105,9 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], c
         axes.plot(ends, [place] * len(ends), color=looks["color"], linewidth=1.8, alpha=0.8)
         dots = [t / unit[1] for t in row.medians]
         axes.plot(dots, [place] * len(dots), ".", color=looks["color"], markersize=4, alpha=0.6, markeredgewidth=0)
-        face = "none" if len(counts) > 1 and row.devices == counts[0] else looks["color"]
-        at = [(row.time or 0.0) / unit[1]]
-        axes.plot(at, [place], **looks, markersize=7, markerfacecolor=face, markeredgewidth=1.2)
+        axes.plot([(row.time or 0.0) / unit[1]], [place], **looks, markersize=6)
+    if several:
+        _numbers_of_devices(axes, place, timed, unit)
     if len(timed) > 1:
         first, last = timed[0], timed[-1]
         ideal = (first.time or 0.0) * first.devices / max(last.devices, 1) / unit[1]
@@ -123,6 +124,25 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], c
         va="center",
         fontsize=8.5,
     )
+
+
+def _numbers_of_devices(axes: Any, place: int, timed: Sequence[Row], unit: tuple[str, float]) -> None:
+    """Above each mark how many devices it is of: of two that are close to each other one to the left, one to the
+    right."""
+    ranked = sorted(timed, key=lambda row: row.time or 0.0)
+    for number, row in enumerate(ranked):
+        side, aside = "center", 0
+        if len(ranked) > 1 and number in (0, len(ranked) - 1):
+            side, aside = ("left", 1) if number else ("right", -1)
+        axes.annotate(
+            str(row.devices),
+            ((row.time or 0.0) / unit[1], place),
+            xytext=(aside, 3.5),
+            textcoords="offset points",
+            ha=side,
+            va="bottom",
+            fontsize=7.5,
+        )
 
 
 def sizes(series: BySize, title: str) -> bytes:
@@ -145,7 +165,9 @@ def sizes(series: BySize, title: str) -> bytes:
             for points in every:
                 axes.plot(*zip(*_curve(points, rated), strict=True), color=GREY, linewidth=0.6, alpha=0.45)
             for devices, points in own.items():
-                _curve_of(axes, points, rated, hollow=len(counts) > 1 and devices == counts[0])
+                _curve_of(axes, points, rated, dashed=len(counts) > 1 and devices == counts[0])
+            if len(counts) > 1:
+                _ends(axes, {devices: _curve(points, rated)[-1] for devices, points in own.items()})
             axes.set_title(_in_lines(label, 20), loc="left", fontsize=8.5)
         _size_axes(grid.flat[0], sorted(dict(series)), rated)
         for axes in grid.flat:
@@ -163,8 +185,21 @@ def _curve(points: Sequence[tuple[float, Row]], rated: bool) -> list[tuple[float
     return [(size, (row.gflops if rated else row.time) or 0.0) for size, row in points]
 
 
-def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, hollow: bool) -> None:
-    """A line with the marks of its backend, hollow and dashed on the fewest devices of several."""
+def _ends(axes: Any, ends: Mapping[int, tuple[float, float]]) -> None:
+    """Behind each line how many devices it is of; those that end nearly together have one place."""
+    groups: list[list[int]] = []
+    for devices, (_, value) in sorted(ends.items(), key=lambda end: end[1][1]):
+        if groups and value < _TOGETHER * ends[groups[-1][-1]][1]:
+            groups[-1].append(devices)
+        else:
+            groups.append([devices])
+    for group in groups:
+        words = ", ".join(map(str, sorted(group)))
+        axes.annotate(words, ends[group[0]], xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5)
+
+
+def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, dashed: bool) -> None:
+    """A line with the marks of its backend, dashed on the fewest devices of several."""
     looks = style(points[0][1].measurement.backend)
     at, values = zip(*_curve(points, rated), strict=True)
     below, above = errors([row for _, row in points])
@@ -178,8 +213,7 @@ def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, hollo
         yerr=[below, above],
         **looks,
         markersize=4.5,
-        markerfacecolor="none" if hollow else looks["color"],
-        linestyle="--" if hollow else "-",
+        linestyle="--" if dashed else "-",
         linewidth=1.3,
         elinewidth=1,
         capsize=2,
@@ -208,7 +242,21 @@ def _size_axes(axes: Any, ticks: list[float], rated: bool) -> None:
     log_ticks(axes.yaxis, axes.get_ylim(), tick if rated else tick_time, most=4)
     log_ticks(axes.xaxis, axes.get_xlim(), tick, most=4)
     if len(ticks) <= 4:
-        axes.set_xticks(ticks, [tick(each) for each in ticks])
+        axes.set_xticks(ticks, _that_fit(ticks))
+
+
+def _that_fit(ticks: Sequence[float]) -> list[str]:
+    """What stands below sizes on a logarithmic axis of a panel: nothing where it would touch the last one or that
+    before."""
+    words = [tick(each) for each in ticks]
+    points = 70 / math.log(ticks[-1] / ticks[0])  # of the width of a panel
+    last = len(ticks) - 1
+    for i in range(1, last):
+        near = next(j for j in range(i - 1, -1, -1) if words[j])
+        for j in (near, last):
+            if points * abs(math.log(ticks[i] / ticks[j])) < 2.6 * (len(words[i]) + len(words[j])):
+                words[i] = ""
+    return words
 
 
 def tick(value: float) -> str:

@@ -23,6 +23,7 @@ _COLUMNS = 4
 _TITLES = (50, 20, 12, 9)  # letters that have room above a panel of so many columns
 _MOST = 8  # panels: of more a picture shows no more
 _WRITTEN = 2  # columns: with more of them there is no room for numbers
+_STROKE: Any = {"marker": "|", "markersize": 12, "markeredgewidth": 2.4}  # no difference is shown
 _OUTLIER = 3.0  # quartile distances beyond the quartiles: what is farther off is an arrow at the edge
 
 
@@ -120,8 +121,9 @@ def reading(drawn: Ratios) -> str:
     ideal = "; the dashed line is the ideal, as many times as there are devices" if drawn.more_is_better else ""
     more = f" The first {drawn.left_out} comparisons are not in it, but below." if drawn.left_out else ""
     return (
-        f"Farther to the {better} is faster. A line is the {text.INTERVAL}, a filled mark a difference that is shown, "
-        f"a hollow one none; shaded is the noise floor{ideal}.{more}"
+        f"Farther to the {better} is faster. A line is the {text.INTERVAL}, with an arrow where it goes on beyond the "
+        f"axis; a full mark is a difference that is shown, a stroke none; shaded is the noise floor{ideal}."
+        f"{more}"
     )
 
 
@@ -199,11 +201,24 @@ def _mark(axes: Any, place: int, mark: Mark, limits: tuple[float, float], column
         words = f"{number} \N{RIGHTWARDS ARROW}" if right else f"\N{LEFTWARDS ARROW} {number}"
         axes.text(value, place, words, ha="right" if right else "left", va="center", size=8.5)
     else:
-        if math.isfinite(mark.low):
-            axes.plot([mark.low, mark.high], [place] * 2, color=looks["color"], linewidth=2.2, solid_capstyle="butt")
         axes.plot([1, value], [place] * 2, color=looks["color"], linewidth=0.8, alpha=0.7)
-        face = looks["color"] if mark.shown else "none"
-        axes.plot([value], [place], **looks, markersize=7, markerfacecolor=face, markeredgewidth=1.3)
+        if math.isfinite(mark.low):
+            _interval(axes, place, mark, limits)
+        axes.plot([value], [place], **{**looks, "markersize": 7, **({} if mark.shown else _STROKE)})
+    _number(axes, place, mark, columns)
+
+
+def _interval(axes: Any, place: int, mark: Mark, limits: tuple[float, float]) -> None:
+    """A line from end to end, with an arrow where it leaves the axis."""
+    colour = style(mark.row.measurement.backend)["color"]
+    ends = [min(max(end, limits[0]), limits[1]) for end in (mark.low, mark.high)]
+    axes.plot(ends, [place] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
+    for drawn, end, marker in zip(ends, (mark.low, mark.high), "<>", strict=True):
+        if drawn != end:
+            axes.plot([drawn], [place], color=colour, marker=marker, markersize=6, clip_on=False)
+
+
+def _number(axes: Any, place: int, mark: Mark, columns: int) -> None:
     if columns <= _WRITTEN:
         words = text.number(mark.value)
         if columns == 1 and math.isfinite(mark.low):

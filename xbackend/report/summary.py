@@ -43,8 +43,8 @@ READING = (
         "Plots",
         "each backend has its own colour and mark. In the plots of times a dot is a process, the line the 95 % "
         f"interval of the time, which takes at least {FEWEST} processes; two such lines that overlap are no verdict: "
-        "that is the ratio's. Where several devices were measured, a hollow mark is the time on the fewest, a filled "
-        "one that on more, a stroke the ideal: the time on one device over their number.",
+        "that is the ratio's. Where numbers of devices differ, the number stands above its mark; a stroke is "
+        "the ideal: the time on one device over their number.",
     ),
 )
 

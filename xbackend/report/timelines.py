@@ -8,7 +8,7 @@ from statistics import median_low
 from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.drawing.graph import colours, ordered
+from xbackend.drawing.graph import PAPER, colours, ordered
 from xbackend.report import text
 from xbackend.report.canvas import GREY, canvas
 from xbackend.results.schema import Profile, typical
@@ -78,7 +78,7 @@ def _panel(axes: Any, line: Timeline, palette: dict[str, str], unit: tuple[str, 
                 for s in line.profile.spans
                 if s[0] == device and s[3] == kind and s[1] <= 1.1 * shared
             ]
-            looks = {"facecolors": colour, "edgecolors": "#ffffff", "linewidth": 0.4}
+            looks = {"facecolors": colour, "edgecolors": PAPER, "linewidth": 0.4}
             axes.broken_barh(bars, (row - height / 2, height), **looks)
     words = f"{line.row.label}, {100 * line.profile.at_once:.0f} % at once"
     words += f", goes on to {text.time(line.profile.wall, unit)} \N{RIGHTWARDS ARROW}" * (line.profile.wall > shared)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
@@ -11,10 +12,11 @@ from xbackend.report import text
 from xbackend.report.blocks import Block, Heading, Image, bullets, paragraph, table, tabled, terms
 from xbackend.report.canvas import canvas
 from xbackend.report.pictures import Pictures
+from xbackend.report.plots import log_ticks
 from xbackend.report.styles import style
 from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.wording import counted, join, plain
-from xbackend.workloads.agreement import agree
+from xbackend.workloads.agreement import agree, of_roundings
 
 HEADERS = ("backend", "strategy", "loss", "test", "weights", "step", "examples/s")
 RIGHT = HEADERS[4:]
@@ -110,7 +112,8 @@ def build(trainings: Trainings) -> tuple[list[Block], Pictures]:
     if any(run.losses for run in done):
         many = counted(len(done), "training")
         words = f"Loss of {plain(trainings.model)} over the epochs, of {many}, and how far they are apart"
-        blocks += [Heading(2, "What was learnt?"), Image(pictures.add("losses", "", _losses(done, words)), words)]
+        file = pictures.add("losses", "", _losses(done, of_roundings(trainings.dtypes), words))
+        blocks += [Heading(2, "What was learnt?"), Image(file, words)]
     blocks += [table(HEADERS, rows(trainings), right=RIGHT), paragraph(TIMES), terms(READING)]
     if failures(trainings):
         blocks += [Heading(2, "What failed"), bullets(*([line] for line in failures(trainings)))]
@@ -151,44 +154,72 @@ def _difference(run: Trained) -> str:
     return "reference" if run.difference is None else f"{run.difference:.1e}"
 
 
-def _losses(done: Sequence[Trained], title: str) -> bytes:
-    """The loss of each training over its epochs, and below how far that of each step is from the first training's: a
-    colour for each backend, a kind of line for each strategy."""
+def _losses(done: Sequence[Trained], limit: float, title: str) -> bytes:
+    """The loss of each training over its epochs, and below how far that of each step is from the first training's.
+
+    Trainings whose losses differ by no more than ``limit``, by that of roundings, are one line: the largest difference
+    of them. The others have a colour for each backend and a kind of line for each strategy.
+    """
+    first = done[0]
+    far = {id(run): _far(run, first) for run in done}
+    others = [run for run in done if run is not first and not max(far[id(run)].values(), default=math.inf) <= limit]
+    same = [run for run in done if run is not first and run not in others]
     strategies = list(dict.fromkeys(run.strategy for run in done))
     lines = {name: _STYLES[i % len(_STYLES)] for i, name in enumerate(strategies)}
-    backends = list(dict.fromkeys(run.backend for run in done))
-    with canvas(5.4 + 0.1 * (len(backends) + len(strategies))) as (figure, finish):
-        from matplotlib.lines import Line2D
-        from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+    with canvas(5.2 + 0.18 * (1 + len(others))) as (figure, finish):
+        from matplotlib.ticker import MaxNLocator
 
         above, below = figure.subplots(2, 1)
-        for run in done:
-            own, looks = _curve(run.epochs), {**style(run.backend), "linestyle": lines[run.strategy], "markersize": 3.5}
-            above.plot(own.keys(), own.values(), linewidth=1.2, **looks)
-            far = _far(run, done[0])
-            below.plot(far.keys(), far.values(), linewidth=0.9, **{**looks, "marker": ""})
+        for run in (first, *others):
+            label = f"{_named(run)}" + (f", and {len(same)} that coincide with it" if run is first and same else "")
+            looks = {**style(run.backend), "linestyle": lines[run.strategy], "markersize": 3.5, "linewidth": 1.2}
+            above.plot(*_points(_curve(run.epochs)), label=text.shorten(label, 64), **looks)
+            below.plot(*_points(far[id(run)]), **{**looks, "marker": ""})
+        if same:
+            apart, colour = _largest([far[id(run)] for run in same]), style(first.backend)["color"]
+            below.plot(*_points(apart), color=colour, linewidth=1, label="below: the largest difference of those")
         above.set_xlabel("epoch")
         above.set_ylabel("mean loss of its rows")
         above.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        below.set_yscale("log")
-        below.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))
-        below.yaxis.set_minor_formatter(NullFormatter())
         below.set_xlabel("step")
         below.set_ylabel("loss: difference from the\nfirst training's, relative")
+        _difference_axis(below, limit)
         for axes in (above, below):
             axes.grid(axis="y")
-        grey: dict[str, Any] = {"color": GREY, "linewidth": 1.2}
-        handles = [Line2D([], [], label=text.shorten(plain(name), 24), **style(name)) for name in backends]
-        handles += [Line2D([], [], label=plain(name), **{**grey, "linestyle": lines[name]}) for name in strategies]
-        figure.legend(handles=handles, loc="outside lower left", fontsize=8, ncols=3)
+        figure.legend(loc="outside lower left", fontsize=8)
         return finish(title)
 
 
-def _far(run: Trained, first: Trained) -> Mapping[int, float]:
-    """By step, where they differ: a logarithm has no place for 0."""
+def _difference_axis(axes: Any, limit: float) -> None:
+    """Logarithmic up to what roundings may make at least, which is a line: what lies far below it is none."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim() if any(len(line.get_ydata()) for line in axes.lines) else (limit, limit)
+    if limit:
+        axes.axhline(limit, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
+        words = "below the dashed line: no more than roundings make"
+        axes.annotate(words, (0, limit), (4, 3), ("axes fraction", "data"), "offset points", fontsize=8)
+    axes.set_ylim(min(low, limit / 100) if limit else low, max(high, 10 * limit))
+    log_ticks(axes.yaxis, axes.get_ylim(), lambda value: f"{value:.0e}", most=6)
+
+
+def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
+    """Where there is something: a logarithm has no place for 0."""
+    return [i for i, value in values.items() if value], [value for value in values.values() if value]
+
+
+def _largest(each: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """By step, the largest."""
+    found: dict[int, float] = {}
+    for values in each:
+        found |= {i: max(value, found.get(i, 0.0)) for i, value in values.items()}
+    return dict(sorted(found.items()))
+
+
+def _far(run: Trained, first: Trained) -> dict[int, float]:
+    """By step, where both have it."""
     other = dict(enumerate(first.losses, first.began + 1))
     pairs = ((i, loss, other.get(i)) for i, loss in enumerate(run.losses, run.began + 1))
-    return {i: abs(loss / known - 1.0) for i, loss, known in pairs if known and loss != known}
+    return {i: abs(loss / known - 1.0) for i, loss, known in pairs if known}
 
 
 def _curve(epochs: Sequence[Passed]) -> Mapping[int, float]:

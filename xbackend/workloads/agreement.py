@@ -57,7 +57,12 @@ _TRAINED = {"float32": 1e-2, "float64": 1e-5}  # many steps make more of roundin
 def agree(difference: float, dtypes: Sequence[str]) -> bool:
     """Whether weights after a training are those of another one of the same model but for roundings, by the largest
     relative error of them."""
-    return difference <= max((_TRAINED[name] for name in dtypes if name in _TRAINED), default=0.0)
+    return difference <= of_roundings(dtypes)
+
+
+def of_roundings(dtypes: Sequence[str]) -> float:
+    """The largest relative difference after a training that roundings alone may make."""
+    return max((_TRAINED[name] for name in dtypes if name in _TRAINED), default=0.0)
 
 
 def ulps(result: Any, oracle: Any) -> float | None:
