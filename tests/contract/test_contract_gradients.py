@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import gradients
 import numpy as np
 import pytest
 from batches import ORACLE, Batch, Check, Host
-from gradients import BATCHES, CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, weighted
+from gradient_rules import RULES, RULES_BATCH, WITHOUT, arrays_of, total
+from gradients import BATCHES as OF_LOSSES
+from gradients import CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, weighted
 
 import xbackend as xb
 from xbackend.backends.contract import Backend
+from xbackend.program.ops import OPS
 
 pytestmark = pytest.mark.takes_turns
 
+BATCHES = (*OF_LOSSES, RULES_BATCH)
 ALL = [(batch, check) for batch in BATCHES for check in batch.checks]
 
 
@@ -26,10 +33,13 @@ def test_gradient(host: Host, batch: Batch, check: Check) -> None:
     host.check(batch, check)
 
 
-def differences(loss: Loss, arrays: list[np.ndarray], number: int) -> np.ndarray:
-    """Central differences of the weighted loss, extrapolated (Richardson), elements one by one."""
+def differences(loss: Loss, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """Central differences of the weighted loss, extrapolated (Richardson), elements one by one: of each array."""
     run = ORACLE.backend.compile(lambda *a: weighted(loss(*a)), *arrays)
+    return [_differences(run, arrays, number) for number in range(len(arrays))]
 
+
+def _differences(run: Callable[..., Any], arrays: list[np.ndarray], number: int) -> np.ndarray:
     def slope(position: tuple[int, ...], step: float) -> float:
         values = []
         for sign in (1, -1):
@@ -51,11 +61,25 @@ CASES |= {label: (loss, [x, y]) for label, (loss, x, y) in TWO.items()}
 @pytest.mark.parametrize("label", CASES)
 def test_the_oracles_gradient_is_that_of_central_differences(label: str) -> None:
     loss, arrays = CASES[label]
-    for number in range(len(arrays)):
+    for number, wanted in enumerate(differences(loss, arrays)):
         run = ORACLE.backend.compile(lambda *a, n=number: xb.grad(weighted(loss(*a)), a[n]), *arrays)
         found = run(*arrays)
-        np.testing.assert_allclose(found, differences(loss, arrays, number), rtol=2e-8, atol=2e-9)
+        np.testing.assert_allclose(found, wanted, rtol=2e-8, atol=2e-9)
         assert np.abs(found).max() > 0, "a gradient that is zero everywhere proves nothing"
+
+
+def test_every_op_that_has_a_gradient_is_compared() -> None:
+    assert RULES.keys() ^ WITHOUT == OPS.keys()
+
+
+@pytest.mark.parametrize("op", RULES)
+def test_the_oracles_rule_is_that_of_central_differences(op: str) -> None:
+    uses, arrays = RULES[op], arrays_of(RULES[op])
+    ops = {node.op for node in xb.trace(total(uses), *arrays).nodes}
+    assert op in ops | {"all_reduce"}, f"the uses are of {ops}"  # written out while tracing
+    (check,) = (c for c in RULES_BATCH.checks if c.label == f"grad-rule-{op}")
+    wanted = np.concatenate([each.ravel() for each in differences(total(uses), arrays)])
+    np.testing.assert_allclose(ORACLE.result(check), wanted, rtol=2e-8, atol=5e-9)
 
 
 @pytest.mark.parametrize("label", SECOND)
@@ -66,7 +90,7 @@ def test_the_oracles_second_gradient_is_that_of_central_differences(label: str) 
         return xb.grad(weighted(loss(x)), x) ** 2
 
     (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-grad-{label}")
-    np.testing.assert_allclose(ORACLE.result(check), differences(first, [x], 0), rtol=1e-7, atol=1e-8)
+    np.testing.assert_allclose(ORACLE.result(check), differences(first, [x])[0], rtol=1e-7, atol=1e-8)
 
 
 @pytest.mark.parametrize("label", CHANGES_NOTHING)

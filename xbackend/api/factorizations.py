@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from xbackend.api.array import Array
 from xbackend.api.casting import cast, is_scalar, operands
 from xbackend.api.elementwise import add, divide, greater, multiply, where
-from xbackend.api.manipulation import broadcast_to, expand_dims, matrix_transpose, reshape
+from xbackend.api.manipulation import broadcast_to, concat, expand_dims, matrix_transpose, reshape
 from xbackend.api.products import matmul
 from xbackend.api.reductions import max, sum
 from xbackend.api.tracer import Tracer, current
@@ -51,6 +51,11 @@ class SVDResult(NamedTuple):
 def _matrices(name: str, x: Any) -> tuple[Tracer, Array]:
     tracer = current(f"xb.linalg.{name}")
     return tracer, tracer.array(x)
+
+
+def _rows_and_columns(array: Array) -> tuple[int, int]:
+    """How many of each; of what is no matrix the op says that it is none."""
+    return (array.shape[-2], array.shape[-1]) if array.ndim > 1 else (0, 0)
 
 
 def cholesky(x: Any, /, *, upper: bool = False) -> Array:
@@ -142,8 +147,14 @@ def qr(x: Any, /, *, mode: str = "reduced") -> QRResult:
     if mode not in ("reduced", "complete"):
         raise ArgumentError(f"xb.linalg.qr has the modes 'reduced' and 'complete', not {mode!r:.40}")
     tracer, array = _matrices("qr", x)
-    full = int(mode == "complete")
-    return QRResult(*(tracer.emit("qr", (array,), {"full": full, "part": part}) for part in range(2)))
+    rows, columns = _rows_and_columns(array)
+    # The columns that are too many take no part in Q. Not every framework has a gradient of them.
+    first = array[..., :rows] if columns > rows else array
+    full = int(mode == "complete" and rows > columns)
+    q, r = (tracer.emit("qr", (first,), {"full": full, "part": part}) for part in range(2))
+    if columns > rows:
+        r = concat([r, matmul(matrix_transpose(q), array[..., rows:])], axis=-1)
+    return QRResult(q, r)
 
 
 def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
@@ -153,7 +164,8 @@ def svd(x: Any, /, *, full_matrices: bool = True) -> SVDResult:
     The signs of singular vectors are each framework's own.
     """
     tracer, array = _matrices("svd", x)
-    full = int(bool(full_matrices))
+    rows, columns = _rows_and_columns(array)
+    full = int(bool(full_matrices) and rows != columns)
     return SVDResult(*(tracer.emit("svd", (array,), {"full": full, "part": part}) for part in range(3)))
 
 

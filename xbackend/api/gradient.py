@@ -35,34 +35,40 @@ def grad(loss: Any, wrt: Any) -> Any:
                 f"the loss does not depend on number {number} of the arrays that xb.grad was given ({target!r}) "
                 "through floating-point numbers; leave it out, or use xb.zeros_like"
             )
-        _check_loops(tracer, reached, target.node)
+        _check_way(tracer, reached, target.node)
         results.append(tracer.emit("grad", (scalar, target), {}))
     if not several:
         return results[0]
     return tuple(results) if isinstance(wrt, tuple) else results
 
 
-def _check_loops(tracer: Tracer, reached: set[int], target: int) -> None:
-    """Raises `GradientError` where the way from the loss to the target goes through a loop without a length."""
-    loops = sorted(i for i in reached if i > target and _has_no_length(tracer.nodes[i]))
-    if not loops:
-        return
+def _check_way(tracer: Tracer, reached: set[int], target: int) -> None:
+    """Raises `GradientError` where the way from the loss to the target goes through what has no gradient."""
+    refused = {i: why for i in reached if i > target and (why := _refusal(tracer.nodes[i]))}
     depends = {target}
-    for i in range(target + 1, loops[-1] + 1):
+    for i in range(target + 1, max(refused, default=target) + 1):
         if i in reached and not depends.isdisjoint(tracer.nodes[i].inputs):
-            if i in loops:
-                raise GradientError(
-                    f"no gradient goes through xb.while_loop (at {tracer.nodes[i].source}), for the number of its "
-                    "steps is not known while tracing: write it as xb.scan, with a length"
-                )
+            if i in refused:
+                raise GradientError(refused[i])
             depends.add(i)
 
 
-def _has_no_length(node: Node) -> bool:
-    """Whether floating-point numbers go through a `while_loop`: that of the node, or one in its body."""
+def _refusal(node: Node) -> str | None:
+    """Why no gradient goes through a node, or through one in its bodies; `None` if one does."""
     if node.op == "while_loop":
-        return node.dtype.is_floating
-    return any(_has_no_length(inner) for body in node.bodies.values() for inner in body.nodes)
+        if not node.dtype.is_floating:
+            return None
+        return (
+            f"no gradient goes through xb.while_loop (at {node.source}), for the number of its steps is not known "
+            "while tracing: write it as xb.scan, with a length"
+        )
+    if node.params.get("full"):
+        instead = {"qr": 'mode="reduced"', "svd": "full_matrices=False"}[node.op]
+        return (
+            f"no gradient goes through xb.linalg.{node.op} with a complete basis (at {node.source}), for the vectors "
+            f"that complete it are not determined: write {instead}"
+        )
+    return next((why for body in node.bodies.values() for inner in body.nodes if (why := _refusal(inner))), None)
 
 
 def _differentiable(tracer: Tracer, loss: int) -> set[int]:

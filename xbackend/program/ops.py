@@ -515,6 +515,8 @@ def _table() -> dict[str, Op]:
 
 OPS = _table()
 SOURCES = frozenset(name for name, op in OPS.items() if op.arity == 0)
+# Those that count one operation for each element of the result, which their inputs broadcast to.
+ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.count is _out_size)
 # What not every framework computes with unsigned integers (of 0 - x TensorFlow's optimiser and PyTensor's rewrites make
 # a negative, which they do not have). In a wider dtype the result has the same last bits.
 WIDENED = frozenset(

@@ -50,9 +50,7 @@ def _constant(T: Any, array: np.ndarray, like: Any) -> Any:
 
 def _of_qr(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], solve_upper: Any) -> Any:
     """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010); no more columns than rows."""
-    rows, columns = op.lengths
-    if op.mode != "reduced" or rows < columns:
-        raise NotImplementedError("the gradient of qr is that of the reduced form, with no more columns than rows")
+    columns = op.lengths[1]
     (q, r), (by_q, by_r) = outputs, cotangents
     inner = T.sub(T.dot(r, by_r.T), T.dot(by_q.T, q))
     lower = _constant(T, np.tril(np.ones((columns, columns))), inner)
@@ -64,8 +62,6 @@ def _of_qr(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], s
 def _of_svd(T: Any, op: Any, outputs: Sequence[Any], cotangents: Sequence[Any], solve_upper: Any) -> Any:
     """Townsend, Differentiating the singular value decomposition (2016), of the thin one."""
     rows, columns = op.lengths
-    if op.full_matrices and rows != columns:
-        raise NotImplementedError("the gradient of svd is that of full_matrices=False")
     (u, s, vt), (by_u, by_s, by_vt) = outputs, cotangents
     v, by_v = vt.T, by_vt.T
     identity = _constant(T, np.eye(min(rows, columns)), s)

@@ -61,8 +61,10 @@ def _while(xp: Any, node: Node, compiled: Compiler) -> Function:
     carries = node.params["carries"]
 
     def loop(*values: Any) -> Sequence[Any]:
-        if xp is not np:
-            values = tuple(map(_plain, values))
+        if xp is not np:  # no gradient goes through it
+            from autograd.tracer import getval
+
+            values = tuple(map(getval, values))
         closed = values[carries:]
         state: Sequence[Any] = values[:carries]
         while condition(*state, *closed)[0]:
@@ -70,15 +72,6 @@ def _while(xp: Any, node: Node, compiled: Compiler) -> Function:
         return state
 
     return loop
-
-
-def _plain(value: Any) -> Any:
-    """A number as it is, for what no gradient goes through."""
-    from autograd.tracer import getval, isbox
-
-    while isbox(value):
-        value = getval(value)
-    return value
 
 
 def _cond(xp: Any, node: Node, compiled: Compiler) -> Function:

@@ -91,7 +91,7 @@ class _Differentiable:
         self.cumulative = primitive(_cumulative)
         defvjp(self.cumulative, lambda ans, x, axis: lambda g: self._of_factors(g, x, axis), argnums=(0,))
         self.qr = primitive(_qr)
-        defvjp(self.qr, lambda ans, x, full: lambda g: self._of_qr(ans, g, x), argnums=(0,))
+        defvjp(self.qr, lambda ans, x, full: lambda g: self._of_qr(ans, g), argnums=(0,))
 
     def _by_matrix(self, ans: Any, a: Any, g: Any, lower: int) -> Any:
         """Giles, Collected matrix derivative results (2008), 2.3.1, of the triangle that was read."""
@@ -119,10 +119,8 @@ class _Differentiable:
             before.append(before[-1] * x[..., k])
         return _moved(anp.stack(behind[::-1], -1) * anp.stack(before, -1), axis)
 
-    def _of_qr(self, ans: Any, g: Any, x: Any) -> Any:
+    def _of_qr(self, ans: Any, g: Any) -> Any:
         """Walter, Lehmann and Lamour, On higher-order derivatives of QR (2010); no more columns than rows."""
-        if x.shape[-2] < x.shape[-1] or ans[1].shape[-1] != ans[1].shape[-2]:
-            raise NotImplementedError("the gradient of qr is that of the reduced form, with no more columns than rows")
         anp, (q, r), (by_q, by_r) = self.anp, ans, g
         inner = anp.matmul(r, _transposed(by_r)) - anp.matmul(_transposed(by_q), q)
         symmetric = anp.tril(inner) + _transposed(anp.tril(inner, -1))

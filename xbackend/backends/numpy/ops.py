@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.numpy import control_flow, linear_algebra
+from xbackend.program.ops import ELEMENTWISE
 from xbackend.program.program import Node
 
 Function = Callable[..., Any]
@@ -42,14 +43,14 @@ def along(axis: int, indices: np.ndarray) -> tuple[Any, ...]:
 
 def _set(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
     """``x`` with other elements where an index reads."""
-    result = x.copy()
+    result = np.array(x)  # which may be a number
     result[key] = value
     return result
 
 
 def _add(x: np.ndarray, key: Any, value: np.ndarray) -> np.ndarray:
     """``x`` with something added where an index reads, each time that it does."""
-    result = x.copy()
+    result = np.array(x)  # which may be a number
     np.add.at(result, key, value)
     return result
 
@@ -73,6 +74,43 @@ def _differentiable() -> tuple[Function, Function]:
 
 def _writing(xp: Any) -> tuple[Function, Function]:
     return (_set, _add) if xp is np else _differentiable()
+
+
+@cache
+def _broadcasting() -> Function:
+    """`broadcast_to` as autograd differentiates it, which its own knows for axes that are there and not empty only."""
+    import autograd.numpy as anp
+    from autograd.extend import defvjp, primitive
+
+    @primitive  # type: ignore[untyped-decorator]
+    def broadcast(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+        return np.broadcast_to(x, shape)
+
+    def summed(_: Any, x: Any, shape: tuple[int, ...]) -> Function:
+        new = len(shape) - x.ndim
+        axes = (*range(new), *(a for a, n in enumerate(x.shape, new) if n != shape[a]))
+        return lambda g: anp.reshape(anp.sum(g, axis=axes), x.shape)
+
+    defvjp(broadcast, summed, argnums=(0,))
+    return broadcast  # type: ignore[no-any-return]
+
+
+def _differentiated(xp: Any, node: Node) -> Function:
+    """What autograd goes through for a node.
+
+    It sees neither integers and booleans, which have no gradient, nor that an op broadcasts, which not all of its
+    gradients undo: a broadcast is a function of its own, whose gradient is the sum over the new elements.
+    """
+    from autograd.tracer import getval, isbox
+
+    if not node.dtype.is_floating:
+        plain = _function(np, node)
+        return lambda *x: np.asarray(plain(*map(getval, x)), node.dtype.value)
+    call = _function(xp, node)
+    if node.op not in ELEMENTWISE:
+        return call
+    shape, broadcast = node.shape, _broadcasting()
+    return lambda *x: call(*(broadcast(a, shape) if isbox(a) and a.shape != shape else a for a in x))
 
 
 def _integer_power(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -124,15 +162,16 @@ SEVERAL: dict[str, Callable[[Any, Node], Function]] = {**linear_algebra.SEVERAL}
 
 def function(xp: Any, node: Node) -> Function:
     """The function of ``xp`` (numpy or autograd.numpy) that computes a node from its inputs."""
+    return _function(xp, node) if xp is np else _differentiated(xp, node)
+
+
+def _function(xp: Any, node: Node) -> Function:
     p = node.params
     special: dict[str, Callable[[], Function]] = {
         "astype": lambda: lambda x: x.astype(p["dtype"].value if hasattr(p["dtype"], "value") else p["dtype"]),
         "reshape": lambda: lambda x: xp.reshape(x, p["shape"]),
         "permute_dims": lambda: lambda x: xp.transpose(x, p["axes"]),
-        # autograd's gradient takes no new axes, so they are made before.
-        "broadcast_to": lambda: (
-            lambda x: xp.broadcast_to(xp.reshape(x, (1,) * (len(node.shape) - x.ndim) + x.shape), p["shape"])
-        ),
+        "broadcast_to": lambda: partial(np.broadcast_to if xp is np else _broadcasting(), shape=p["shape"]),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
         "stack": lambda: lambda *x: xp.stack(x, axis=p["axis"]),
         "slice": lambda: lambda x: x[(*index(p), ...)],
