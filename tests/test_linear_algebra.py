@@ -246,6 +246,8 @@ def test_what_dtypes_are_asked() -> None:
         (lambda x: la.inv(xb.astype(x, xb.int64)), DTypeError, "inv takes floating-point arrays"),
         (lambda x: la.qr(x, mode="full"), ArgumentError, "'reduced' and 'complete'"),
         (lambda x: la.svd(x[0]), ShapeError, "svd takes matrices"),
+        (lambda x: xb.grad(xb.sum(la.qr(x[:, :2], mode="complete").R), x), GradientError, 'write mode="reduced"'),
+        (lambda x: xb.grad(xb.sum(la.svd(x[:2]).S), x), GradientError, "write full_matrices=False"),
         (lambda x: la.matrix_norm(x, ord=3), ArgumentError, "'fro', 'nuc', 1"),
         (lambda x: la.vector_norm(x, ord="fro"), ArgumentError, "it is a number"),
         (lambda x: la.cross(x[:, :2], x[:, :2]), ShapeError, "vectors of three elements"),

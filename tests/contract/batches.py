@@ -20,7 +20,12 @@ from xbackend.workers.remote import RemoteBackend
 
 # Seconds that a worker may take for one request: a large program on a backend that compiles C is the longest.
 LIMIT_SECONDS = 1200.0
-TESTS = ("test_result_of_op", "test_gradient", "test_control_flow")  # of one result of a program
+TESTS = (
+    "test_result_of_op",
+    "test_gradient",
+    "test_gradient_at_other_shapes",
+    "test_control_flow",
+)  # of one result of a program
 
 
 @dataclass(frozen=True)

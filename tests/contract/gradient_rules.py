@@ -7,7 +7,7 @@ use shows it, for a single cotangent of a wrong shape may still be broadcast to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -241,10 +241,16 @@ def gradient(uses: Sequence[Use]) -> Loss:
     return function
 
 
-RULES_BATCH = Batch(
-    "gradient-rules",
-    tuple(
-        Check(f"grad-rule-{op}", gradient(uses), tuple(arrays_of(uses)), "array", LIMITS.get(op, CHAIN), core=False)
-        for op, uses in RULES.items()
-    ),
-)
+def _batch(name: str, ops: Iterable[str]) -> Batch:
+    """The gradients of some of the ops."""
+    checks = []
+    for op in ops:
+        arrays, limits = tuple(arrays_of(RULES[op])), LIMITS.get(op, CHAIN)
+        checks.append(Check(f"grad-rule-{op}", gradient(RULES[op]), arrays, "array", limits, core=False))
+    return Batch(name, tuple(checks))
+
+
+SELDOM = {op for op in RULES if op in ELEMENTWISE and OPS[op].arity == 1} | {*_matrices()} - {"matmul", "qr", "sort"}
+OFTEN_BATCH = _batch("gradient-rules", [op for op in RULES if op not in SELDOM])
+SELDOM_BATCH = _batch("gradient-rules-seldom", [op for op in RULES if op in SELDOM])
+"""Of one array and of matrices, `gradients` has a check of each: other shapes are for the exhaustive tier."""

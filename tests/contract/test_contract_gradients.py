@@ -9,7 +9,7 @@ import gradients
 import numpy as np
 import pytest
 from batches import ORACLE, Batch, Check, Host
-from gradient_rules import RULES, RULES_BATCH, WITHOUT, arrays_of, total
+from gradient_rules import OFTEN_BATCH, RULES, SELDOM_BATCH, WITHOUT, arrays_of, gradient, total
 from gradients import BATCHES as OF_LOSSES
 from gradients import CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, weighted
 
@@ -19,7 +19,7 @@ from xbackend.program.ops import OPS
 
 pytestmark = pytest.mark.takes_turns
 
-BATCHES = (*OF_LOSSES, RULES_BATCH)
+BATCHES = (*OF_LOSSES, OFTEN_BATCH)
 ALL = [(batch, check) for batch in BATCHES for check in batch.checks]
 
 
@@ -31,6 +31,12 @@ def test_gradients_compile_as_one_program(host: Host, batch: Batch) -> None:
 @pytest.mark.parametrize(("batch", "check"), ALL, ids=[c.label for _, c in ALL])
 def test_gradient(host: Host, batch: Batch, check: Check) -> None:
     host.check(batch, check)
+
+
+@pytest.mark.tier("exhaustive")
+@pytest.mark.parametrize("check", SELDOM_BATCH.checks, ids=[c.label for c in SELDOM_BATCH.checks])
+def test_gradient_at_other_shapes(host: Host, check: Check) -> None:
+    host.check(SELDOM_BATCH, check)
 
 
 def differences(loss: Loss, arrays: list[np.ndarray]) -> list[np.ndarray]:
@@ -77,9 +83,9 @@ def test_the_oracles_rule_is_that_of_central_differences(op: str) -> None:
     uses, arrays = RULES[op], arrays_of(RULES[op])
     ops = {node.op for node in xb.trace(total(uses), *arrays).nodes}
     assert op in ops | {"all_reduce"}, f"the uses are of {ops}"  # written out while tracing
-    (check,) = (c for c in RULES_BATCH.checks if c.label == f"grad-rule-{op}")
+    found = ORACLE.backend.compile(gradient(uses), *arrays)(*arrays)
     wanted = np.concatenate([each.ravel() for each in differences(total(uses), arrays)])
-    np.testing.assert_allclose(ORACLE.result(check), wanted, rtol=2e-8, atol=5e-9)
+    np.testing.assert_allclose(found, wanted, rtol=2e-8, atol=5e-9)
 
 
 @pytest.mark.parametrize("label", SECOND)
