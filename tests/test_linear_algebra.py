@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend
-from xbackend.errors import ArgumentError, ComputationError, DTypeError, ShapeError, TraceError
+from xbackend.errors import ArgumentError, ComputationError, DTypeError, GradientError, ShapeError, TraceError
 from xbackend.program.serialization import from_json, to_json
 
 la = xb.linalg
