@@ -116,6 +116,22 @@ def test_the_same_passes_and_the_limit_is_the_gates(repository: Path, seconds: C
     assert main([*GATE, "--fail", "slower:5%"]) == Outcome.REGRESSION
 
 
+def test_a_gradient_and_several_sizes_are_judged_each(
+    repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    workload = (
+        "import xbackend as xb\nfrom parts import term\n"
+        "@xb.workload(sweep={'n': 9}, quick={'n': [4, 5]}, gradient='x')\n"
+        "def step(x): return xb.sum(term(x))\n@step.inputs\ndef _(rng, n): return rng.random(n)\n"
+    )
+    commits(repository, "three", **{"below/model": workload})
+    commits(repository, "four", **{"below/parts": term(2)})
+    seconds(lambda additions: 0.01)
+    assert main([*GATE, "--quick"]) == Outcome.PASSED
+    said = capsys.readouterr().out
+    assert all(f"step{kind} n={n}" in said for kind in ("", "+gradient") for n in (4, 5))
+
+
 def test_modules_from_above_the_folder_are_those_of_each_commit(
     repository: Path, seconds: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

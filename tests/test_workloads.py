@@ -361,3 +361,22 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path) -> None:
     path.write_text("import xbackend as xb\n" + each.format("f") + each.format("g"))
     with pytest.raises(UsageError, match="has several workloads called f: give each a name of its own"):
         users.tasks(str(path), None, {})
+
+
+def test_one_of_a_value_its_gradient_and_its_sizes_is_chosen(model: Path) -> None:
+    """As `bisect` measures one; the value of a workload that is named."""
+    assert users.task(f"{model}:logp", None, None, quick=True).workload == "logp"
+    assert users.task(f"{model}:logp+gradient", None, None, quick=True).workload == "logp+gradient"
+    assert users.task(f"{model}:logp+gradient", None, [("n", 7)]).parameters["n"] == 7
+    with pytest.raises(UsageError, match=r"is several, choose one: \S+:logp\+gradient --set n=10; \S+ --set n=20$"):
+        users.task(f"{model}:logp+gradient", None, None)
+    with pytest.raises(
+        UsageError, match=r"choose one: .*model.py:logp --set n=5.*; .*model.py:logp\+gradient .*:doubled"
+    ):
+        users.task(str(model), None, None, quick=True)
+    with pytest.raises(UsageError, match=r'plain has no gradient: write @xb.workload\(gradient="a"\)'):
+        users.task(f"{model}:plain+gradient", ["3.0"], None)
+    inputs = ["float64[3]", "float64[5,3]", "float64[5]"]
+    assert users.task(f"{model}:logp+gradient", inputs, [("n", 5)]).workload == "logp+gradient"
+    program, _ = users.traced(f"{model}:logp+gradient", None, [("n", 5)], seed=0)
+    assert len(program.outputs) == 2

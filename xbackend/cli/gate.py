@@ -15,6 +15,7 @@ from xbackend.cli.compare import Measuring
 from xbackend.cli.console import progress, say, width
 from xbackend.errors import UsageError
 from xbackend.measure import matrix, revisions
+from xbackend.measure.candidates import Refused, Task
 from xbackend.report import columns, text
 from xbackend.report.columns import WIDTH
 from xbackend.results import FOLDER, naming
@@ -30,6 +31,7 @@ _REV = (
     "twice, in place of the runs: two commits of the git repository that you are in, the first is BASE; the "
     "FILE.py:FUNCTION of each is measured, interleaved in one session"
 )
+_SET = options.sweep("a parameter of the workload, or a keyword argument that the function is traced with")
 _USUALLY = Measuring()
 
 
@@ -41,7 +43,7 @@ def gate(
     fail: Annotated[list[str] | None, options.repeated("--fail", "LIMIT", _FAIL)] = None,
     rev: Annotated[list[str] | None, options.repeated("--rev", "REVISION", _REV)] = None,
     inputs: options.Inputs = None,
-    settings: options.Settings = None,
+    settings: Annotated[options.Lists, _SET] = None,
     measuring: Measuring = _USUALLY,
     python: options.Python = None,
     store: options.Store = FOLDER,
@@ -80,24 +82,25 @@ class _Function:
 
     target: str
     inputs: list[str] | None
-    settings: options.Assignments
+    settings: options.Lists
 
 
 def _of_revisions(
     function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
 ) -> tuple[Judgement, list[str]]:
-    tasks, commits = [], list(map(revisions.commit, rev))
+    tasks, commits = dict[str, Sequence[Task | Refused]](), list(map(revisions.commit, rev))
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
-    for one in rev:
+    for one, commit in zip(rev, commits, strict=True):
         with revisions.checked_out(one) as (root, folder), neighbours.alone(folder, root):
             if not (folder / function.target).resolve().is_relative_to(root):
                 raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
             there = set(sys.modules)
             try:
-                made = users.task(
-                    str(folder / function.target), function.inputs, function.settings, seed=measuring.seed
-                )
+                made = users.tasks(
+                    str(folder / function.target), function.inputs, dict(function.settings or ()),
+                    quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices),
+                )  # fmt: skip
             except UsageError as error:
                 raise UsageError(f"{function.target} of {one}: {error}") from None
             mixed = revisions.tracked(set(sys.modules) - there)
@@ -106,12 +109,10 @@ def _of_revisions(
                 f"{function.target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "
                 "same for both revisions: keep it beside the file, in the folder that you are in, or in its src"
             )
-        tasks.append(made)
+        tasks[commit] = made
     with progress() as shown:
         matrix.ready(matrix.runs(measuring.backends, measuring.environments), shown)
-        results = revisions.compare(
-            tasks, commits, name=tasks[0].workload, store=kept, on_progress=shown, **vars(measuring)
-        )
+        results = revisions.compare(tasks, name=made[0].workload, store=kept, on_progress=shown, **vars(measuring))
     before, after = (revisions.of_commit(results, one) for one in commits)
     notes = [f"BASE is {rev[0]}, HEAD is {rev[1]}, measured in one session, run {results.run}", *quiet(results)]
     notes += [f"warning: {warning}" for warning in results.settings.warnings or ()]

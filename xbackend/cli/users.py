@@ -23,11 +23,10 @@ from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
-from xbackend.measure.candidates import Refused, Task
+from xbackend.measure.candidates import GRADIENT, Refused, Task
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import size, spelled
-from xbackend.results import naming
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import join, suggested
@@ -93,8 +92,10 @@ def traced(
     function the file's ``inputs()`` is asked. Raises `UsageError` for what is not there, not understood or fails, and
     what `xbackend.trace` raises.
     """
-    function, module = _weighed(target)
-    static = dict(settings or ())
+    function, module = _weighed(target.removesuffix(GRADIENT))
+    static, gradient = dict(settings or ()), target.endswith(GRADIENT)
+    if gradient:
+        _derived([function if isinstance(function, Workload) else Workload(function)], gradient)
     if isinstance(function, Workload) and not inputs:
         with calling(target):
             static = function.resolve(**static)
@@ -105,7 +106,7 @@ def traced(
         if not isinstance(function, Workload):
             Workload(function, name=target.rpartition(":")[2]).check_numbers(static)
         if isinstance(function, Workload):
-            return xb.trace(function.traced(static), *arrays), arrays
+            return xb.trace(function.traced(static, gradient), *arrays), arrays
         return xb.trace(function, *arrays, **static), arrays
 
 
@@ -118,16 +119,22 @@ def tasks(
     quick: bool = False,
     seed: int = 0,
     devices: int = 1,
+    gradient: bool | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
     ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
+
+    The value and, where there is one, the gradient are measured; only one where ``gradient`` says which, or the target
+    ends with ``+gradient``.
 
     Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
     other function those of the file's ``inputs()`` where there are none. NumPy, with so many ``devices``, computes what
     it has to return. Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of`
     raises.
     """
+    if target.endswith(GRADIENT):
+        target, gradient = target.removesuffix(GRADIENT), True
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
     elif ":" not in target and not target.endswith(".py"):
@@ -150,11 +157,15 @@ def tasks(
         function, module = _weighed(target)
         chosen = [function if isinstance(function, Workload) else Workload(function, name=target.rpartition(":")[2])]
         if inputs or function is not chosen[0]:
-            return [_with(target, chosen[0], _arrays(target, module, inputs, seed), asked, devices)]
+            (workload,), static = _derived(chosen, gradient), _single(asked)
+            arrays = _arrays(target, module, inputs, seed)
+            with _asking(target, arrays):
+                return [candidates.given(workload, arrays, static, gradient=bool(gradient), devices=devices)]
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
-    each = [(workload, workload.combinations(_own(workload, asked, chosen), quick)) for workload in chosen]
-    return session.tasks_of(each, seed=seed, devices=devices, guard=calling, on_progress=on_progress)
+    combinations = {workload: workload.combinations(_own(workload, asked, chosen), quick) for workload in chosen}
+    each = [(workload, combinations[workload]) for workload in _derived(chosen, gradient)]
+    return session.tasks_of(each, seed=seed, devices=devices, gradient=gradient, guard=calling, on_progress=on_progress)
 
 
 def task(
@@ -166,13 +177,34 @@ def task(
     seed: int = 0,
     devices: int = 1,
 ) -> Task:
-    """The one task of a target, as `tasks`. Raises `UsageError` where there are several."""
+    """The one task of a target, as `tasks`; of a workload that is named its value. Raises `UsageError` where there are
+    several, with what to write for each."""
     asked = {name: [value] for name, value in settings or ()}
-    made = tasks(target, inputs, asked, quick=quick, seed=seed, devices=devices)
+    gradient = None if target.endswith((".py", GRADIENT)) else False
+    made = tasks(target, inputs, asked, quick=quick, seed=seed, devices=devices, gradient=gradient)
     if len(made) > 1 or not isinstance(made[0], Task):
-        names = "; ".join(naming.described(one.workload, one.parameters) for one in made)
-        raise UsageError(f"{target} is several ({names}): choose one with FILE.py:NAME and --set")
+        raise UsageError(f"{target} is several, choose one: {'; '.join(_each(target, made))}")
     return made[0]
+
+
+def _each(target: str, made: Sequence[Task | Refused]) -> Iterator[str]:
+    """What to write for each of the tasks of a target."""
+    of_file = target.endswith(".py")
+    several = [name for name in made[0].parameters if len({repr(one.parameters.get(name)) for one in made}) > 1]
+    for one in made:
+        words = [f"--set {name}={one.parameters[name]}" for name in several if name in one.parameters]
+        yield " ".join([f"{target}:{one.workload}" if of_file else target, *words])
+
+
+def _derived(chosen: Sequence[Workload], gradient: bool | None) -> Sequence[Workload]:
+    """Those that are measured: with ``gradient`` those that have one. Raises `UsageError` where none has."""
+    having = [workload for workload in chosen if workload.gradient or not gradient]
+    if not having:
+        name = chosen[0].name
+        raise UsageError(
+            f'{name} has no gradient: write @xb.workload(gradient="{next(iter(chosen[0].arguments), "x")}")'
+        )
+    return having
 
 
 def _workload(one: Workload | Model) -> Workload:
@@ -223,16 +255,12 @@ def _own(
     return {name: values for name, values in asked.items() if name in workload.parameters or name not in known}
 
 
-def _with(
-    target: str, workload: Workload, arrays: Sequence[np.ndarray], asked: Mapping[str, Sequence[Any]], devices: int
-) -> Task:
-    """A function with arrays from elsewhere."""
-    several = [name for name, values in asked.items() if len(values) > 1]
-    if several:
-        raise UsageError(f"--set {several[0]}: several values are for a workload, which makes its inputs itself")
-    with _asking(target, arrays):
-        static = {name: values[0] for name, values in asked.items()}
-        return candidates.given(workload, arrays, static, devices=devices)
+def _single(asked: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The keyword arguments of a function with arrays from elsewhere. Raises `UsageError` for several values."""
+    for name, values in asked.items():
+        if len(values) > 1:
+            raise UsageError(f"--set {name}: several values are for a workload, which makes its inputs itself")
+    return {name: values[0] for name, values in asked.items()}
 
 
 def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -> list[np.ndarray]:

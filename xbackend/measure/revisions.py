@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ import msgspec
 
 from xbackend.errors import UsageError
 from xbackend.measure import session
-from xbackend.measure.candidates import Task
+from xbackend.measure.candidates import Refused, Task
 from xbackend.results.schema import Results
 
 PARAMETER = "revision"  # under which the commit of a measurement stands in the results of both
@@ -56,16 +56,13 @@ def tracked(modules: Iterable[str]) -> list[str]:
     return sorted(name for name, file in files.items() if file and Path(file).resolve() in there)
 
 
-def compare(tasks: Sequence[Task], commits: Sequence[str], **options: Any) -> Results:
-    """Measure the tasks of two commits in one session; `of_commit` has the results of each.
+def compare(tasks: Mapping[str, Sequence[Task | Refused]], **options: Any) -> Results:
+    """Measure the tasks of each of two commits in one session; `of_commit` has the results of each.
 
     ``options`` are those of `session.compare`, and it raises as that does. The results, also those in the store, are
     one run, in which the commit is a parameter.
     """
-    marked = [
-        replace(task, revision=one, parameters={**task.parameters, PARAMETER: one})
-        for task, one in zip(tasks, commits, strict=True)
-    ]
+    marked = [_marked(task, one) for one, own in tasks.items() for task in own]
     return session.compare(marked, **options)
 
 
@@ -73,6 +70,12 @@ def of_commit(results: Results, one: str) -> Results:
     """The results of one commit, with the noise floor of all of them."""
     rows = [_unmarked(row) for row in results.measurements if row.parameters.get(PARAMETER) == one]
     return msgspec.structs.replace(results, measurements=rows, pairs=[_unmarked(pair) for pair in results.pairs])
+
+
+def _marked(task: Task | Refused, one: str) -> Task | Refused:
+    """A task with its commit."""
+    task = replace(task, parameters={**task.parameters, PARAMETER: one})
+    return replace(task, revision=one) if isinstance(task, Task) else task
 
 
 def _unmarked(row: Any) -> Any:

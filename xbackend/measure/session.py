@@ -179,22 +179,25 @@ def tasks_of(
     *,
     seed: int = 0,
     devices: int = 1,
+    gradient: bool | None = None,
     guard: Guard = lambda _: nullcontext(),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
-    """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it.
+    """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it; only one
+    of both where ``gradient`` says which.
 
     Those of several that cannot be measured are rows with the reason. ``devices`` are those that NumPy has.
     Raises `XBackendError` where nothing can be measured; ``guard`` makes one of what the user's own code raises.
     """
     made, errors = list[Task | Refused](), list[XBackendError]()
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
-        for gradient in (False, True) if workload.gradient else (False,):
-            name = workload.name + (candidates.GRADIENT if gradient else "")
+        both = (False, True) if workload.gradient else (False,)
+        for derived in both if gradient is None else (gradient,):
+            name = workload.name + (candidates.GRADIENT if derived else "")
             on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
             try:
                 with guard(f"workload {naming.described(name, parameters)}"):
-                    made.append(candidates.made(workload, parameters, gradient=gradient, seed=seed, devices=devices))
+                    made.append(candidates.made(workload, parameters, gradient=derived, seed=seed, devices=devices))
             except XBackendError as error:
                 errors.append(error)
                 made.append(Refused(name, {**workload.known, **parameters}, str(error)))
