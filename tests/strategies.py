@@ -9,6 +9,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import numpy as np
+from hypothesis.extra import numpy as arrays
 
 import xbackend as xb
 from xbackend.api.traced_program import TracedProgram
@@ -399,6 +400,25 @@ def keys(draw: st.DrawFn, shape: tuple[int, ...], nonempty: bool = False) -> tup
             key.append(None)
     if draw(st.booleans()):
         key.append(Ellipsis)
+    return tuple(key)
+
+
+@st.composite
+def mixed_keys(draw: st.DrawFn, shape: tuple[int, int, int]) -> tuple[Any, ...]:
+    """An index into an array of the shape, as NumPy reads it: integers, slices, new axes, ``...``, and up to two arrays
+    of integers with no slice between them."""
+    key: list[Any] = [draw(st.one_of(st.integers(-n, n - 1), st.slices(n))) for n in shape]
+    places = draw(st.sampled_from([(), (0,), (1,), (2,), (0, 1), (1, 2), (0, 2)]))
+    lengths = draw(st.sampled_from([(), (2,), (2, 3), (0,)]))
+    for axis in places:
+        n = shape[axis]
+        key[axis] = draw(arrays.arrays(np.int64, lengths, elements=st.integers(-n, n - 1)))
+    if places == (0, 2):
+        key[1] = draw(st.integers(-shape[1], shape[1] - 1))
+    if draw(st.booleans()):
+        key = key[: draw(st.integers(1, 3))]
+    for item in draw(st.sampled_from([[], [None], [...], [None, ...], [None, None]])):
+        key.insert(draw(st.integers(0, len(key))), item)
     return tuple(key)
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from strategies import mixed_keys
 
 import xbackend as xb
 from xbackend.backends.numpy.adapter import NumPyBackend
@@ -23,27 +24,7 @@ def computed(function: Any, *given: Any) -> np.ndarray:
         return result
 
 
-@st.composite
-def keys(draw: st.DrawFn) -> tuple[Any, ...]:
-    """An index of X: integers, slices and new axes, and up to two arrays of integers side by side."""
-    key: list[Any] = [draw(st.one_of(st.integers(-n, n - 1), st.slices(n))) for n in X.shape]
-    count = draw(st.integers(0, 2))
-    if count:
-        first = draw(st.integers(0, 3 - count))
-        shape = draw(st.sampled_from([(), (2,), (2, 3), (0,)]))
-        for axis in range(first, first + count):
-            n = X.shape[axis]
-            key[axis] = draw(arrays.arrays(np.int64, shape, elements=st.integers(-n, n - 1)))
-        # NumPy takes an integer beside arrays for one more array, and puts the axes elsewhere where a slice is between.
-        key = [slice(k, k + 1 or None) if count and isinstance(k, int) else k for k in key]
-    if draw(st.booleans()):
-        key = key[: draw(st.integers(1, 3))]
-    if draw(st.booleans()) and not count:
-        key.insert(draw(st.integers(0, len(key))), None)
-    return tuple(key)
-
-
-@given(keys(), st.booleans())
+@given(mixed_keys(X.shape), st.booleans())
 def test_reading_is_numpys(key: tuple[Any, ...], known: bool) -> None:
     """Whether the arrays are known while the program is traced, or arguments of it."""
     places = [i for i, k in enumerate(key) if isinstance(k, np.ndarray)]
@@ -58,17 +39,19 @@ def test_reading_is_numpys(key: tuple[Any, ...], known: bool) -> None:
     np.testing.assert_array_equal(computed(read, X, *given), X[key])
 
 
-@given(keys(), st.sampled_from(["set", "add"]))
+@given(mixed_keys(X.shape), st.sampled_from(["set", "add"]))
 def test_writing_is_numpys(key: tuple[Any, ...], how: str) -> None:
-    key = tuple(k for k in key if k is not None)
-    expected, there = X.copy(), X[key]
-    value = np.full(there.shape, 7.5)
-    if how == "set":
-        expected[key] = value
-    else:
-        np.add.at(expected, key, value)
-    np.testing.assert_array_equal(computed(lambda x, v: getattr(xb.at(x)[key], how)(v), X, value), expected)
-    np.testing.assert_array_equal(computed(lambda x: getattr(xb.at(x)[key], how)(7.5), X), expected)
+    def written(value: Any) -> np.ndarray:
+        result = X.copy()
+        if how == "set":
+            result[key] = value
+        else:
+            np.add.at(result, key, value)
+        return result
+
+    value = np.arange(X[key].size).reshape(X[key].shape) + 0.5
+    np.testing.assert_array_equal(computed(lambda x, v: getattr(xb.at(x)[key], how)(v), X, value), written(value))
+    np.testing.assert_array_equal(computed(lambda x: getattr(xb.at(x)[key], how)(7.5), X), written(7.5))
 
 
 @given(st.integers(0, 2), st.data())

@@ -113,7 +113,7 @@ def _moving() -> dict[str, list[Use]]:
         ],
         "take": [
             *each(lambda x: xb.take(x, take, axis=0), (2, 3), (2, 0)), *each(lambda x: xb.take(x, empty), (3,)),
-            *each(lambda x: xb.take(x, np.array(1)), (3,)),
+            *each(lambda x: xb.take(x, np.array(1)), (3,)), *each(lambda x: x[1, :, take] ** 2, (2, 3, 2)),
         ],
         "take_along_axis": [
             *each(lambda x: xb.take_along_axis(x, along, axis=1), (2, 3), (1, 3)),

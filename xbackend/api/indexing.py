@@ -14,7 +14,7 @@ import numpy as np
 from xbackend.api.array import Array
 from xbackend.api.casting import cast, copied, integer, normalize_axis, operands
 from xbackend.api.elementwise import add, multiply
-from xbackend.api.manipulation import broadcast_to, reshape
+from xbackend.api.manipulation import broadcast_to, permute_dims, reshape
 from xbackend.api.tracer import Tracer, current
 from xbackend.errors import DTypeError, ShapeError, TraceError
 from xbackend.program.dtypes import DType
@@ -33,6 +33,7 @@ class _Place:
     arrays: dict[int, Array]
     drop: tuple[int, ...]  # the axes of integers, which the result has not
     result: tuple[int | None, ...]  # a length of each axis of the result; `None` where the arrays' own axes come
+    in_front: bool  # whether these come before all others, wherever the arrays stand
     shape: tuple[int, ...]
 
     @property
@@ -53,7 +54,7 @@ def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:
 
 
 def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
-    """The keys with ``...`` and missing axes written out as full slices."""
+    """The keys with missing axes written out as full slices, behind the ``...`` that stands for them."""
     used = sum(1 for k in keys if k is not None and k is not Ellipsis)
     if used > rank:
         raise ShapeError(f"{used} indices for an array of rank {rank}")
@@ -63,7 +64,7 @@ def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
         raise ShapeError("an index has two ellipses")
     if not ellipses:
         return keys + fill
-    return keys[: ellipses[0]] + fill + keys[ellipses[0] + 1 :]
+    return keys[: ellipses[0] + 1] + fill + keys[ellipses[0] + 1 :]
 
 
 def _slice(item: slice, length: int, axis: int) -> tuple[int, int | None, int, int]:
@@ -104,10 +105,11 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
 
 def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
     starts, stops, steps = list[int](), list["int | None"](), list[int]()
-    arrays, drop, result, last = dict[int, Array](), list[int](), list["int | None"](), -1
-    for item in _expanded(key if isinstance(key, tuple) else (key,), len(shape)):
+    arrays, drop, result, numbers = dict[int, Array](), list[int](), list["int | None"](), list[int]()
+    for place, item in enumerate(_expanded(key if isinstance(key, tuple) else (key,), len(shape))):
         if item is None:
             result.append(1)
+        if item is None or item is Ellipsis:
             continue
         axis = len(starts)
         bounds: tuple[int, int | None, int] = (0, shape[axis], 1)
@@ -119,19 +121,25 @@ def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
             start = _integer(number, shape[axis], axis, shape)
             bounds = (start, start + 1, 1)
             drop.append(axis)
+            numbers.append(place)
         else:
             arrays[axis] = _indices(tracer, item, shape[axis], axis, shape)
+            numbers.append(place)
             if None not in result:
                 result.append(None)
-            elif last != axis - 1 or result[-1] is not None:
-                raise TraceError(
-                    "arrays of integers in an index stand side by side: write x[:, i, j], or take one axis after the "
-                    "other with xb.take"
-                )
-            last = axis
         for bound, value in zip((starts, stops, steps), bounds, strict=True):
             bound.append(value)  # type: ignore[attr-defined]
-    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(drop), tuple(result), shape)
+    if any(axis not in arrays and axis not in drop for axis in range(min(arrays, default=0), max(arrays, default=0))):
+        raise TraceError(
+            "arrays of integers in an index stand side by side: write x[:, i, j], or take one axis after the other "
+            "with xb.take"
+        )
+    # As in NumPy: an integer beside arrays counts as one, and of those that are apart the axes come first.
+    apart = bool(numbers) and numbers[-1] - numbers[0] >= len(numbers)
+    in_front = apart and any(index.ndim for index in arrays.values())
+    if in_front:
+        result = [None, *(n for n in result if n is not None)]
+    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(drop), tuple(result), in_front, shape)
 
 
 def getitem(x: Any, key: Any) -> Array:
@@ -146,8 +154,10 @@ def getitem(x: Any, key: Any) -> Array:
         array = array._tracer.emit("slice", (array,), {**place.bounds, "drop": () if place.arrays else place.drop})
     if place.arrays:
         array, indices = _flat(array, place)
-        array = array._tracer.emit("take", (array, indices), {"axis": min(place.arrays)})
-        inner = indices.shape
+        axis, inner = min(place.arrays), indices.shape
+        array = array._tracer.emit("take", (array, indices), {"axis": axis})
+        if place.in_front:
+            array = _behind(array, axis, len(inner))
     else:
         inner = ()
     return _reshape(array, _lengths(place, inner))
@@ -155,6 +165,14 @@ def getitem(x: Any, key: Any) -> Array:
 
 def _reshape(array: Array, shape: tuple[int, ...]) -> Array:
     return array if array.shape == shape else reshape(array, shape)
+
+
+def _behind(array: Array, count: int, others: int) -> Array:
+    """The array with so many of its first axes put behind so many others."""
+    if not count or not others:
+        return array
+    last = count + others
+    return permute_dims(array, (*range(count, last), *range(count), *range(last, array.ndim)))
 
 
 def _lengths(place: _Place, inner: tuple[int, ...]) -> tuple[int, ...]:
@@ -249,8 +267,11 @@ class Written:
         part = array if place.whole else tracer.emit("slice", (array,), {**place.bounds, "drop": ()})
         flat, indices = _flat(part, place)
         axis = min(place.arrays)
-        shape = (*flat.shape[:axis], *indices.shape, *flat.shape[axis + 1 :])
-        values = _reshape(_fitting(given, _lengths(place, indices.shape)), shape)
+        before, inner, behind = flat.shape[:axis], indices.shape, flat.shape[axis + 1 :]
+        values = _fitting(given, _lengths(place, inner))
+        if place.in_front:
+            values = _behind(_reshape(values, (*inner, *before, *behind)), len(inner), axis)
+        values = _reshape(values, (*before, *inner, *behind))
         written = _reshape(tracer.emit(f"take_{how}", (flat, indices, values), {"axis": axis}), part.shape)
         return written if place.whole else tracer.emit("slice_set", (array, written), place.bounds)
 
