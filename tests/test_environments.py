@@ -21,8 +21,8 @@ from types import SimpleNamespace
 import pytest
 from filelock import FileLock
 
-from xbackend import environments
-from xbackend.environments import contents, folders, installer, places, recipes
+from xbackend import environments, files
+from xbackend.environments import contents, installer, places, recipes
 from xbackend.errors import EnvironmentFailed
 
 pytestmark = pytest.mark.tier("standard")
@@ -457,16 +457,16 @@ def test_a_sticky_folder_above_the_home_is_as_good_as_ones_own(tiny, tmp_path):
 
 
 def test_who_can_write_to_a_folder(tmp_path, monkeypatch):
-    assert folders.writers(tmp_path) == ""
+    assert files.writers(tmp_path) == ""
     tmp_path.chmod(0o775)
     own, foreign = SimpleNamespace(gr_name="me", gr_mem=[]), SimpleNamespace(gr_name="me", gr_mem=["other"])
-    monkeypatch.setattr(folders.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
+    monkeypatch.setattr(files.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_name="me"))
     for group, words in ((own, ""), (foreign, "the group me can write to it")):
-        monkeypatch.setattr(folders.grp, "getgrgid", lambda gid, group=group: group)
-        assert folders.writers(tmp_path) == words
+        monkeypatch.setattr(files.grp, "getgrgid", lambda gid, group=group: group)
+        assert files.writers(tmp_path) == words
     monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
     if tmp_path.stat().st_uid:
-        assert folders.writers(tmp_path) == "it belongs to me"
+        assert files.writers(tmp_path) == "it belongs to me"
 
 
 def test_with_any_umask_others_cannot_write_to_what_is_made(tiny):

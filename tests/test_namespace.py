@@ -341,6 +341,16 @@ def test_no_more_ops_are_kept_than_the_limit(numpy_backend: Backend) -> None:
     assert xp.cache_info().kept == 3
 
 
+def test_what_was_not_used_for_longest_is_forgotten(numpy_backend: Backend, compilations: list[Any]) -> None:
+    xp = Namespace(numpy_backend, limit=3)
+    often = xp.ones((3,))
+    for n in range(1, 9):
+        xp.sin(often)
+        xp.cos(xp.ones((n,)))
+    xp.sin(often)
+    assert len(compilations) == 1 + 8
+
+
 def test_ops_are_named_and_know_the_users_line(xp: Namespace, compilations: list[Any]) -> None:
     xp.sin(xp.asarray(X))
     (program,) = compilations

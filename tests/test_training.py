@@ -68,6 +68,7 @@ def test_schedules_are_optaxs(backend: Backend, step: int) -> None:
         0.1 * 0.5 ** (step // 10): schedules.exponential(0.1, 0.5, 10, staircase=True),
         0.1 * (0.9 * 0.5 * (1 + np.cos(np.pi * min(step, 20) / 20)) + 0.1): schedules.cosine(0.1, 20, least=0.1),
         0.1 * (0.5 if step >= 5 else 1) * (0.1 if step >= 10 else 1): schedules.piecewise(0.1, {5: 0.5, 10: 0.1}),
+        2.0 * (3.0 if step >= 7 else 1): schedules.piecewise(2, {7: 3}),
         0.1 * step / 10 if step < 10 else 0.2: schedules.warmed_up(lambda n: 0.2, 0.1, 10),
     }
     for value, schedule in expected.items():
@@ -751,7 +752,7 @@ def test_a_folder_that_a_training_goes_on_in_is_refused_to_others(backend: Backe
     def both(step: int, found: Any) -> None:
         made.save(tmp_path, batches)
         for train in (lambda: other.fit(batches, epochs=1, folder=tmp_path), lambda: other.save(tmp_path, batches)):
-            with pytest.raises(CheckpointError, match="another training or job goes on in .*give another folder"):
+            with pytest.raises(CheckpointError, match=r"another training or job goes on in .*give another folder"):
                 train()
 
     made, other = (Training(backend, plain, START, SGD(0.1)) for _ in range(2))

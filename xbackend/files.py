@@ -1,5 +1,5 @@
-"""Files and folders that are written whole or not at all, the one lock on a folder, and files of a store, opened so
-that nothing that lies there can hang or fill a process.
+"""Files and folders that are written whole or not at all, the one lock on a folder, who else can write to it, and files
+of a store, opened so that nothing that lies there can hang or fill a process.
 
 The lock is flock's and of the folder itself, so that nothing is left of it, and the system releases it when the process
 ends. Where there is none (Windows, some network file systems) nothing is held. Workers import this: it needs the
@@ -24,7 +24,10 @@ from xbackend.errors import DamagedStore, StoreError
 
 if sys.platform != "win32":
     import fcntl
+    import grp
+    import pwd
 
+SHARED = "XBACKEND_SHARED_HOME"
 MOST = 1 << 27  # bytes; the largest runs have some millions
 MADE = ".new-"  # in the name of a folder that is being made, behind that of the one that it is to be
 _FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
@@ -120,6 +123,78 @@ def new_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
         if lock is not None:
             os.close(lock)
+
+
+def make_own(path: Path) -> None:
+    """Make a directory and those above it, which others cannot write to whatever the umask is."""
+    for one in [*reversed(path.parents), path]:
+        if not one.is_dir():
+            one.mkdir(mode=0o755, exist_ok=True)
+
+
+def shared() -> bool:
+    """Whether the user says that others may write to what xbackend keeps."""
+    return os.environ.get(SHARED, "") not in ("", "0")
+
+
+def writers(path: Path) -> str:
+    """Who else can write to a directory or file, in words; empty where nobody can, or where that is not known."""
+    try:
+        status = path.stat()
+    except OSError:  # it is not there, or will be an error when it is used
+        return ""
+    if status.st_uid not in (0, os.geteuid()):
+        return f"it belongs to {_user(status.st_uid)}"
+    if status.st_mode & stat.S_IWOTH:
+        return "everybody can write to it"
+    if status.st_mode & stat.S_IWGRP and not _own_group(status.st_gid):
+        return f"the group {_group(status.st_gid)} can write to it"
+    return ""
+
+
+def open_to_others(path: Path) -> str:
+    """Why what is run from a directory may be another user's: others can write to it, or put another one in its place,
+    and $XBACKEND_SHARED_HOME does not say that they may. Empty where they cannot."""
+    real = Path(os.path.realpath(path))
+    for one in () if shared() else (real, *real.parents):
+        who = writers(one)
+        if who and (one == real or not _sticky(one)):
+            return (
+                f"{one} is open to others: {who}, and what is kept in {path} is run. Type `chmod go-w {one}` if it is "
+                "yours, or set XBACKEND_HOME to a directory of your own; if you trust all who can write there, set "
+                f"{SHARED}=1"
+            )
+    return ""
+
+
+def _sticky(path: Path) -> bool:
+    """Whether others can write to a directory but not rename what is not theirs, as in /tmp."""
+    status = path.stat()
+    return bool(status.st_mode & stat.S_ISVTX) and status.st_uid in (0, os.geteuid())
+
+
+def _own_group(number: int) -> bool:
+    """Whether a group is the user's alone, as Debian and Fedora make one for each: it has the user's name."""
+    try:
+        group = grp.getgrgid(number)
+    except KeyError:
+        return False
+    name = _user(os.geteuid())
+    return group.gr_name == name and set(group.gr_mem) <= {name}
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"
+
+
+def _group(number: int) -> str:
+    try:
+        return grp.getgrgid(number).gr_name
+    except KeyError:
+        return str(number)
 
 
 def being_made(target: Path) -> Path:

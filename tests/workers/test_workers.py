@@ -130,6 +130,30 @@ def test_what_is_not_plain_is_refused_and_the_worker_goes_on(steady):
     assert fault(steady, "echo", 1) == (1,)
 
 
+def test_a_value_of_another_backend_is_refused_and_the_worker_keeps_its_state(steady, open_worker):
+    w = xb.shared(np.float64(2.0), "w")
+    run = steady.compile(lambda x: (xb.update(w, w + x), x * w)[1], np.float64(3.0))
+    run(3.0)
+    theirs = open_worker()
+    other, deep = theirs.put(np.float64(1.0), theirs.devices[0]), []
+    for _ in range(100_000):
+        deep = [deep]
+    for given, kind, said in (
+        (other, WorkerError, "cannot be used on backend 'numpy'.*get it to the host and put it there"),
+        (object(), TypeError, "cannot be sent to or from a worker"),
+        (deep, RecursionError, None),
+    ):
+        with pytest.raises(kind, match=said):
+            run.execute(given)
+    assert run(1.0) == 5.0 and steady.get_value(w) == 6.0
+
+
+def test_a_worker_tells_what_its_backend_tells(steady, monkeypatch):
+    assert steady.memory_peaks() == {}
+    steady.call("worker_faults:says_peaks")
+    assert steady.memory_peaks() == {"cpu:0": 7}
+
+
 @pytest.mark.tier("standard")
 def test_300_megabytes_there_and_back(worker):
     array = np.random.default_rng(0).integers(0, 255, 300_000_000, np.uint8)

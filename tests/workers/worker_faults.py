@@ -144,7 +144,7 @@ def garbles(backend, item, numbered=True):
         connection.write(protocol.HEAD.pack(protocol.MARK, item.nbytes), item.tobytes(), protocol.MARK)
     else:
         item = {**item, "number": number} if numbered else item
-        protocol.send(connection, item, host.number)
+        connection.write(*protocol.encoded(item, host.number))
     time.sleep(3600)
 
 
@@ -164,3 +164,7 @@ def writes(backend, data):
     """Writes to the pipe that the answers go through, as what a framework starts may do."""
     os.write(MESSAGES, data.tobytes())
     return "fine"
+
+
+def says_peaks(backend):
+    backend.memory_peaks = lambda: {"cpu:0": 7}

@@ -33,9 +33,9 @@ class Ran:
     the last step only). ``variables``: by the name of their place and theirs, ``/job:ps/task:0/w``. ``noted``: what
     servers wrote down of updates, by server and version, where that is asked for; ``before`` are the versions of the
     servers where this run began, ``begun`` their records then, ``updates`` those that they applied since. ``seconds``:
-    of each worker's last `SECONDS_KEPT` steps, but for its first one. ``moved``: bytes, in the ``taken`` steps of all workers, those that were
-    repeated after a loss included. ``start``: the seconds until all tasks had met, ``build`` from there until each
-    worker had taken its first step, with all that was compiled for it.
+    of each worker's last `SECONDS_KEPT` steps, but for its first one. ``moved``: bytes, in the ``taken`` steps of all
+    workers, those that were repeated after a loss included. ``start``: the seconds until all tasks had met, ``build``
+    from there until each worker had taken its first step, with all that was compiled for it.
     """
 
     backend: str

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from xbackend.environments.folders import home, make
-from xbackend.files import held, hold, write_whole
+from xbackend.environments.folders import home
+from xbackend.files import held, hold, make_own, write_whole
 
 HEADERS = ("started", "job", "backend", "task", "process", "doing")
 _FILE = "status.json"
@@ -33,7 +33,7 @@ def told(job: str, backend: str) -> Iterator[Told]:
     """What writes down, in the block, which processes the tasks have and what they do: ``{"tasks": [[task, process id,
     words], ...]}``."""
     own = folder() / f"{os.getpid()}-{secrets.token_hex(4)}"
-    make(own)
+    make_own(own)
     started = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
     descriptor = hold(own)
 

@@ -18,7 +18,8 @@ class CacheInfo(NamedTuple):
 
 
 class Cache:
-    """Up to ``limit`` compiled ops; beyond, the one that was compiled first is forgotten.
+    """Up to ``limit`` compiled ops; beyond, the one whose last use is longest ago is forgotten. Who calls an op notes
+    the number of the call in its ``used``.
 
     What a framework keeps of what it compiled is its own affair (docs/threads.md has Numba's).
     """
@@ -30,11 +31,12 @@ class Cache:
         self.kept: dict[Hashable, Any] = {}
 
     def add(self, key: Hashable, op: Any) -> None:
-        """Keep an op, and forget the oldest ones where there are too many."""
+        """Keep an op, and forget others where there are too many."""
+        op.used = self.calls
         self.kept[key] = op
         while len(self.kept) > self.limit:
-            # Another thread may have taken the same one.
-            self.kept.pop(next(iter(self.kept)), None)
+            oldest, _ = min([*self.kept.items()], key=lambda item: item[1].used)
+            self.kept.pop(oldest, None)  # another thread may have taken the same one
 
     def clear(self) -> None:
         """Forget all of them."""

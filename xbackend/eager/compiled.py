@@ -44,19 +44,22 @@ class Compiles(Protocol):
 @dataclass(slots=True)
 class Compiled:
     """An op of the backend: takes values, gives values of these ``kinds``, of which ``build`` makes the result: the
-    array itself where it is ``next``. ``keep``: whether it is worth to be kept."""
+    array itself where it is ``next``. ``keep``: whether it is worth to be kept; ``used``: the number of its last call.
+    """
 
     execute: Callable[..., Sequence[Any]]
     kinds: tuple[Kind, ...]
     build: Build
     keep: bool = True
+    used: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Known:
     """A result that depends on shapes and dtypes only, such as a dtype: nothing is computed."""
 
     result: Any
+    used: int = 0
 
 
 @dataclass(eq=False)

@@ -111,6 +111,7 @@ class Runner:
             op = kept.get(key)
             if op is None:
                 op = self._compile(Call(name, function, args, kwargs), arrays, key)
+            op.used = cache.calls
             if isinstance(op, Known):
                 return op.result
             values = op.execute(*[array._value for array in arrays])

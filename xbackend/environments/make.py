@@ -18,7 +18,7 @@ from xbackend.environments.installer import HEARTBEAT, Progress, run_uv, silent
 from xbackend.environments.places import Environment
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
-from xbackend.files import MADE, being_made, new_folder, write_whole
+from xbackend.files import MADE, being_made, make_own, new_folder, write_whole
 
 
 def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False) -> Environment:
@@ -43,7 +43,7 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
         return present
     root = folders.directory()
     with _writing(name, root):
-        folders.make(root)
+        make_own(root)
         with _lock(wanted.directory_name(), f"environment {name}", say):
             present = places.inspect(wanted)  # another process may have made it while we waited
             damage = _problems(wanted, present, hashes, say) if present.state in ("ready", "broken") else []
@@ -189,7 +189,7 @@ def _lock(directory_name: str, what: str, say: Progress) -> Iterator[None]:
 
 def _lock_file(directory_name: str) -> Path:
     folder = folders.directory() / ".locks"
-    folders.make(folder)
+    make_own(folder)
     return folder / f"{directory_name}.lock"
 
 

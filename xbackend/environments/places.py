@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from xbackend.environments import contents, recipes, versions
-from xbackend.environments.folders import directory, shared, writers
+from xbackend.environments.folders import directory
 from xbackend.environments.installer import Progress, silent
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
+from xbackend.files import shared, writers
 
 MARKER = "xbackend-environment.json"  # written last: a directory without it was never complete
 FORMAT = 1

@@ -23,7 +23,7 @@ from xbackend.environments.installer import Progress, Unresolvable, resolve
 from xbackend.environments.interpreters import Interpreter
 from xbackend.environments.recipes import Recipe
 from xbackend.errors import EnvironmentFailed
-from xbackend.files import write_whole
+from xbackend.files import make_own, write_whole
 
 EXAMPLE = "pytensor==2.38.3"
 
@@ -85,7 +85,7 @@ class VersionRecipe(Recipe):
         if self.lock.exists():
             return
         say(f"environment {self.name}: looking for the versions that go with it on Python {self.python_version}")
-        folders.make(self.lock.parent)
+        make_own(self.lock.parent)
         write_whole(self.source, self.text().encode())
         options = [*self.building, "--python-version", self.python_version]
         options += ["--custom-compile-command", f"xbackend env sync {self.name}"]

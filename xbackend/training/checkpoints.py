@@ -1,7 +1,8 @@
 """Checkpoints: the variables of a model in training, whole or not at all, as safetensors that any framework reads.
 
-A folder holds files ``step-00000100.safetensors``; whatever has another name is not xbackend's. Tensors have the names of `Copy.named`; the metadata say of which
-model (its fingerprint), which step, the order of the data, and the SHA-256 of all tensors: safetensors has no check.
+A folder holds files ``step-00000100.safetensors``; what has another name is the user's. Tensors have the names of
+`Copy.named`; the metadata say of which model (its fingerprint), which step, the order of the data, and the SHA-256 of
+all tensors: safetensors has no check.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def piecewise(rate: float, factors: Mapping[int, float]) -> Schedule:
     """The rate, from each step of ``factors`` on multiplied by its factor. optax: `piecewise_constant_schedule`."""
 
     def at(step: Any) -> Any:
-        now: Any = where(less(step, 0), rate, rate)
+        now: Any = where(less(step, 0), float(rate), float(rate))
         for begin, factor in sorted(factors.items()):
             now = where(less(step, begin), now, now * factor)
         return now

@@ -162,27 +162,29 @@ class WorkerProcess:
             self._asked += 1
             message = {"number": self._asked, "operation": operation, "content": content, "free": freed}
             try:
-                answer = self._exchange(message, seconds)
+                parts = protocol.encoded(message, self._number)
+            except BaseException:  # something in it cannot be sent; nothing was
+                self.freed.extend(freed)
+                raise
+            try:
+                answer = self._exchange(parts, seconds)
             except protocol.Garbled as error:
                 self._fail(self._garbled(operation, error), error)
             except TimeoutError as error:
                 self._fail(self._timeout(operation, seconds), error)
             except (EOFError, OSError) as error:
                 self._fail(self._death(operation), error)
-            except TypeError:  # something in it cannot be sent; nothing was
-                self.freed.extend(freed)
-                raise
             except BaseException:  # Ctrl-C: what the worker says from now on is the answer to an old question
                 self._failure = WorkerDied(f"{self.label}: its worker was ended when {operation!r} was interrupted")
                 self.end()
                 raise
         return self._result(operation, answer)
 
-    def _exchange(self, message: dict[str, Any], seconds: float | None) -> Any:
+    def _exchange(self, parts: Sequence[bytes | memoryview], seconds: float | None) -> Any:
         end = _end(seconds)
-        protocol.send(self._connection, message, self._number, end)
+        self._connection.write(*parts, end=end)
         answer = protocol.receive(self._connection, lambda number: Reference(self, number), end)
-        protocol.check_answer(answer, message["number"])
+        protocol.check_answer(answer, self._asked)
         return answer
 
     def _number(self, item: object) -> int | None:

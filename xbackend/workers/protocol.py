@@ -86,25 +86,24 @@ def _wait(poll: select.poll, end: float | None) -> None:
         raise TimeoutError("nothing came, or went, in time")
 
 
-def send(connection: Connection, content: object, reference: Reference, end: float | None = None) -> None:
-    """Send plain data; `reference` gives the number of an object that stays where it is, `None` for other objects.
+def encoded(content: object, reference: Reference) -> list[bytes | memoryview]:
+    """Plain data as a message, for `Connection.write`; `reference` gives the number of an object that stays where it
+    is, `None` for other objects.
 
-    Raises:
-        TypeError: there is something in it that is neither plain data nor has a number; nothing was sent.
-        TimeoutError, OSError: it did not go; see `Connection`.
+    Raises `TypeError` for what is neither plain data nor has a number, and what ``reference`` raises.
     """
     arrays: list[np.ndarray] = []
     plain = _plain(content, arrays, reference)
     message = {"arrays": [[array.dtype.str, list(array.shape)] for array in arrays], "content": plain}
     text = json.dumps(message).encode("utf-8")
-    connection.write(HEAD.pack(MARK, len(text)) + text, *map(_bytes, arrays), MARK, end=end)
+    return [HEAD.pack(MARK, len(text)) + text, *map(_bytes, arrays), MARK]
 
 
 def receive(connection: Connection, resolve: Resolve, end: float | None = None) -> Any:
-    """Receive what `send` sent; `resolve` gives the object that a number stands for.
+    """Receive what `encoded` made; `resolve` gives the object that a number stands for.
 
     Raises:
-        Garbled: it is not what `send` sends.
+        Garbled: it is not what `encoded` makes.
         TimeoutError, EOFError: it did not come; see `Connection`.
     """
     head = connection.read(HEAD.size, end)

@@ -152,6 +152,10 @@ class RemoteBackend(Backend):
         self.check_open()
         return typed(self.worker.request("compilations"), dict[str, int])
 
+    def memory_peaks(self) -> dict[str, int]:
+        self.check_open()
+        return typed(self.worker.request("memory_peaks"), dict[str, int])
+
     def shut(self) -> None:
         self.worker.close()
 

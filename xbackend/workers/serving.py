@@ -24,7 +24,14 @@ from xbackend.program.serialization import from_json
 from xbackend.program.shared import SharedVariable
 from xbackend.workers import protocol
 
-OF_THE_BACKEND = ("get", "get_all", "device_of", "synchronize", "compilations")  # asked of it as they are
+OF_THE_BACKEND = (
+    "get",
+    "get_all",
+    "device_of",
+    "synchronize",
+    "compilations",
+    "memory_peaks",
+)  # asked of it as they are
 
 
 class Held:
@@ -144,10 +151,11 @@ def serve(requests: int, answers: int) -> NoReturn:
             asked = host.backend if operation in OF_THE_BACKEND else host
             answer = {**number, "result": getattr(asked, operation)(*request["content"])}
             _only(server)
-            protocol.send(connection, answer, host.number)
+            connection.write(*protocol.encoded(answer, host.number))
         except BaseException as error:  # SystemExit and KeyboardInterrupt too: it is the other side that decides
             _only(server)
-            protocol.send(connection, {**number, **host.described(error, request["operation"])}, host.number)
+            described = {**number, **host.described(error, request["operation"])}
+            connection.write(*protocol.encoded(described, host.number))
         if request["operation"] == "close":
             _leave(0)
         del request

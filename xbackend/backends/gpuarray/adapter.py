@@ -73,10 +73,10 @@ class TheanoGpuArray(CMode, Theano):
 
     def start_mode(self) -> Iterable[Device]:
         gpuarray = self.module("gpuarray")
-        self._contexts = contexts.start(self.name, gpuarray, self.settings.virtual_devices)
+        virtual_devices, folder = self.settings.virtual_devices, self.compiled_folder()
+        self._contexts = contexts.start(self.name, gpuarray, virtual_devices, folder)
         self._device = {id(context): device for device, context in self._contexts.items()}
         self._array = self.module("gpuarray.type").gpuarray.array
-        self._lift_transfers()
         follow = follower(self.module("gof").Optimizer, self.module("gof.toolbox").Feature)
         # Lifting a graph as a whole fails where an array is made of nothing: it asks for a default context, and there
         # is none (theano/gpuarray/opt.py, GraphToGPU). Theano then lifts op by op. And its products of a matrix and a
@@ -86,7 +86,7 @@ class TheanoGpuArray(CMode, Theano):
         self.compile_mode = self.make_mode().register((follow, 0)).excluding(*wrong)
         return choose_visible(self._contexts, self.settings.visible)
 
-    def _lift_transfers(self) -> None:
+    def prepare(self) -> None:
         """A transfer of the program to Theano's own, when what it moves is on a context."""
         ops, database = self.module("gpuarray.basic_ops"), self.module("gpuarray.opt").gpu_optimizer
         local = self.module("gof").local_optimizer

@@ -6,13 +6,10 @@ many of them as asked for. pygpu has no package that still builds, but Debian ha
 
 from __future__ import annotations
 
-import fcntl
 import importlib.util
 import os
 import sys
-import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,6 +17,7 @@ from typing import Any
 from xbackend.backends import system
 from xbackend.devices import Device
 from xbackend.errors import BackendUnavailable, DeviceUnavailable
+from xbackend.files import hold
 
 HOST = Device("cpu", 0, job="host")
 """Where ops run that Theano has no version of for its contexts: the process itself, which is no device of ours."""
@@ -62,26 +60,20 @@ def _expose_pygpu(backend: str) -> None:
         ) from error
 
 
-def start(backend: str, gpuarray: ModuleType, wanted: int) -> Mapping[Device, Any]:
+def start(backend: str, gpuarray: ModuleType, wanted: int, folder: Path) -> Mapping[Device, Any]:
     """A context of pygpu for each device, registered with Theano under the device's name.
 
-    ``gpuarray`` is `theano.gpuarray`. The devices of CUDA where there are any, else those of PoCL.
+    ``gpuarray`` is `theano.gpuarray`. The devices of CUDA where there are any, else those of PoCL. ``folder`` is one
+    that all processes of the user share.
     Raises `DeviceUnavailable`, `BackendUnavailable`.
     """
-    with _in_turn():
-        return _start(backend, gpuarray, wanted)
-
-
-@contextmanager
-def _in_turn() -> Iterator[None]:
-    """One process at a time: what PoCL builds for a device was observed to fail where several begin at once."""
-    path = Path(tempfile.gettempdir()) / f"xbackend-pocl-{os.getuid()}"
-    descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    # One process at a time: what PoCL builds for a device was observed to fail where several begin at once.
+    descriptor = hold(folder)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        return _start(backend, gpuarray, wanted)
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
 
 
 def _start(backend: str, gpuarray: ModuleType, wanted: int) -> Mapping[Device, Any]:

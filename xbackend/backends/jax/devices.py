@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,31 @@ def _compiled(jax: Any) -> Counter[str]:
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     return counted
+
+
+class _Configuration:
+    """JAX's configuration is one for the interpreter: as backends need it while one is open, and as it was when none
+    is."""
+
+    def __init__(self) -> None:
+        self._open, self._before = 0, dict[str, Any]()
+
+    def hold(self, config: Any, wanted: Mapping[str, Any]) -> None:
+        """Have it so until `release`."""
+        if not self._open:
+            self._before = {name: getattr(config, name) for name in wanted}
+        self._open += 1
+        for name, value in wanted.items():
+            config.update(name, value)
+
+    def release(self, config: Any) -> None:
+        """One that held it needs it no more."""
+        self._open -= 1
+        for name, value in () if self._open else self._before.items():
+            config.update(name, value)
+
+
+_configuration = _Configuration()
 
 
 class JAXDevices(StagedBackend):
@@ -64,10 +90,15 @@ class JAXDevices(StagedBackend):
         self.theirs = {ours: theirs for theirs, ours in self.ours.items()}
         # Not the environment's, and not TF32, which is what JAX takes on a GPU where nothing is said.
         alone = all(theirs.platform == "cpu" for theirs in every)
-        jax.config.update("jax_default_matmul_precision", None if alone else "highest")
         # Not from floatX or the environment either.
-        jax.config.update("jax_enable_x64", True)
+        wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
+        _configuration.hold(jax.config, wanted)
+        self._released = weakref.finalize(self, _configuration.release, jax.config)
         return choose_visible(self.ours.values(), settings.visible)
+
+    def shut(self) -> None:
+        super().shut()
+        self._released()
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         # JAX may use the memory of the array itself, so it gets a copy of its own.

@@ -34,6 +34,7 @@ from xbackend.program.program import Node, Program
 # Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
 # every mode would spend its time on folding them.
 LARGE = 64
+_prepared: dict[type, type] = {}  # the op that moves a value, by the class of the backend
 
 
 class LineageBackend(Generation):
@@ -60,8 +61,12 @@ class LineageBackend(Generation):
     def start(self) -> Iterable[Device]:
         self.import_framework()
         graph = self.module("graph.basic")
-        self.Transfer = self.transfer(self.module("graph.op").Op, graph.Apply)
+        known = _prepared.get(type(self))
+        self.Transfer = known or self.transfer(self.module("graph.op").Op, graph.Apply)
         devices = self.start_mode()
+        if known is None:
+            self.prepare()
+            _prepared[type(self)] = self.Transfer
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
@@ -76,6 +81,10 @@ class LineageBackend(Generation):
     @abc.abstractmethod
     def start_mode(self) -> Iterable[Device]:
         """Make ready, and make ``compile_mode``; return the visible devices."""
+
+    def prepare(self) -> None:
+        """Put into the framework what this mode of it lacks or has wrong. Once in an interpreter: it stays there when
+        the backend is closed, and would wrap itself."""
 
     @abc.abstractmethod
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:

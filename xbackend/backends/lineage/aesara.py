@@ -120,8 +120,8 @@ class AesaraNumba(NumbaMode, _Aesara):
             "were too few (aesara/link/numba/dispatch has no Assert); take another mode, or xb.scan with a length"
         )
 
-    def make_mode(self) -> Any:
-        mode = super().make_mode()
+    def prepare(self) -> None:
+        super().prepare()
 
         def product(x: Any, y: Any) -> Any:
             return np.asarray(np.dot(x, y))
@@ -135,7 +135,6 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(scalars.TriGamma, lambda node: True, lambda node: trigamma_of)
         self.replace(self.module("ifelse").IfElse, lambda node: True, _chosen)
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
-        return mode
 
     def _loop(self, node: Any) -> Callable[..., Any]:
         basic = self.module("link.numba.dispatch.basic")
@@ -162,8 +161,8 @@ class AesaraJAX(JAXMode, _Aesara):
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
-    def _prepare_dispatch(self) -> None:
-        super()._prepare_dispatch()
+    def prepare(self) -> None:
+        super().prepare()
         jnp = self.jax.numpy
         register = self.module("link.jax.dispatch.basic").jax_funcify.register
 

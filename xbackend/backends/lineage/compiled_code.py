@@ -1,11 +1,35 @@
-"""The frameworks' cache of compiled C code, where several processes fill it at once."""
+"""The frameworks' cache of compiled code: where it lies, and how several processes fill it at once."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from types import ModuleType
+
+from xbackend.errors import BackendUnavailable
+from xbackend.files import make_own, open_to_others
 
 # In `Backend.added`.
 CACHED = "compiled code that two processes put into the cache at once"
+
+
+def folder(backend: str, name: str) -> Path:
+    """The folder of that name of code that a backend compiles and loads again, made if need be: below $XBACKEND_HOME,
+    or in the user's cache directory. Raises `BackendUnavailable` where others can write to it, and where nobody can."""
+    home = os.environ.get("XBACKEND_HOME") or os.path.join(
+        os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
+    )
+    path = Path(home).expanduser().absolute() / "compiled" / name
+    if said := open_to_others(path):
+        raise BackendUnavailable(f"backend {backend} keeps what it compiles: {said}")
+    try:
+        make_own(path)
+    except OSError as error:
+        raise BackendUnavailable(
+            f"backend {backend} keeps what it compiles in {path}, which cannot be made: {error.strerror}; set "
+            "XBACKEND_HOME to a directory that can be written"
+        ) from error
+    return path
 
 
 def share_cache(cmodule: ModuleType) -> None:

@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import logging
 import os
+import re
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -15,8 +16,16 @@ from types import ModuleType
 from typing import ClassVar
 
 from xbackend.backends.assembly import StagedBackend
-from xbackend.backends.lineage import blas
+from xbackend.backends.lineage import blas, compiled_code
 from xbackend.errors import BackendUnavailable
+
+_COMPILED = re.compile(r"(^|,)\s*(base_)?compiledir\s*=")  # a user's own folder, in a configuration
+
+
+def _is_right(record: logging.LogRecord) -> bool:
+    """The frameworks look for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or
+    fails."""
+    return not str(record.msg).startswith("We did not find a dynamic library")
 
 
 class Generation(StagedBackend):
@@ -52,10 +61,7 @@ class Generation(StagedBackend):
                 f"xbackend env sync {self.package}"
             ) from error
         self._configure_imported()
-        # It looks for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or fails.
-        wrong = "We did not find a dynamic library"
-        logger = logging.getLogger(f"{self.package}.tensor.blas")
-        logger.addFilter(lambda record: not str(record.msg).startswith(wrong))
+        logging.getLogger(f"{self.package}.tensor.blas").addFilter(_is_right)
 
     def _wanted(self) -> dict[str, str]:
         """The configuration that a fast product needs."""
@@ -70,16 +76,16 @@ class Generation(StagedBackend):
         """Configuration for the import. It stands before the user's own, which has the last word so."""
         if self.package in sys.modules:
             return
-        home = os.environ.get("XBACKEND_HOME") or os.path.join(
-            os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "xbackend"
-        )
-        # A directory of its own per version: what is compiled there outlives the process. Two processes may share it;
-        # the framework locks it, and one waits while the other compiles.
-        name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
-        compiled = Path(home).expanduser().absolute() / "compiled" / name
-        wanted = {"base_compiledir": str(compiled), **self._wanted()}
+        theirs, wanted = os.environ.get(self.flags, ""), self._wanted()
+        if not _COMPILED.search(theirs):
+            wanted["base_compiledir"] = str(self.compiled_folder())
         own = ",".join(f"{k}={v}" for k, v in wanted.items())
-        os.environ[self.flags] = ",".join(filter(None, [own, os.environ.get(self.flags, "")]))
+        os.environ[self.flags] = ",".join(filter(None, [own, theirs]))
+
+    def compiled_folder(self) -> Path:
+        """The folder of what it compiles, one for each version: that outlives the process. Two processes may share it;
+        the framework locks it, and one waits while the other compiles. Raises `BackendUnavailable`."""
+        return compiled_code.folder(self.name, f"{self.compiles or self.package}-{self._version() or 'missing'}")
 
     def _version(self) -> str:
         """The version that is here, empty if none is."""

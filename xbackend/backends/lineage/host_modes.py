@@ -263,10 +263,12 @@ class NumbaMode(HostMode):
             numba.set_num_threads(min(self.settings.threads, numba.config.NUMBA_NUM_THREADS))
         if self.blas is not None:
             redirect_numba(self.blas)
+        return self.module("compile.mode").get_mode("NUMBA")
+
+    def prepare(self) -> None:
         # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
         self.replace(self.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
         self.replace(self.module("scalar.basic").Pow, is_of_integers, power_of_integers)
-        return self.module("compile.mode").get_mode("NUMBA")
 
     def compilations(self) -> dict[str, int]:
         return dict(_compiled_by_numba())

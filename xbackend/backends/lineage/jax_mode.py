@@ -24,8 +24,9 @@ class JAXMode(JAXDevices, LineageBackend):
     folds = True  # XLA does
 
     def start_mode(self) -> Iterable[Device]:
+        self.needed("jax")
+        self.module("link.jax.dispatch")  # sets jax_enable_x64 from floatX, when it is imported first
         devices = super().start_mode()
-        self._prepare_dispatch()
         jax = self.jax
 
         class Linker(self.module("link.jax").JAXLinker):  # type: ignore[misc]
@@ -42,14 +43,10 @@ class JAXMode(JAXDevices, LineageBackend):
         self.compile_mode = modes.Mode(linker=Linker(), optimizer=modes.get_mode("JAX").provided_optimizer)
         return devices
 
-    def _prepare_dispatch(self) -> None:
+    def prepare(self) -> None:
         """Where JAX's result would not have the dtype of the graph."""
-        jax, module = self.jax, self.module
-        jnp = jax.numpy
+        jnp, module = self.jax.numpy, self.module
         basic = module("link.jax.dispatch.basic")
-        module("link.jax.dispatch")
-        # The import above sets this from floatX, which a user's script may have at float32.
-        jax.config.update("jax_enable_x64", True)
 
         # Constants of rank 0 become Python numbers, which are int64 or float64 where nothing gives them another dtype.
         @basic.jax_typify.register(np.ndarray)  # type: ignore[untyped-decorator]

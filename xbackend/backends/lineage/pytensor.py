@@ -81,13 +81,12 @@ class PyTensorNumba(NumbaMode, _PyTensor):
         "no fastmath where variables on several devices are updated",
     )
 
-    def make_mode(self) -> Any:
-        mode = super().make_mode()
+    def prepare(self) -> None:
+        super().prepare()
         keep_signs_of_zeros(self.module("link.numba.dispatch.scalar"))
         # 1 / sqrt(x) of float32 became an approximation that is NaN for 0 and infinity (arcp).
         inverse = self.module("scalar.basic").Reciprocal
         self.replace(inverse, _is_single, lambda node: _reciprocal, fastmath=False)
-        return mode
 
     def _compile(self, graph: Lowered) -> Built:
         """Copies are equal to the bit only without fastmath, by which LLVM contracts and reorders what is in a loop."""
@@ -125,8 +124,8 @@ class PyTensorC(CMode, _PyTensor):
 class PyTensorJAX(JAXMode, _PyTensor):
     """PyTensor compiled by JAX, on JAX's devices."""
 
-    def _prepare_dispatch(self) -> None:
-        super()._prepare_dispatch()
+    def prepare(self) -> None:
+        super().prepare()
         basic, sorting = self.module("link.jax.dispatch.basic"), self.module("tensor.sort")
         constant = self.module("graph.basic").Constant
         for kind in (sorting.SortOp, sorting.ArgSortOp):
