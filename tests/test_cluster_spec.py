@@ -97,6 +97,8 @@ def test_a_cluster_on_one_host() -> None:
         ("n1", ["n1"]),
         ("n[01-03,7],login", ["n01", "n02", "n03", "n7", "login"]),
         ("a[1-2]-ib,b3", ["a1-ib", "a2-ib", "b3"]),
+        ("r[1,3]n[08-09]", ["r1n08", "r1n09", "r3n08", "r3n09"]),
+        ("r[1-2][5-6]x", ["r15x", "r16x", "r25x", "r26x"]),
         ("", []),
     ],
 )
@@ -104,7 +106,9 @@ def test_slurms_lists_of_hosts(text: str, hosts: list[str]) -> None:
     assert expanded(text) == hosts
 
 
-@pytest.mark.parametrize("text", ["n[", "n[a]", "n[3-1]", "n[1-]", "n 1", "n[1-999999999]"])
+@pytest.mark.parametrize(
+    "text", ["n[", "n[a]", "n[3-1]", "n[1-]", "n 1", "n[1-999999999]", "a[1-999]b[1-999]", "a_[1-2]"]
+)
 def test_what_is_no_list_of_hosts_is_refused(text: str) -> None:
     with pytest.raises(ClusterError, match="as Slurm writes it"):
         expanded(text)

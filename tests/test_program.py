@@ -8,6 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,13 @@ def run(function: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
 
 
 # --- what is written down --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", [f"{Path(np.__file__).parent}ro", f"{Path(xb.__file__).parent / 'training'}_mine"])
+def test_a_library_whose_name_begins_as_ours_or_numpys_is_the_users(beside: str) -> None:
+    found: dict[str, Any] = {}
+    exec(compile("def function(x):\n    return x * 2.0", f"{beside}/model.py", "exec"), found)
+    assert xb.trace(found["function"], SPEC).nodes[-1].source == f"{beside}/model.py:2"
 
 
 def test_a_function_is_called_once_and_each_op_is_a_node_with_its_line() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-# Frames in these places are no user's: this package, what calls it for the user, and NumPy, whose functions call it
-# back.
+# Frames in these files and folders are no user's: this package, what calls it for the user, and NumPy, whose functions
+# call it back.
 _PACKAGE = Path(__file__).parents[1]
-_OURS = (
-    str(_PACKAGE / name) for name in ("devices.py", "program", "api", "eager", "backends", "strategies", "training")
+_FOLDERS = ("program", "api", "eager", "backends", "strategies", "training")
+_NOT_THE_USERS = (
+    str(_PACKAGE / "devices.py"),
+    *(f"{folder}{os.sep}" for folder in (*(_PACKAGE / name for name in _FOLDERS), Path(np.__file__).parent)),
 )
-_NOT_THE_USERS = (*_OURS, str(Path(np.__file__).parent))
 _own_code: dict[CodeType, bool] = {}
 
 

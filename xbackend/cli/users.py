@@ -4,6 +4,7 @@ lines, without those of xbackend."""
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import traceback
 from collections import Counter
@@ -33,7 +34,7 @@ from xbackend.wording import join, suggested
 from xbackend.workloads.workload import Workload
 
 N = TypeVar("N", Model, Job)
-_OURS = (str(Path(errors.__file__).resolve().parent), "<frozen importlib")
+_OURS = (f"{Path(errors.__file__).resolve().parent}{os.sep}", "<frozen importlib")
 _HEADER = "Traceback (most recent call last):\n"
 
 

@@ -9,7 +9,9 @@ https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_e
 from __future__ import annotations
 
 import ipaddress
+import itertools
 import json
+import math
 import os
 import re
 import tomllib
@@ -251,7 +253,8 @@ def _number(environment: Mapping[str, str], name: str) -> int:
 
 
 def expanded(nodes: str) -> list[str]:
-    """Slurm's short form of a list of hosts: ``n[01-03,7],login`` is n01, n02, n03, n7, login.
+    """Slurm's short form of a list of hosts: ``n[01-03,7],login`` is n01, n02, n03, n7, login; of several brackets the
+    last one runs first: ``r[1-2]n[1-2]`` is r1n1, r1n2, r2n1, r2n2.
 
     Raises `ClusterError`.
     """
@@ -262,20 +265,26 @@ def expanded(nodes: str) -> list[str]:
 
 
 def _hosts_of(part: str) -> list[str]:
-    match = re.fullmatch(r"([A-Za-z0-9.-]*)\[([0-9,-]+)\]([A-Za-z0-9.-]*)", part)
-    if match is None:
-        if not _HOST.fullmatch(part):
-            raise ClusterError(f"{part!r:.80} is no host as Slurm writes it")
-        return [part]
-    before, numbers, after = match.groups()
-    hosts: list[str] = []
-    for one in numbers.split(","):
+    pieces = re.split(r"\[([0-9,-]+)\]", part)
+    choices = [_numbers_of(piece, part) if place % 2 else [piece] for place, piece in enumerate(pieces)]
+    if math.prod(map(len, choices)) > _MOST:
+        raise ClusterError(f"{part!r:.80} is no list of hosts as Slurm writes it: there are more than {_MOST}")
+    hosts = ["".join(words) for words in itertools.product(*choices)]
+    if not all(map(_HOST.fullmatch, hosts)):
+        raise ClusterError(f"{part!r:.80} is no host as Slurm writes it")
+    return hosts
+
+
+def _numbers_of(text: str, part: str) -> list[str]:
+    """What stands in brackets: ``01-03,7`` is 01, 02, 03, 7."""
+    numbers: list[str] = []
+    for one in text.split(","):
         ends = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", one)
         first, last = (ends[1], ends[2] or ends[1]) if ends else ("1", "0")
         if int(last) - int(first) not in range(_MOST):
             raise ClusterError(f"{part!r:.80} is no list of hosts as Slurm writes it: {one!r:.40}")
-        hosts += [f"{before}{k:0{len(first)}d}{after}" for k in range(int(first), int(last) + 1)]
-    return hosts
+        numbers += [f"{k:0{len(first)}d}" for k in range(int(first), int(last) + 1)]
+    return numbers
 
 
 def _tasks_of_nodes(text: str, nodes: Sequence[str]) -> list[int]:
