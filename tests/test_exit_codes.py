@@ -19,6 +19,7 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 import xbackend as xb
 from xbackend import cli, environments, report
 from xbackend.analysis.gate import Outcome
+from xbackend.backends import registry
 from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run
 from xbackend.environments import system_packages
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, StoreError
@@ -243,3 +244,29 @@ def test_install_ends_with_what_it_could_do(here: Here) -> None:
     here.patch.setattr(environments, "sync", fails)
     assert main(["doctor", "--install", "--backends", "numpy"]) == 1
     assert main(["env", "sync", "numpy"]) == 2
+
+
+@pytest.mark.parametrize("columns", [None, 80, 120])
+def test_doctor_fits_and_says_what_is_the_same_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int | None
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    if columns is not None:
+        monkeypatch.setenv("COLUMNS", str(columns))
+    lacking, versions = [f"package{i}-dev" for i in range(12)], ", ".join(f"package{i} {i}.10.1" for i in range(30))
+
+    def diagnose(name: str) -> tuple[str, str, str]:
+        if registry.get(name).environment in ("aesara", "theano"):
+            return "missing", f"packages of the system: {', '.join(lacking)}", "xbackend doctor --install"
+        return "available", f"{registry.get(name).environment} 1.0, {versions}", ""
+
+    monkeypatch.setattr(doctor, "diagnose", diagnose)
+    assert main(["doctor"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines[:-1])) <= (columns or 80) and len(lines) < 60
+    said = "".join("".join(lines).split())
+    assert all(said.count(package) == 1 for package in lacking)
+    assert all(name in said for name in registry.names())
+    assert lines[-1] == "to measure: xbackend compare --quick --backends " + ",".join(
+        name for name in registry.names() if diagnose(name)[0] == "available"
+    )

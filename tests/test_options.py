@@ -226,7 +226,7 @@ def test_commands_measure_it_beside_the_backend(
     assert "rewrites=merge" in (tmp_path / "reports" / "both" / "report.md").read_text()
     assert Store(tmp_path / ".xbackend" / "runs").load("latest").measurements[1].backend == MERGE
     assert main(["doctor", "--backends", MERGE]) == DONE
-    assert f"--backends '{MERGE}'" in capsys.readouterr().out
+    assert f"compare --quick --backends '{MERGE}'" in capsys.readouterr().out
 
 
 @pytest.mark.tier("standard")

@@ -30,7 +30,7 @@ def width() -> int | None:
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | None = None) -> None:
-    """Print a table of text from anywhere; on no terminal it is as wide as its text."""
+    """Print a table of text from anywhere; on no terminal it is as wide as ``COLUMNS`` says, else as its text."""
     headers, rows = list(map(visible, headers)), [list(map(visible, row)) for row in rows]
     console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
     grid = Table(title=None if title is None else escape(visible(title)), title_justify="left")
@@ -39,7 +39,8 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
     for row in rows:
         grid.add_row(*map(escape, row))
     if not sys.stdout.isatty():
-        console.width = max(80, 4 + sum(3 + max(map(_width, column)) for column in zip(headers, *rows, strict=True)))
+        natural = max(80, 4 + sum(3 + max(map(_width, column)) for column in zip(headers, *rows, strict=True)))
+        console.width = min(natural, width() or natural)
     console.print(grid)
 
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Annotated
 
 from xbackend import environments
 from xbackend.backends import registry, system
 from xbackend.cli import DONE, INCOMPLETE, options
-from xbackend.cli.console import progress, say, table
+from xbackend.cli.console import progress, say, table, width
 from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
+from xbackend.report import columns
+from xbackend.wording import join
 from xbackend.workers.diagnosis import diagnose, verified
 
 _INSTALL = "install what is missing of the system (with apt-get, as root or by sudo), and make the environments"
@@ -38,9 +42,26 @@ def doctor(
         rows = []
         for name in names:
             shown(f"looking at {name}")
-            rows.append([name, *(damage.get(registry.get(name).environment) or diagnose(name))])
-    table(["backend", "state", "versions, or why not", "what to type"], rows)
-    return DONE if all(row[1] == "available" for row in rows) else INCOMPLETE
+            rows.append((name, *(damage.get(registry.get(name).environment) or diagnose(name))))
+    _say(rows)
+    return DONE if all(state == "available" for _, state, _, _ in rows) else INCOMPLETE
+
+
+def _say(rows: Sequence[tuple[str, str, str, str]]) -> None:
+    """Backends of which the same is said in one row, and each command once."""
+    same, remedies = defaultdict[tuple[str, str], list[str]](list), defaultdict[str, list[str]](list)
+    for name, state, why, remedy in rows:
+        same[state, why].append(name)
+        if remedy not in why:  # as the empty one is
+            remedies[remedy].append(name)
+    grouped = [[", ".join(names), state, why] for (state, why), names in same.items()]
+    for line in columns.lines(["backend", "state", "versions, or why not"], [("", grouped)], width() or columns.WIDTH):
+        say(line)
+    for remedy, names in remedies.items():
+        for line in columns.wrapped(f"for {join(names)}: {remedy}", width() or columns.WIDTH, "  "):
+            say(line)
+    if there := [name for name, state, _, _ in rows if state == "available"]:
+        say(f"to measure: xbackend compare --quick --backends {shlex.quote(','.join(there))}")
 
 
 def installed(backends: Sequence[str], for_tests: bool) -> int:

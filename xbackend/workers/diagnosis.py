@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from xbackend import environments
-from xbackend.backends import registry, system
+from xbackend.backends import registry
 from xbackend.environments import recipes, system_packages
 from xbackend.errors import XBackendError
 from xbackend.workers.opening import open as open_backend
 
-Diagnosis = tuple[str, str, str]  # the state in a word, the versions or the reason, what to type
+# The state in a word, the versions or the reason, what to type: nothing where it is available.
+Diagnosis = tuple[str, str, str]
 
 
 def diagnose(name: str) -> Diagnosis:
@@ -23,7 +23,7 @@ def diagnose(name: str) -> Diagnosis:
     recipe = recipes.recipe(entry.environment)
     lacking = system_packages.missing(name)
     absent = [f"packages of the system: {', '.join(lacking)}"] if lacking else []
-    install = [system.remedy(lacking)] if lacking else []
+    install = ["xbackend doctor --install"] if lacking else []
     if environment.state != "ready":
         absent.append(f"environment {environment.name} is {environment.state}: {environment.reason}")
         return "missing", "; ".join(absent), " && ".join([*install, recipe.command])
@@ -43,7 +43,7 @@ def diagnose(name: str) -> Diagnosis:
         return "broken", f"a 2x2 product gave {squared.tolist()}", remedy
     listed = ", ".join(f"{package} {version}" for package, version in versions.items())
     newer = f"; {recipe.shortfall}" if recipe.shortfall else ""
-    return "available", f"{listed}{newer}", f"xbackend compare --quick --backends {shlex.quote(name)}"
+    return "available", f"{listed}{newer}", ""
 
 
 def verified(backends: Iterable[str], on_progress: Callable[[str], None]) -> dict[str, Diagnosis]:
