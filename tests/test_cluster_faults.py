@@ -31,6 +31,7 @@ import xbackend as xb
 from xbackend.cluster import attempt, replaying, running, starting, status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
+from xbackend.cluster.pmi import Meeting
 from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import Ran
 from xbackend.cluster.starting import local
@@ -150,6 +151,12 @@ class Struck:
     went_on: float | None = None
     hung: bool = False
     orphans: list[str] = field(default_factory=list)
+    meetings: list[Meeting] = field(default_factory=list)
+
+    @property
+    def memory(self) -> list[str]:
+        """What is left of the memory that processes shared."""
+        return [str(path) for one in self.meetings for path in one.memory if path.exists()]
 
 
 @xb.job
@@ -264,6 +271,7 @@ def struck(strike: Strike, restarts: int = 3, strikes: bool = True) -> Struck:
 
     with patch.context() as own:
         own.setenv(MARK, mark)
+        own.setattr(starting, "Meeting", lambda hosts: result.meetings.append(Meeting(hosts)) or result.meetings[-1])
         if strike.early and strikes:
             _tell_of_starts(own, striking)
         thread = threading.Thread(target=go, daemon=True)
@@ -310,6 +318,8 @@ def wrong(strike: Strike, found: Struck) -> str:
         return "it hangs"
     if found.orphans:
         return f"left running: {found.orphans}"
+    if found.memory:
+        return f"left in memory: {found.memory}"
     if found.at is None:
         return "nothing happened to it"
     if found.ran is None or found.asked is None:

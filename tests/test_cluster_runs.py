@@ -23,6 +23,7 @@ from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import attempt, replaying, running, starting
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
+from xbackend.cluster.pmi import Meeting
 from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import STEPS_KEPT, Ran, words
 from xbackend.cluster.starting import local
@@ -350,9 +351,11 @@ def test_a_cluster_that_is_given_says_all(tmp_path: Path, capsys: pytest.Capture
     assert main(["cluster", "run", target, "--cluster", str(file), *own]) == DONE
 
 
-def test_what_processes_share_has_no_name_any_more_once_they_have_met() -> None:
-    """MPICH's memory in /dev/shm stays for ever where a process ends without finalizing, as one that is killed does."""
-    found: list[str] = []
+def test_what_processes_share_has_no_name_any_more_once_they_have_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """MPICH's memory in /dev/shm stays for ever where a process ends without finalizing, as one that is killed does.
+    The name that it had is known to the launcher."""
+    found, meetings = list[str](), list[Meeting]()
+    monkeypatch.setattr(starting, "Meeting", lambda hosts: meetings.append(Meeting(hosts)) or meetings[-1])
 
     def data(task: Task, number: int) -> list[np.ndarray]:
         if number:
@@ -364,6 +367,7 @@ def test_what_processes_share_has_no_name_any_more_once_they_have_met() -> None:
     made.data(data)
     running.run(examples.asked(made, "numpy", 2, 1, 2))
     assert found and all(name.endswith(" (deleted)") for name in found), found
+    assert f"{meetings[0].memory[0].name} (deleted)" in found
 
 
 @pytest.mark.parametrize("backend", ["numpy", "tensorflow", "jax"])

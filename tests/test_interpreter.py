@@ -13,6 +13,8 @@ from xbackend.workers.remote import RemoteBackend
 pytestmark = pytest.mark.tier("standard")
 ASKED = """
 import importlib
+import os
+import sys
 
 import numpy as np
 
@@ -52,6 +54,16 @@ def x64(backend, name):
         said.append(jax.config.jax_enable_x64)
     said.append(jax.config.jax_enable_x64)
     return said
+
+
+def mpi(backend, name):
+    memory = f"/dev/shm/mpich_shm_{os.getpid():x}_0"  # of a process alone
+    found = ["mpi4py" in sys.modules, os.path.exists(memory)]
+    importlib.import_module("mpi4py.MPI")
+    found.append(os.path.exists(memory))
+    if found[-1]:
+        os.unlink(memory)
+    return found
 """
 PLACES = {
     "pytensor": "pytensor.link.numba.dispatch.basic:numba_funcify_and_cache_key",
@@ -84,3 +96,9 @@ def test_what_is_put_into_a_framework_is_put_there_once(name: str, tmp_path: Pat
 def test_jax_is_as_it_was_when_the_last_backend_is_closed(name: str, own: bool, tmp_path: Path) -> None:
     """PyTensor itself has 64 bits in JAX."""
     assert ask(tmp_path, name, "x64") == [True, True, True, own, True, own]
+
+
+@pytest.mark.parametrize("name", ["aesara", "theano"])
+def test_an_import_starts_no_mpi(name: str, tmp_path: Path) -> None:
+    """It left a megabyte in /dev/shm with each worker; the user's own import of it is as it was."""
+    assert ask(tmp_path, name, "mpi") == [False, False, True]

@@ -13,6 +13,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Sequence
+from pathlib import Path
 
 _ANSWERS = {
     "init": "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0",
@@ -26,7 +27,7 @@ class Meeting:
     """What so many processes meet by. ``hosts`` has the number of the host of each: those of one host share memory."""
 
     def __init__(self, hosts: Sequence[int]) -> None:
-        self.size = len(hosts)
+        self.size, self._hosts = len(hosts), sorted(set(hosts))
         # A name that no job had: MPICH names its shared memory after it.
         self._name = f"xbackend_{os.getpid()}_{secrets.token_hex(6)}"
         self._held = {"PMI_process_mapping": mapping(hosts)}
@@ -76,14 +77,24 @@ class Meeting:
                         return
                     other.sendall(data)
 
+    @property
+    def memory(self) -> list[Path]:
+        """The memory that the processes of a host share while they meet, as MPICH names it (src/mpid/ch4/shm/posix:
+        posix_init.c, of the hash of the job's name in src/util/mpir_pmi.c)."""
+        number = fnv(self._name)
+        return [Path(f"/dev/shm/mpich_{kind}_{number:x}_{host}") for kind in ("shm", "vci") for host in self._hosts]
+
     def close(self) -> None:
-        """End it; processes that still meet get no answer."""
+        """End it; processes that still meet get no answer. What processes that were killed before they had met left of
+        their memory on this host is taken away."""
         for one in (*self._listeners, *self._ours):  # who reads it sees its end; it is closed when nobody does
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         for one in (*self._listeners, *self._theirs, *self._ours):
             one.close()
+        for path in self.memory:
+            path.unlink(missing_ok=True)
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -135,6 +146,14 @@ class Meeting:
                 return f"cmd=get_result rc=-1 msg=key_{key}_not_found value=unknown"
             return f"cmd=get_result rc=0 msg=success value={value}"
         return ""  # abort: the process ends, which its guard tells
+
+
+def fnv(text: str) -> int:
+    """The hash FNV-1a of 32 bits (http://www.isthe.com/chongo/tech/comp/fnv)."""
+    number = 2166136261
+    for byte in text.encode():
+        number = (number ^ byte) * 16777619 % (1 << 32)
+    return number
 
 
 def mapping(hosts: Sequence[int]) -> str:

@@ -9,7 +9,8 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -26,6 +27,20 @@ def _is_right(record: logging.LogRecord) -> bool:
     """The frameworks look for a file lib<name>.so; ours is named as the wheel names it, and linking it succeeds or
     fails."""
     return not str(record.msg).startswith("We did not find a dynamic library")
+
+
+@contextmanager
+def _without_mpi() -> Iterator[None]:
+    """Theano and Aesara import mpi4py for ops that nothing here uses (tensor/io.py), which starts MPI: the memory that
+    it makes then stays in /dev/shm where a process ends without its hooks, as a worker does."""
+    hidden = "mpi4py" not in sys.modules
+    if hidden:
+        sys.modules["mpi4py"] = None  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        if hidden:
+            del sys.modules["mpi4py"]
 
 
 class Generation(StagedBackend):
@@ -49,8 +64,9 @@ class Generation(StagedBackend):
         self.blas = blas.choose()
         self._configure()
         try:
-            self.framework = self.module()
-            self.T = self.module("tensor")
+            with _without_mpi():
+                self.framework = self.module()
+                self.T = self.module("tensor")
         except Exception as error:  # an import of these can fail with anything: a missing name, a compiler, a lock
             present = ""
             if version := self._version():
