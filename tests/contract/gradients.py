@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from batches import Batch, Check, in_turns
+from kinks import known
 from tolerances import CHAIN
 
 import xbackend as xb
@@ -300,4 +301,4 @@ def structure() -> Batch:
     return Batch("gradients-structure", tuple(checks))
 
 
-BATCHES = in_turns([first_order(DType.float64), first_order(DType.float32), second_order(), structure()])
+BATCHES = in_turns([first_order(DType.float64), first_order(DType.float32), second_order(), structure(), known()])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -477,6 +478,7 @@ def special() -> list[Check]:
     """What ordinary functions give of zeros with a sign, infinities and NaN, to the last bit."""
     x, y = array((-inf, -0.0, 0.0, inf, 4.0, nan), DType.float64), array((1.0, -1.0), DType.float64)
     dividends, divisors = array(DIVIDENDS_WITH_ALL, DType.float64)[:, None], array(DIVISORS_WITH_ALL, DType.float64)
+    inner = array((-1.0, -0.0, 4.0, nan, nan), DType.float64)
     functions: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         "zeros_with_a_sign": (lambda y: 1.0 / xb.where(y > 0, 0.0, -0.0), (y,)),
         "zeros_with_a_sign_as_arrays": (lambda y: 1.0 / xb.where(y > 0, np.zeros(2), -np.zeros(2)), (y,)),
@@ -501,6 +503,14 @@ def special() -> list[Check]:
         "power_one_half_in_float32": (lambda x: xb.pow(x, 0.5), (x.astype("f4"),)),
         "power_minus_one_half_in_float32": (lambda x: xb.pow(x, -0.5), (x.astype("f4"),)),
         "negative_of_a_difference": (lambda y: -(y - xb.abs(y)), (y,)),
+        "sign": (xb.sign, (x,)),
+        "sign_in_float32": (xb.sign, (x.astype("f4"),)),
+        "erf_of_large": (xb.erf, (array((1e155, -1e300, inf), DType.float64),)),
+        "logsumexp_of_impossible": (lambda x: xb.logsumexp(x, axis=0), (array((-inf, -inf), DType.float64),)),
+        **{
+            f"searchsorted_with_nan_{side}": (partial(xb.searchsorted, side=side), (inner, x))
+            for side in ("left", "right")
+        },
     }
     return [Check(f"special-{label}", f, arrays, "bits") for label, (f, arrays) in functions.items()]
 

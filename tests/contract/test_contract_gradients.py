@@ -12,6 +12,7 @@ from batches import ORACLE, Batch, Check, Host
 from gradient_rules import OFTEN_BATCH, RULES, SELDOM_BATCH, WITHOUT, arrays_of, gradient, total
 from gradients import BATCHES as OF_LOSSES
 from gradients import CHANGES_NOTHING, ONE, SECOND, SQUARE, TWO, Loss, weighted
+from kinks import KNOWN
 
 import xbackend as xb
 from xbackend.backends.contract import Backend
@@ -104,6 +105,12 @@ def test_a_gradient_with_respect_to_a_copy_does_not_count_the_uses_of_the_origin
     (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-of_a_copy_by_{label}")
     weights = np.linspace(0.5, 1.5, SQUARE.size).reshape(SQUARE.shape)
     np.testing.assert_allclose(ORACLE.result(check), weights * SQUARE, rtol=1e-12)
+
+
+@pytest.mark.parametrize("label", KNOWN)
+def test_the_oracles_gradient_is_the_known_one(label: str) -> None:
+    (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-at-{label}")
+    np.testing.assert_allclose(ORACLE.result(check), KNOWN[label].want, rtol=1e-12, atol=1e-14)
 
 
 def test_gradients_of_shared_variables_and_arguments_in_one_list(backend: Backend) -> None:

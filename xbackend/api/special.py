@@ -17,12 +17,11 @@ from xbackend.api.elementwise import (
     greater,
     isfinite,
     isinf,
+    less,
     log,
     log1p,
     logical_and,
     logical_or,
-    maximum,
-    minimum,
     multiply,
     negative,
     sqrt,
@@ -78,31 +77,40 @@ def log1mexp(x: Any, /) -> Array:
 
 
 def logsumexp(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
-    """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; of nothing -inf."""
+    """log(sum(exp(x))) over the axes (all if None) of floating-point numbers, without overflow; of nothing -inf.
+
+    Where all are -inf, so is the result, and its gradient is 0.
+    """
     array = current("xb.logsumexp").array(x)
     axes = normalize_axes(axis, array.ndim)
     if math.prod(array.shape[a] for a in axes) == 0:
         return log(sum(exp(array), axis=axes, keepdims=keepdims))
     largest = max(array, axis=axes, keepdims=True)
     largest = where(isfinite(largest), largest, 0.0)
-    total = sum(exp(subtract(array, largest)), axis=axes, keepdims=keepdims)
-    return add(log(total), largest if keepdims or not axes else squeeze(largest, axis=axes))
+    total = sum(exp(subtract(array, largest)), axis=axes, keepdims=True)
+    impossible = equal(total, 0.0)  # the largest is 1, unless all are -inf
+    result = where(impossible, -math.inf, add(log(where(impossible, 1.0, total)), largest))
+    return result if keepdims or not axes else squeeze(result, axis=axes)
 
 
 def logaddexp(x1: Any, x2: Any, /) -> Array:
-    """log(exp(x1) + exp(x2)) without overflow, element by element; shapes broadcast."""
+    """log(exp(x1) + exp(x2)) without overflow, element by element; shapes broadcast. Where both are -inf, so is the
+    result, and its gradient is 0."""
     a, b = operands("logaddexp", current("xb.logaddexp"), x1, x2)
     same = logical_and(equal(a, b), isinf(a))
     difference = where(same, 0.0, subtract(b, a))
     above = greater(difference, 0.0)
     # No absolute value: where the two are equal its gradient is 0, and that of this one is not.
-    return add(where(above, b, a), log1p(exp(where(above, negative(difference), difference))))
+    result = add(where(above, b, a), log1p(exp(where(above, negative(difference), difference))))
+    return where(logical_and(same, less(a, 0.0)), -math.inf, result)
 
 
 def hypot(x1: Any, x2: Any, /) -> Array:
     """The square root of x1**2 + x2**2 without overflow, element by element; shapes broadcast."""
     a, b = (abs(x) for x in operands("hypot", current("xb.hypot"), x1, x2))
-    larger, smaller = maximum(a, b), minimum(a, b)
+    # Chosen by one condition: where the two are equal, both gradients must be of the same order.
+    below = less(a, b)
+    larger, smaller = where(below, b, a), where(below, a, b)
     ratio = divide(smaller, where(equal(larger, 0.0), 1.0, larger))
     length = multiply(larger, sqrt(add(square(ratio), 1.0)))
     return where(logical_or(isinf(a), isinf(b)), math.inf, length)

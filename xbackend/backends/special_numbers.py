@@ -1,7 +1,8 @@
 """NumPy's zeros, infinities and NaN in quotients, remainders and square roots, for frameworks whose own differ.
 
 docs/numbers.md says what they are. Each formula is written once, with the functions of a framework. Only constants are
-added to a number, so that gradients stay those of the framework.
+added to a number, so that gradients stay those of the framework; where a number is put in the place of another, its
+gradient comes with it, which the caller stops.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 # In `Backend.added`, where a framework has them otherwise.
 QUOTIENTS = "zeros, infinities and NaN of floor_divide and remainder"
 ROOTS = "powers of 0.5 and -0.5 of -0 and -inf"
+SIGNS = "the sign of -0, which is 0"
 
 
 class Elementwise(NamedTuple):
@@ -51,13 +53,18 @@ class Elementwise(NamedTuple):
         undefined = self.either(self.equal(y, self.number(0.0)), self.is_infinite(x))
         rest = self.where(undefined, self.number(math.nan), rest)
         sign = self.where(self.less(y, self.number(0.0)), self.number(-1.0), self.number(1.0))
-        return self.multiply(sign, self._with_positive_zero(self.multiply(sign, rest)))
+        return self.multiply(sign, self.positive_zero(self.multiply(sign, rest)))
 
     def radicand(self, x: Any) -> Any:
         """The number with which ``sqrt`` gives the power 0.5: of -0.0 and -inf, of which it gives -0.0 and NaN, the
         powers are those of 0.0 and inf."""
         endless = self.equal(x, self.number(-math.inf))
-        return self.where(endless, self.number(math.inf), self._with_positive_zero(x))
+        return self.where(endless, self.number(math.inf), self.positive_zero(x))
+
+    def positive_zero(self, x: Any) -> Any:
+        """The same numbers, -0.0 as 0.0."""
+        zero = self.number(0.0)
+        return self.add(x, self.where(self.equal(x, zero), zero, self.number(-0.0)))
 
     def _opposite(self, x: Any, y: Any) -> Any:
         """Whether one is positive and the other negative."""
@@ -65,11 +72,6 @@ class Elementwise(NamedTuple):
         return self.either(
             self.both(self.less(x, zero), self.less(zero, y)), self.both(self.less(zero, x), self.less(y, zero))
         )
-
-    def _with_positive_zero(self, x: Any) -> Any:
-        """The same numbers, -0.0 as 0.0."""
-        zero = self.number(0.0)
-        return self.add(x, self.where(self.equal(x, zero), zero, self.number(-0.0)))
 
 
 def is_half(exponent: Any) -> bool:

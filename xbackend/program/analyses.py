@@ -40,6 +40,11 @@ def gradients(program: Program) -> dict[int, list[int]]:
     return groups
 
 
+def has_gradients(program: Program) -> bool:
+    """Whether a gradient is taken in the program, or in the body of a loop or a choice of it."""
+    return any(n.op == "grad" or any(map(has_gradients, n.bodies.values())) for n in program.nodes)
+
+
 def calls(program: Program) -> dict[int, list[int]]:
     """The nodes that are results of the same call, by each of them, for the ops that have several."""
     together: dict[tuple[object, ...], list[int]] = {}

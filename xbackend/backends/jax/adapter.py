@@ -16,9 +16,10 @@ from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.jax import control_flow
 from xbackend.backends.jax.devices import JAXDevices
+from xbackend.backends.jax.gradient_rules import MENDED
 from xbackend.backends.jax.ops import SEVERAL, TABLE
 from xbackend.backends.placed import Stage, toposort
-from xbackend.backends.special_numbers import QUOTIENTS
+from xbackend.backends.special_numbers import QUOTIENTS, SIGNS
 from xbackend.backends.staged import Compiled
 from xbackend.devices import Device
 from xbackend.program import analyses
@@ -90,7 +91,7 @@ class DevicePut(NamedTuple):
 class JAXBackend(JAXDevices):
     """JAX, without a framework above it."""
 
-    added: tuple[str, ...] = (QUOTIENTS,)
+    added: tuple[str, ...] = (QUOTIENTS, SIGNS, MENDED)
     mutates: ClassVar[bool] = True  # the old values of what is updated are donated, as users of JAX do with state
 
     def start(self) -> Iterable[Device]:

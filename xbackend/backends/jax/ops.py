@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xbackend.backends.jax import gradient_rules
 from xbackend.backends.jax.linear_algebra import RESULTS, ROWS
 from xbackend.backends.numpy.ops import selected, slices
 from xbackend.backends.special_numbers import Elementwise
@@ -41,12 +42,30 @@ def _special(jnp: Any, node: Node) -> Elementwise:
 
 def _floor_divide(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     whole = jnp.floor_divide(*inputs)
-    return whole if node.dtype.is_integer else _special(jnp, node).quotient(inputs[0], inputs[1], whole)
+    if node.dtype.is_integer:
+        return whole
+    from jax.lax import stop_gradient
+
+    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    return stop_gradient(_special(jnp, node).quotient(inputs[0], inputs[1], whole))
 
 
 def _remainder(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     rest = jnp.remainder(*inputs)
     return rest if node.dtype.is_integer else _special(jnp, node).remainder(inputs[0], inputs[1], rest)
+
+
+def _abs(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return gradient_rules.absolute()(*inputs) if node.dtype.is_floating else jnp.abs(*inputs)
+
+
+def _sign(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    sign = jnp.sign(*inputs)
+    return _special(jnp, node).positive_zero(sign) if node.dtype.is_floating else sign
+
+
+def _pow(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    return gradient_rules.power()(*inputs) if node.dtype.is_floating else jnp.pow(*inputs)
 
 
 def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -61,9 +80,12 @@ TABLE: Mapping[str, Row] = {
     **{name: _reduction(name) for name in ("max", "min", "any", "all")},
     **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
     **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
+    "abs": _abs,
     "atan2": _named("arctan2"),
     "floor_divide": _floor_divide,
     "remainder": _remainder,
+    "sign": _sign,
+    "pow": _pow,
     "cumulative_sum": lambda jnp, node, inputs: jnp.cumsum(inputs[0], node.params["axis"], node.dtype.value),
     "reshape": lambda jnp, node, inputs: jnp.reshape(inputs[0], node.shape),
     "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),

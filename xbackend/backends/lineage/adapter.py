@@ -18,12 +18,12 @@ import numpy as np
 
 from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
-from xbackend.backends.lineage import control_flow, rewrites
+from xbackend.backends.lineage import control_flow, gradient_rules, rewrites
 from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
-from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
+from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
 from xbackend.backends.staged import Compiled
 from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
@@ -50,12 +50,15 @@ class LineageBackend(Generation):
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     folds = False  # unless the compiler below the framework does it
     linker_name: ClassVar[str]
+    differentiated = False  # whether the program that is lowered has gradients
     compile_mode: Any
     added: tuple[str, ...] = (
         QUOTIENTS,
         ROOTS,
+        SIGNS,
         "constants 0.0 and -0.0 told apart",
         "products of integer constants in integers",
+        gradient_rules.MENDED,
     )
 
     def start(self) -> Iterable[Device]:
@@ -102,6 +105,7 @@ class LineageBackend(Generation):
         return {**super().compiler_settings(), **own}
 
     def build(self, program: Program) -> Built:
+        self.differentiated = analyses.has_gradients(program)
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
         with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
             return self._compile(self._lower(program))
@@ -242,9 +246,10 @@ class LineageBackend(Generation):
         ]
         wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
         try:
-            gradients = self.framework.grad(
-                graph.variables[loss], [graph.variables[j] for j in wrt], disconnected_inputs="ignore"
-            )
+            with gradient_rules.mended(self):
+                gradients = self.framework.grad(
+                    graph.variables[loss], [graph.variables[j] for j in wrt], disconnected_inputs="ignore"
+                )
         except Exception as error:
             raise self.unsupported("the gradient", nodes[first], error) from error
         by_target = dict(zip(wrt, gradients, strict=True))

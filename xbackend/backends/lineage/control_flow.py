@@ -129,10 +129,23 @@ def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Seque
 
 def _cond(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
     predicate, *values = inputs
-    then, otherwise = (body(node.params[name], values) for name in ("then", "otherwise"))
+    handed_on = [_handed_on(backend, predicate, value) for value in values]
+    then = body(node.params["then"], [value for value, _ in handed_on])
+    otherwise = body(node.params["otherwise"], [value for _, value in handed_on])
     # One op for each result: the gradient of an op with several fails where some are not used (IfElse.L_op takes what
     # is disconnected for numbers). The rewrite cond_merge makes one of those with the same condition.
     return [backend.if_else(predicate, a, b) for a, b in zip(then, otherwise, strict=True)]
+
+
+def _handed_on(backend: Any, predicate: Any, value: Any) -> tuple[Any, Any]:
+    """A value for each side of a choice, from which a gradient comes back from the side that was taken only.
+
+    From the other one comes 0 times its derivative, which is NaN where that is infinite.
+    """
+    if not backend.differentiated or "float" not in value.dtype:
+        return value, value
+    constant = backend.module("gradient").zero_grad(value)
+    return backend.if_else(predicate, value, constant), backend.if_else(predicate, constant, value)
 
 
 _ROWS: dict[str, Callable[[Any, Node, Sequence[Any], Body], Sequence[Any]]] = {

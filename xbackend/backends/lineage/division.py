@@ -1,9 +1,10 @@
-"""Quotients, remainders and powers in the Theano lineage: exact for integers, and NumPy's for floats."""
+"""Quotients, remainders, powers and signs in the Theano lineage: exact for integers, and NumPy's for floats."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -83,7 +84,8 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
     """
     whole = T.true_div(T.sub(x, T.mod(x, y)), y)
     whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
-    return _special(T, node).quotient(x, y, whole)
+    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    return import_module("..gradient", T.__name__).zero_grad(_special(T, node).quotient(x, y, whole))
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
@@ -113,6 +115,12 @@ def power(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     elif is_half(_known(y)):
         x = _special(T, node).radicand(x)  # it becomes a square root (local_pow_specialize)
     return T.pow(x, y)
+
+
+def sign(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """That of -0.0 is 0.0, which Numba and JAX give as it was."""
+    found = (T.sign if hasattr(T, "sign") else T.sgn)(*inputs)
+    return found if node.dtype.is_integer else _special(T, node).positive_zero(found)
 
 
 def _known(variable: Any) -> np.ndarray | None:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.lineage import linear_algebra
-from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder
+from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder, sign
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.numpy.ops import ARC_NAMES, index, slices
 from xbackend.program.dtypes import DType
@@ -341,7 +341,7 @@ TABLE: Mapping[str, Row] = {
     **{name: _named(name) for name in _SAME},
     **{name: _named(theirs) for name, theirs in _OTHERS.items()},
     "abs": _named("abs", "abs_"),
-    "sign": _named("sign", "sgn"),
+    "sign": sign,
     "divide": _named("true_divide", "true_div"),
     "floor_divide": quotient(),
     "remainder": remainder(),
@@ -380,6 +380,7 @@ Several = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
 SEVERAL: Mapping[str, Several] = {**linear_algebra.RESULTS}
 
 C_ROWS: Mapping[str, Row] = {
+    "sign": _named("sign", "sgn"),
     "floor_divide": quotient(negates=True),
     "remainder": remainder(negates=True),
     "pow": power_by_squaring,

@@ -25,6 +25,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import Description, versions
 from xbackend.backends.placement import ProfiledCall
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS
+from xbackend.backends.tensorflow.gradient_rules import MENDED
 from xbackend.backends.tensorflow.graph import Lowering, numbered
 from xbackend.backends.tensorflow.profile import events_during, spans
 from xbackend.backends.tensorflow.reading import Observed, read_partitions, records
@@ -124,7 +125,8 @@ class TensorFlow(Backend):
         QUOTIENTS,
         ROOTS,
         "logical_not as a comparison with false",
-        "erf of infinities in float64",
+        "erf of large numbers in float64",
+        MENDED,
     )
     # TensorFlow takes int32 arguments and results of a graph over the memory of cpu:0, whatever CPU they are on
     # (`GetDeviceForInput`; "working as intended": https://github.com/tensorflow/tensorflow/issues/16106). It does so

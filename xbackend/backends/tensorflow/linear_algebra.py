@@ -24,8 +24,8 @@ def _erf(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     result = tf.raw_ops.Erf(x=x)
     if xla or x.dtype != tf.float64:
         return result
-    # Of infinities in double precision its own gives NaN (the vectorised erf of Eigen).
-    return tf.where(tf.math.is_inf(x), tf.sign(x), result)
+    # In double precision its own gives NaN from 1e155 on, whose square overflows (the vectorised erf of Eigen).
+    return tf.where(tf.abs(x) > 1e100, tf.sign(x), result)
 
 
 def _det(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -34,23 +34,24 @@ def _det(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.raw_ops.MatrixDeterminant(input=inputs[0])
 
 
-def _order(tf: Any, node: Node, x: Any) -> Any:
-    """The order of the elements of the last axis, which keeps that of equal ones; NaN are the last.
+def _keys(tf: Any, x: Any) -> Any:
+    """Whole numbers in the order of the numbers, NaN the last, of which no comparison of TensorFlow's is true: the bits
+    of a floating-point number, those of negative ones turned."""
+    if not x.dtype.is_floating:
+        return x
+    whole = tf.int32 if x.dtype == tf.float32 else tf.int64
+    x = tf.where(tf.math.is_nan(x), tf.constant(np.nan, x.dtype), x)
+    x = tf.where(tf.equal(x, 0), tf.zeros((), x.dtype), x)  # the zeros are equal
+    bits = tf.bitcast(x, whole)
+    return tf.where(bits < 0, tf.bitwise.bitwise_xor(bits, tf.constant(whole.max, whole)), bits)
 
-    TensorFlow has the largest elements only, and none of its comparisons is true of NaN. So it orders whole numbers:
-    the bits of a floating-point number, those of negative ones turned, are in the order of the numbers.
-    """
+
+def _order(tf: Any, node: Node, x: Any) -> Any:
+    """The order of the elements of the last axis, which keeps that of equal ones; NaN are the last. TensorFlow has the
+    largest elements only."""
     if not x.shape[-1]:
         return tf.zeros(x.shape, tf.int32)
-    keys = x
-    if x.dtype.is_floating:
-        whole = tf.int32 if x.dtype == tf.float32 else tf.int64
-        x = tf.where(tf.math.is_nan(x), tf.constant(np.nan, x.dtype), x)
-        x = tf.where(tf.equal(x, 0), tf.zeros((), x.dtype), x)  # the zeros are equal
-        bits = tf.bitcast(x, whole)
-        turned = tf.bitwise.bitwise_xor(bits, tf.constant(whole.max, whole))
-        keys = tf.where(bits < 0, turned, bits)
-    largest_first = tf.bitwise.invert(keys)
+    largest_first = tf.bitwise.invert(_keys(tf, x))
     k = tf.constant(x.shape[-1], tf.int32)
     return tf.raw_ops.TopKV2(input=largest_first, k=k, sorted=True).indices
 
@@ -78,7 +79,7 @@ def _argsort(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 
 def _searchsorted(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     name = "UpperBound" if node.params["right"] else "LowerBound"
-    vector, values = (tf.reshape(x, [1, -1]) for x in inputs)
+    vector, values = (tf.reshape(_keys(tf, x), [1, -1]) for x in inputs)
     return tf.reshape(getattr(tf.raw_ops, name)(sorted_inputs=vector, values=values, out_type=tf.int64), node.shape)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from xbackend.backends.numpy.ops import slices
 from xbackend.backends.special_numbers import Elementwise, is_half
+from xbackend.backends.tensorflow.gradient_rules import mended
 from xbackend.backends.tensorflow.linear_algebra import RESULTS, ROWS
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
@@ -29,7 +30,7 @@ def _raw(name: str) -> str:
 
 # TensorFlow's raw ops with one input x, by the standard's name.
 _UNARY = {
-    **{name: _raw(name) for name in ["abs", "sign", "square", "exp", "expm1", "log", "log1p", "sqrt"]},
+    **{name: _raw(name) for name in ["abs", "square", "exp", "expm1", "log", "log1p", "sqrt"]},
     **{
         f"{arc}{name}": _raw(f"{arc}{name}")
         for arc in ("", "a")
@@ -68,6 +69,11 @@ def _rounding(name: str) -> Row:
     return row
 
 
+def _sign(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    sign = tf.raw_ops.Sign(x=inputs[0])
+    return _special(tf, node).positive_zero(sign) if xla and node.dtype.is_floating else sign
+
+
 def _trunc(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     (x,) = inputs
     if node.dtype.is_integer:
@@ -99,7 +105,8 @@ def _floor_divide(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         return _of_integers(tf, "FloorDiv", x, y)
     # TensorFlow takes the floor of the rounded quotient; NumPy that of the exact one, as 1 // 0.1 is 9 and not 10.
     whole = tf.round(tf.divide(tf.subtract(x, tf.raw_ops.FloorMod(x=x, y=y)), y))
-    return _special(tf, node).quotient(x, y, whole)
+    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    return tf.stop_gradient(_special(tf, node).quotient(x, y, whole))
 
 
 def _remainder(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
@@ -119,7 +126,8 @@ def _pow(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
             return _power_by_squaring(tf, x, y)
     elif is_half(known):
         x = _special(tf, node).radicand(x)  # its optimiser takes the square root
-    return tf.raw_ops.Pow(x=x, y=y)
+    with mended(tf, "Pow"):
+        return tf.raw_ops.Pow(x=x, y=y)
 
 
 def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
@@ -141,8 +149,11 @@ def _extremum(name: str, before: str) -> Row:
         x, y = inputs
         if xla and node.dtype.is_floating:
             # XLA's CPU compiler drops NaN here (TensorFlow sets xla_cpu_enable_fast_min_max); comparisons keep it.
-            return tf.where(getattr(tf.raw_ops, before)(x=x, y=y) | tf.math.is_nan(x), x, y)
-        return getattr(tf.raw_ops, name)(x=x, y=y)
+            first = getattr(tf.raw_ops, before)(x=x, y=y) | tf.math.is_nan(x)
+            with mended(tf, name, made_as="SelectV2"):
+                return tf.raw_ops.SelectV2(condition=first, t=x, e=y)
+        with mended(tf, name):
+            return getattr(tf.raw_ops, name)(x=x, y=y)
 
     return row
 
@@ -310,6 +321,7 @@ TABLE: Mapping[str, Row] = {
     "floor": _rounding("Floor"),
     "ceil": _rounding("Ceil"),
     "round": _rounding("Round"),  # halves to the even one
+    "sign": _sign,
     "trunc": _trunc,
     "log2": _logarithm(2.0),
     "log10": _logarithm(10.0),

@@ -1,0 +1,90 @@
+"""Gradients of single ops that the lineage has otherwise than `docs/numbers.md` says, mended while a gradient is taken.
+
+The user's own gradients, in an interpreter that he shares with xbackend, stay the framework's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+MENDED = "gradients shared by equal values (max, maximum, their minima), and of 0 ** 0"  # in `Backend.added`
+
+# From the framework's rule, the op, inputs, outputs and their gradients: those of the inputs.
+Rule = Callable[[Callable[..., Any], Any, Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
+@contextmanager
+def mended(backend: Any) -> Iterator[None]:
+    """The framework of a `LineageBackend` with the rules of this file."""
+    T, scalars = backend.T, backend.module("scalar.basic")
+    largest = T.max(T.constant([0.0]), axis=(0,)).owner.op
+    rules: list[tuple[Any, Rule]] = [
+        (largest, _of_largest(T)),
+        (scalars.pow, _of_power(scalars)),
+        (getattr(scalars, "scalar_maximum", None) or scalars.maximum, _of_larger(scalars, scalars.gt)),
+        (getattr(scalars, "scalar_minimum", None) or scalars.minimum, _of_larger(scalars, scalars.lt)),
+    ]
+    with ExitStack() as stack:
+        for op, rule in rules:
+            stack.enter_context(_replaced(type(op), "pullback" if hasattr(op, "pullback") else "L_op", rule))
+        yield
+
+
+@contextmanager
+def _replaced(kind: type, name: str, rule: Rule) -> Iterator[None]:
+    """A class of ops with another rule for its gradient, a method of that name."""
+    theirs, inherited = getattr(kind, name), name not in vars(kind)
+
+    def method(self: Any, inputs: Any, outputs: Any, cotangents: Any) -> Any:
+        return rule(theirs, self, inputs, outputs, cotangents)
+
+    setattr(kind, name, method)
+    try:
+        yield
+    finally:
+        if inherited:
+            delattr(kind, name)
+        else:
+            setattr(kind, name, theirs)
+
+
+def _of_largest(T: Any) -> Rule:
+    """Of the largest along axes: the frameworks' gives each of several equal ones the whole of the gradient."""
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        (x,) = inputs
+        kept = iter(range(x.ndim - len(op.axis)))
+        back = ["x" if axis in op.axis else next(kept) for axis in range(x.ndim)]
+        where = T.cast(T.eq(x, outputs[0].dimshuffle(*back)), x.dtype)
+        share = T.true_div(cotangents[0], T.sum(where, axis=op.axis))
+        return [T.mul(where, share.dimshuffle(*back))]
+
+    return rule
+
+
+def _of_larger(scalars: Any, before: Any) -> Rule:
+    """Of the larger of two: the frameworks' is that of the first where they are equal."""
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        if outputs[0].type in scalars.discrete_types:
+            return theirs(op, inputs, outputs, cotangents)  # type: ignore[no-any-return]
+        (x, y), (cotangent,) = inputs, cotangents
+        half, one, zero = (scalars.constant(value, dtype=cotangent.dtype) for value in (0.5, 1.0, 0.0))
+        part = scalars.switch(scalars.eq(x, y), half, scalars.switch(before(x, y), one, zero))
+        return [part * cotangent, (one - part) * cotangent]
+
+    return rule
+
+
+def _of_power(scalars: Any) -> Rule:
+    """Of ``x ** y`` by ``x``: ``y * x ** (y - 1)`` is 0 times infinity where both are 0, and so for each derivative."""
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        x, y = inputs
+        zeros = [scalars.eq(number, scalars.constant(0, dtype=number.dtype)) for number in (x, y)]
+        apart = scalars.switch(scalars.and_(*zeros), scalars.constant(1, dtype=x.dtype), x)
+        return [theirs(op, [apart, y], outputs, cotangents)[0], theirs(op, inputs, outputs, cotangents)[1]]
+
+    return rule

@@ -1,0 +1,65 @@
+"""Gradients of single ops that TensorFlow has otherwise than `docs/numbers.md` says.
+
+An op that is made in the scope of `mended` carries the name of another rule, and is otherwise as it was
+(``Graph.gradient_override_map``).
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+MENDED = "gradients shared by equal values (maximum, minimum), and of 0 ** 0"  # in `Backend.added`
+
+
+def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
+    """The scope in which an op, ``Pow``, ``Maximum`` or ``Minimum``, or the one that it is made as, has its rule."""
+    scope: AbstractContextManager[None] = tf.compat.v1.get_default_graph().gradient_override_map(
+        {made_as or op: _rules(tf)[op]}
+    )
+    return scope
+
+
+@cache
+def _rules(tf: Any) -> dict[str, str]:
+    """The names under which TensorFlow knows the rules, by op."""
+    rules = {"Pow": _of_power, "Maximum": _of_larger("Greater"), "Minimum": _of_larger("Less")}
+    names = {op: f"Xbackend gradient of {op}" for op in rules}
+    for op, rule in rules.items():
+        tf.RegisterGradient(names[op])(lambda node, cotangent, rule=rule: rule(tf, node, cotangent))
+    return names
+
+
+def _of_power(tf: Any, op: Any, cotangent: Any) -> tuple[Any, Any]:
+    """Of ``x ** y``; by ``x`` it is 0 where both are 0: TensorFlow's ``y * x ** (y - 1)`` is 0 times infinity."""
+    (x, y), one = op.inputs, tf.ones((), cotangent.dtype)
+    known, apart = tf.get_static_value(y), x
+    if known is None or not np.all(known):
+        apart = tf.where(tf.equal(x, 0) & tf.equal(y, 0), one, x)
+    with mended(tf, "Pow"):
+        below = tf.raw_ops.Pow(x=apart, y=y - 1)
+    by_y = op.outputs[0] * tf.math.log(tf.where(x > 0, x, one))
+    return _summed(tf, cotangent * y * below, x), _summed(tf, cotangent * by_y, y)
+
+
+def _of_larger(before: str) -> Any:
+    """Of the larger or the smaller of two, which share it where they are equal; TensorFlow's is the first one's."""
+
+    def rule(tf: Any, op: Any, cotangent: Any) -> tuple[Any, ...]:
+        *condition, x, y = op.inputs
+        half, one, zero = (tf.constant(value, cotangent.dtype) for value in (0.5, 1.0, 0.0))
+        part = tf.where(tf.equal(x, y), half, tf.where(getattr(tf.raw_ops, before)(x=x, y=y), one, zero))
+        gradients = _summed(tf, cotangent * part, x), _summed(tf, cotangent * (one - part), y)
+        return (*(None for _ in condition), *gradients)
+
+    return rule
+
+
+def _summed(tf: Any, gradient: Any, x: Any) -> Any:
+    """The gradient by what was broadcast."""
+    added = len(gradient.shape) - len(x.shape)
+    axes = [a for a, n in enumerate(gradient.shape) if a < added or x.shape[a - added] != n]
+    return tf.reshape(tf.reduce_sum(gradient, axes), x.shape) if axes else gradient
