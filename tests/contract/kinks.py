@@ -84,6 +84,17 @@ KNOWN: dict[str, Known] = {
     **{f"power_{n}_{n + 1}_times": Known(lambda x, n=n: x**n, (Z,), 0.0 * Z, times=n + 1) for n in range(4)},
     "power_of_zeros": Known(xb.pow, (np.zeros(4), _of(1.0, 2.0, 3.0, 0.0)), [1.0, 0.0, 0.0, 0.0]),
     "power_of_zeros_twice": Known(xb.pow, (np.zeros(4), _of(1.0, 2.0, 3.0, 0.0)), [0.0, 2.0, 0.0, 0.0], times=2),
+    "running_product_of_zeros": Known(xb.cumulative_prod, (_of(2.0, 0.0, 3.0, 0.0, 5.0),), [1.0, 8.0, 0.0, 0.0, 0.0]),
+    "running_product_along_columns": Known(
+        lambda x: xb.cumulative_prod(x, axis=0),
+        (_of([2.0, 0.0], [0.0, 3.0], [5.0, 0.0]),),
+        [[1.0, 4.0], [12.0, 0.0], [0.0, 0.0]],
+    ),
+    "running_product_in_a_scan": Known(
+        lambda x: xb.scan(lambda c, v: (c + xb.sum(xb.cumulative_prod(v * c)), None), xb.asarray(1.0), x)[0],
+        (_of([0.0, 2.0, 3.0]),),
+        [[9.0, 0.0, 0.0]],
+    ),
     "floor_divide": Known(lambda x: xb.floor_divide(x, 2.0) + x, (WHOLE,), [1.0] * 4),
     "floor_divide_divisor": Known(lambda x, y: xb.floor_divide(x, y) + y, (WHOLE, WHOLE + 2.0), [1.0] * 4, 1),
     "floor_divide_by_zero": Known(lambda x, y: xb.floor_divide(x, y) + x, (WHOLE, np.zeros(4)), [1.0] * 4),

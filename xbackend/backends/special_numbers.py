@@ -77,3 +77,15 @@ class Elementwise(NamedTuple):
 def is_half(exponent: Any) -> bool:
     """Whether an exponent, known while lowering (`None` where not), is 0.5 or -0.5: compilers take the square root."""
     return exponent is not None and np.size(exponent) > 0 and bool((np.abs(exponent) == 0.5).all())
+
+
+def by_factors(x: Any, before: Any, cotangent: Any, length: int, ahead: Callable[[Any, int], Any]) -> Any:
+    """The gradient of running products by their factors, zeros among them, which nothing is divided by.
+
+    ``before`` are the products of what comes before each factor, ``ahead(a, n)`` is an array n places on, with zeros at
+    its end. What comes behind a factor is a linear recurrence, found by recursive doubling (Kogge and Stone, 1973).
+    """
+    factors, behind, n = ahead(x, 1), cotangent, 1
+    while n < length:
+        behind, factors, n = behind + factors * ahead(behind, n), factors * ahead(factors, n), 2 * n
+    return before * behind

@@ -9,7 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-MENDED = "gradients shared by equal values (max, maximum, their minima), and of 0 ** 0"  # in `Backend.added`
+from xbackend.backends.lineage.shapes import lengths
+from xbackend.backends.special_numbers import by_factors
+
+# In `Backend.added`.
+MENDED = "gradients of equal values (max, maximum), of 0 ** 0 and of running products of zeros"
 
 # From the framework's rule, the op, inputs, outputs and their gradients: those of the inputs.
 Rule = Callable[[Callable[..., Any], Any, Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -22,6 +26,7 @@ def mended(backend: Any) -> Iterator[None]:
     largest = T.max(T.constant([0.0]), axis=(0,)).owner.op
     rules: list[tuple[Any, Rule]] = [
         (largest, _of_largest(T)),
+        (T.cumprod(T.constant([1.0]), axis=0).owner.op, _of_running_product(T)),
         (scalars.pow, _of_power(scalars)),
         (getattr(scalars, "scalar_maximum", None) or scalars.maximum, _of_larger(scalars, scalars.gt)),
         (getattr(scalars, "scalar_minimum", None) or scalars.minimum, _of_larger(scalars, scalars.lt)),
@@ -74,6 +79,24 @@ def _of_larger(scalars: Any, before: Any) -> Rule:
         half, one, zero = (scalars.constant(value, dtype=cotangent.dtype) for value in (0.5, 1.0, 0.0))
         part = scalars.switch(scalars.eq(x, y), half, scalars.switch(before(x, y), one, zero))
         return [part * cotangent, (one - part) * cotangent]
+
+    return rule
+
+
+def _of_running_product(T: Any) -> Rule:
+    """Of products along an axis: the frameworks' is divided by the factors."""
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        if op.mode != "mul":
+            return theirs(op, inputs, outputs, cotangents)  # type: ignore[no-any-return]
+        (x,), of_axis = inputs, (slice(None),) * op.axis
+
+        def ahead(a: Any, n: int) -> Any:
+            return T.concatenate([a[(*of_axis, slice(n, None))], T.zeros_like(a[(*of_axis, slice(n))])], axis=op.axis)
+
+        first = T.ones_like(x[(*of_axis, slice(1))])
+        before = T.concatenate([first, outputs[0][(*of_axis, slice(-1))]], axis=op.axis)
+        return [by_factors(x, before, cotangents[0], lengths(x)[op.axis], ahead)]
 
     return rule
 

@@ -12,11 +12,14 @@ from typing import Any
 
 import numpy as np
 
-MENDED = "gradients shared by equal values (maximum, minimum), and of 0 ** 0"  # in `Backend.added`
+from xbackend.backends.special_numbers import by_factors
+
+# In `Backend.added`.
+MENDED = "gradients of equal values (max, maximum), of 0 ** 0 and of running products of zeros"
 
 
 def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
-    """The scope in which an op, ``Pow``, ``Maximum`` or ``Minimum``, or the one that it is made as, has its rule."""
+    """The scope in which an op that has a rule here, or the one that it is made as, has that."""
     scope: AbstractContextManager[None] = tf.compat.v1.get_default_graph().gradient_override_map(
         {made_as or op: _rules(tf)[op]}
     )
@@ -26,7 +29,12 @@ def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
 @cache
 def _rules(tf: Any) -> dict[str, str]:
     """The names under which TensorFlow knows the rules, by op."""
-    rules = {"Pow": _of_power, "Maximum": _of_larger("Greater"), "Minimum": _of_larger("Less")}
+    rules = {
+        "Pow": _of_power,
+        "Maximum": _of_larger("Greater"),
+        "Minimum": _of_larger("Less"),
+        "Cumprod": _of_running_product,
+    }
     names = {op: f"Xbackend gradient of {op}" for op in rules}
     for op, rule in rules.items():
         tf.RegisterGradient(names[op])(lambda node, cotangent, rule=rule: rule(tf, node, cotangent))
@@ -56,6 +64,19 @@ def _of_larger(before: str) -> Any:
         return (*(None for _ in condition), *gradients)
 
     return rule
+
+
+def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
+    """TensorFlow's own is divided by the factors, and 0 where one of them is."""
+    x, axis = op.inputs[0], int(tf.get_static_value(op.inputs[1]))
+    of_axis = (slice(None),) * axis
+
+    def ahead(a: Any, n: int) -> Any:
+        return tf.concat([a[(*of_axis, slice(n, None))], tf.zeros_like(a[(*of_axis, slice(n))])], axis)
+
+    first = tf.ones_like(x[(*of_axis, slice(1))])
+    before = tf.concat([first, op.outputs[0][(*of_axis, slice(-1))]], axis)
+    return by_factors(x, before, cotangent, x.shape[axis], ahead), None
 
 
 def _summed(tf: Any, gradient: Any, x: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.tensorflow.gradient_rules import mended
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
@@ -83,6 +84,11 @@ def _searchsorted(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.reshape(getattr(tf.raw_ops, name)(sorted_inputs=vector, values=values, out_type=tf.int64), node.shape)
 
 
+def _cumulative_prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    with mended(tf, "Cumprod"):
+        return tf.raw_ops.Cumprod(x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32))
+
+
 def _diagonal(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     if not node.aval.size:
         return tf.zeros(node.shape, node.dtype.value)
@@ -157,9 +163,7 @@ ROWS: Mapping[str, Row] = {
     "bitwise_and": _binary("BitwiseAnd"),
     "bitwise_or": _binary("BitwiseOr"),
     "bitwise_xor": _binary("BitwiseXor"),
-    "cumulative_prod": lambda tf, node, inputs, xla: tf.raw_ops.Cumprod(
-        x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
-    ),
+    "cumulative_prod": _cumulative_prod,
     "cholesky": lambda tf, node, inputs, xla: tf.raw_ops.Cholesky(input=inputs[0]),
     "inv": lambda tf, node, inputs, xla: tf.raw_ops.MatrixInverse(input=inputs[0]),
     "det": _det,
