@@ -8,11 +8,11 @@ _LINK = "https://theano-pymc.readthedocs.io/en/latest/library/gpuarray/linalg.ht
 _RESULTS = (
     *("cholesky*", "solve*", "inv-*", "inv_of*", "det-*", "det_of*", "slogdet*", "eig*", "qr*", "svd*", "pinv*"),
     *("matrix_rank*", "matrix_power_of_inverse*", "matrix_norm_nuc*", "matrix_norm_-2*"),
-    *("sort*", "argsort*", "searchsorted*", "isin-*", "isin_*"),
+    *("sort*", "argsort*", "searchsorted*", "special-searchsorted*", "isin-*", "isin_*"),
 )
 _GRADIENTS = (
     *("cholesky*", "inv-*", "det-*", "slogdet-*", "eig*", "qr-*", "svdvals-*", "pinv-*", "solve*", "sort*"),
-    *("of_a_symmetric_matrix", "grad-cholesky", "grad-slogdet", "grad-sort"),
+    *("of_a_symmetric_matrix", "known-cond_without_inv", "grad-cholesky", "grad-slogdet", "grad-sort"),
 )
 
 EXPECTED = (
