@@ -82,10 +82,11 @@ def floor_of_quotient(T: Any, node: Node, x: Any, y: Any, nearest: Callable[[Any
 
     What is left by the remainder divides to an integer but for rounding; ``nearest`` finds it.
     """
+    # A quotient that is 0 is there for its sign, and its gradient would be with it.
+    x, y = (import_module("..gradient", T.__name__).zero_grad(number) for number in (x, y))
     whole = T.true_div(T.sub(x, T.mod(x, y)), y)
     whole = T.round(whole, mode="half_to_even") if nearest is None else nearest(whole)
-    # A quotient that is 0 is there for its sign, and its gradient would be with it.
-    return import_module("..gradient", T.__name__).zero_grad(_special(T, node).quotient(x, y, whole))
+    return _special(T, node).quotient(x, y, whole)
 
 
 def power_by_squaring(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
