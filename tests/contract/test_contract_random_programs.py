@@ -1,45 +1,46 @@
-"""Random programs give what the oracle gives."""
+"""Random programs over the whole op set give what the oracle gives; what does not is printed as a small program."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from batches import ORACLE, Host
-from hypothesis import HealthCheck, Phase, given, settings
-from strategies import Case, programs
-from tolerances import CHAIN, check_equal
+import tiers
+from batches import Host
+from differential import EACH, Judged, chunk, report, slope_error, smaller, wrong_ones
+from random_programs import ops_of
 
-pytestmark = pytest.mark.takes_turns
+from xbackend.backends import registry
+from xbackend.program.ops import OPS
 
-# Each example is compiled, which takes seconds on some backends, so there are few and they are the same each time.
-FEW = settings(
-    max_examples=5,
-    derandomize=True,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+WHOLE = 500
+CHUNKS = range(tiers.share(WHOLE // EACH))
+PLACED = 4  # every so many chunks are on several devices
 
-
-def leaves(result: Any) -> list[Any]:
-    if isinstance(result, dict):
-        return [leaf for part in result.values() for leaf in leaves(part)]
-    if isinstance(result, list | tuple):
-        return [leaf for part in result for leaf in leaves(part)]
-    return [result]
+# The ops that a backend's programs are without, and why.
+LEFT_OUT: dict[str, dict[str, str]] = {}
 
 
-def test_random_programs_give_what_the_oracle_gives(host: Host) -> None:
-    @FEW
-    @given(programs(tame=True, largest=15))
-    def agree(case: Case) -> None:
-        run, reference = host.backend.compile(case.program), ORACLE.backend.compile(case.program)
-        for _ in range(2):  # the second time with the state that the first one left
-            got, want = leaves(run(*case.arguments)), leaves(reference(*case.arguments))
-            for a, b in zip(got, want, strict=True):
-                check_equal(a, b, "array", CHAIN)
-            for w in case.shared:
-                check_equal(host.backend.get_value(w), ORACLE.backend.get_value(w), "array", CHAIN)
+def programs_of(number: int, name: str) -> list[Judged]:
+    left_out = LEFT_OUT.get(registry.base(name), {})
+    return chunk(number, number % PLACED == PLACED - 1, frozenset(left_out))
 
-    agree()
+
+@pytest.mark.takes_turns
+@pytest.mark.parametrize("number", CHUNKS)
+def test_random_programs_give_what_the_oracle_gives(host: Host, placed_host: Host, number: int) -> None:
+    used = placed_host if number % PLACED == PLACED - 1 else host
+    wrong = list(wrong_ones(used, programs_of(number, host.name)))
+    assert not wrong, f"{len(wrong)} of {EACH} programs: " + "\n\n".join(report(used, case) for case in wrong[:3])
+
+
+@pytest.mark.parametrize("number", CHUNKS)
+def test_the_oracles_gradients_are_central_differences(number: int) -> None:
+    for case in programs_of(number, "numpy"):
+        if case.source.wrt and slope_error(case.source) > 1.0:
+            small = smaller(case, lambda c: c.source.wrt and slope_error(c.source) > 1.0)
+            raise AssertionError(f"{slope_error(small.source)} times what is allowed\n\n{small.source.code}")
+
+
+def test_every_op_is_in_some_random_program() -> None:
+    cases = [case for number in CHUNKS for case in programs_of(number, "numpy")]
+    never = set(OPS).difference(*(ops_of(case.case.program) for case in cases))
+    assert not never or len(cases) < WHOLE, never
