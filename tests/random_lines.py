@@ -103,13 +103,17 @@ def elementwise(b: Builder, op: str | None = None) -> None:
     b.let(f"xb.{op}({text})")
 
 
+COMPOSED = (
+    *("logaddexp", "hypot", "copysign", "clip", "logsumexp"),
+    *("var", "std", "signbit", "reciprocal", "log1mexp"),
+)
+
+
 def composed(b: Builder) -> None:
     """Functions that are made of several ops."""
     x = b.of(FLOATING)
     other, array = partner(b, x, FLOATING)
-    name = b.one(
-        "logaddexp", "hypot", "copysign", "clip", "logsumexp", "var", "std", "signbit", "reciprocal", "log1mexp"
-    )
+    name = b.one(*COMPOSED)
     if name in ("logaddexp", "hypot", "copysign"):
         far(b, np.minimum(np.abs(x.array), np.abs(array)) if name != "logaddexp" else 1.0)
         b.let(f"xb.{name}({x}, {other})")
@@ -183,11 +187,12 @@ def _multiplies(x: Value, y: Value) -> bool:
     return True
 
 
+MOVING = ("reshape", "permute_dims", "broadcast_to", "concat", "stack", "flip", "roll", "repeat", "tile", "tril")
+
+
 def moving(b: Builder, op: str | None = None) -> None:
     """What moves elements only."""
-    op = op or b.one(
-        "reshape", "permute_dims", "broadcast_to", "concat", "stack", "flip", "roll", "repeat", "tile", "tril"
-    )
+    op = op or b.one(*MOVING)
     x = b.pick(lambda x: x.ndim > 1 if op == "tril" else x.ndim or op in ("reshape", "broadcast_to", "stack"))
     axis = axis_of(b, x) if x.ndim else 0
     if op == "reshape":
@@ -212,10 +217,8 @@ def indices(b: Builder, length: int, count: int, unique: bool = False) -> str:
     """Integers for an axis: known ones, or computed."""
     b.require(length >= (count if unique else 1))
     if unique:
-        numbers = [
-            (b.number(0, length - 1) + i) % length - b.one(0, length) for i in [b.number(0, 9)] for i in range(count)
-        ]
-        numbers = [n % length for n in range(numbers[0], numbers[0] + count)]
+        first = b.number(0, length - 1)
+        numbers = [(first + i) % length - b.one(0, length) for i in range(count)]
     else:
         numbers = [b.number(-length, length - 1) for _ in range(count)]
     computed = [x for x in b.values if x.dtype in (DType.int32, DType.int64) and x.shape == (count,)]
@@ -324,7 +327,8 @@ def matrix(b: Builder, symmetric: bool = False) -> Value:
     x = b.of(FLOATING, lambda x: x.size)
     n = b.one(1, 2, 2, 3)
     places = [b.number(0, x.size - 1) for _ in range(n * n)]
-    made = b.let(f"xb.tanh(xb.reshape(xb.take(xb.reshape({x}, ({x.size},)), np.array({places})), ({n}, {n}))) * 0.1")
+    numbers = f"xb.tanh(xb.reshape(xb.take(xb.reshape({x}, ({x.size},)), np.array({places})), ({n}, {n}))) * 0.1"
+    made = b.let(numbers if b.tame else f"xb.zeros(({n}, {n}), dtype={dtype_of(x)})")
     whole = f"({made} + {made}.T)" if symmetric else str(made)
     return b.let(f"{whole} + xb.asarray(np.diag({[2.0, 3.5, 5.5][:n]}), dtype={dtype_of(made)})")
 
@@ -481,19 +485,15 @@ def gradient(b: Builder) -> None:
     b.let(f"xb.grad(xb.sum(xb.sin({x}) * {expression(b, (str(x),), True)}), {x})")
 
 
-# More often where there is more to go wrong.
+# What makes a line, as often as of so many lines it is to make one.
+SHARES: dict[Make, int] = {
+    **{elementwise: 8, composed: 1, reduction: 2, position: 1, cumulative: 1, product: 1, moving: 2, reading: 2},
+    **{writing: 2, where: 1, cast: 2, source: 1, collective: 1, factors: 4, convolution: 1, scan: 2, while_loop: 1},
+    cond: 2,
+}
+
+
 def families(grads: bool, devices: bool) -> list[Make]:
-    """What makes a line, once for each share of the lines that it is to make."""
-    made: list[Make] = [elementwise] * 8 + [
-        composed,
-        reduction,
-        reduction,
-        position,
-        cumulative,
-        product,
-        moving,
-        moving,
-    ]
-    made += [reading, reading, writing, writing, where, cast, cast, source, collective, factors, factors, convolution]
-    made += [scan, scan, while_loop, cond, cond]
+    """What makes a line, once for each share."""
+    made = [make for make, share in SHARES.items() for _ in range(share)]
     return made + [gradient] * grads + [device] * devices

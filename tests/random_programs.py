@@ -166,20 +166,25 @@ class RejectedError(Exception):
     """There is nothing that a line could be of, or its result would not be tame."""
 
 
+@dataclass(frozen=True)
+class Kinds:
+    """Which programs: ``tame`` ones, with devices of these ``names``, with gradients for ``grads``, of ``least`` to
+    ``largest`` lines that are tried, ``without`` some ops."""
+
+    names: tuple[str, ...] = ()
+    tame: bool = False
+    grads: bool = False
+    least: int = 1
+    largest: int = 12
+    without: frozenset[str] = frozenset()
+
+
 class Builder:
     """Adds random lines to a program."""
 
-    def __init__(
-        self,
-        draw: st.DrawFn,
-        inputs: Iterable[Value],
-        dtypes: tuple[DType, ...],
-        tame: bool,
-        names: tuple[str, ...],
-        without: frozenset[str],
-    ) -> None:
-        self.draw, self.tame, self.names, self.without = draw, tame, names, without
-        self.dtypes = dtypes
+    def __init__(self, draw: st.DrawFn, inputs: Iterable[Value], dtypes: tuple[DType, ...], kinds: Kinds) -> None:
+        self.draw, self.dtypes = draw, dtypes
+        self.tame, self.names, self.without = kinds.tame, kinds.names, kinds.without
         self.values = list(inputs)
         self.lines: list[Line] = []
         self.device: str | None = None
@@ -227,7 +232,7 @@ class Builder:
         smooth = smooth and all(x.smooth for x in used)
         names = tuple(f"v{len(self.values) + i}" for i in range(len(arrays)))
         made = [Value(n, a, smooth or a.dtype.kind != "f") for n, a in zip(names, arrays, strict=True)]
-        self.lines.append(Line(names if len(names) > 1 else names, text, self.device))
+        self.lines.append(Line(names, text, self.device))
         self.values += made
         return made[0]
 
@@ -258,18 +263,14 @@ def _moderate(array: np.ndarray) -> bool:
     return limit is None or bool((np.abs(array.astype("f8")) <= limit).all())
 
 
+def programs(names: tuple[str, ...] = (), **kinds: Any) -> st.SearchStrategy[Case]:
+    """Random programs over the whole op set: see `Kinds`."""
+    return _programs(Kinds(names, **kinds))
+
+
 @st.composite
-def programs(
-    draw: st.DrawFn,
-    names: tuple[str, ...] = (),
-    tame: bool = False,
-    grads: bool = False,
-    least: int = 1,
-    largest: int = 12,
-    without: frozenset[str] = frozenset(),
-) -> Case:
-    """A random program over the whole op set but for what it is ``without``, with devices drawn from ``names``, and
-    gradients for ``grads``, of between ``least`` and ``largest`` lines that are tried."""
+def _programs(draw: st.DrawFn, kinds: Kinds) -> Case:
+    names, tame, grads = kinds.names, kinds.tame, kinds.grads
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     place = st.none() | st.sampled_from(names) if names else st.none()
     floats = draw(st.sampled_from([FLOATING, *((dtype,) for dtype in FLOATING)])) if tame else FLOATING
@@ -281,8 +282,8 @@ def programs(
     specs = draw(st.lists(st.tuples(shapes(), st.sampled_from(dtypes)), max_size=2))
     state = {f"s{i}": (values(rng, shape, dtype), draw(place)) for i, (shape, dtype) in enumerate(specs)}
     inputs = [Value(n, a) for n, a in arguments.items()] + [Value(n, a) for n, (a, _) in state.items()]
-    builder = Builder(draw, inputs, dtypes, tame, names, without)
-    for _ in range(draw(st.integers(least, largest))):
+    builder = Builder(draw, inputs, dtypes, kinds)
+    for _ in range(draw(st.integers(kinds.least, kinds.largest))):
         make = draw(st.sampled_from(random_lines.families(grads, bool(names))))
         with builder.on(draw(place)):
             try:
@@ -306,7 +307,7 @@ def _ends(builder: Builder) -> list[str]:
 
 
 def _with_gradient(builder: Builder, source: Source) -> Source:
-    """The program with a loss of its smooth results, and the gradient of that; now and then a gradient of a gradient."""
+    """The program with a loss of its smooth results, and the gradient of that; sometimes a gradient of a gradient."""
     smooth = [x for x in builder.values if x.name in source.outputs and x.smooth and x.dtype.is_floating]
     if not smooth:
         return source

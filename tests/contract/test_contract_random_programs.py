@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import expected_failures
 import pytest
 import tiers
 from batches import Host
@@ -12,22 +15,38 @@ from xbackend.backends import registry
 from xbackend.program.ops import OPS
 
 WHOLE = 500
-CHUNKS = range(tiers.share(WHOLE // EACH))
-PLACED = 4  # every so many chunks are on several devices
+CHUNKS = range(tiers.share(20))
+PLACED = 4  # one of so many chunks is on several devices
 
-# The ops that a backend's programs are without, and why.
-LEFT_OUT: dict[str, dict[str, str]] = {}
+# What a backend's programs are without besides the ops that are expected to fail.
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "theano-gpuarray": {
+        "take_set": "what one number of a vector is set to is written by the host: see the expected failures",
+        "digamma": "in single precision the worker ends by SIGSEGV: see the expected failures",
+    }
+}
+
+
+def left_out(name: str) -> frozenset[str]:
+    """The ops that programs of a backend are without: those that it does not have at all."""
+    labels = {op: (op, f"{op}-float64", f"{op}_of_stack-float64") for op in OPS}
+    tests = ("test_result_of_op", "test_control_flow")
+    missing = {
+        op
+        for op, expected in product(OPS, expected_failures.of(name))
+        if any(expected.matches(test, label) for test, label in product(tests, labels[op]))
+    }
+    return frozenset(missing | set(LEFT_OUT.get(registry.base(name), {})))
 
 
 def programs_of(number: int, name: str) -> list[Judged]:
-    left_out = LEFT_OUT.get(registry.base(name), {})
-    return chunk(number, number % PLACED == PLACED - 1, frozenset(left_out))
+    return chunk(number, number % PLACED == 1, left_out(name))
 
 
 @pytest.mark.takes_turns
 @pytest.mark.parametrize("number", CHUNKS)
 def test_random_programs_give_what_the_oracle_gives(host: Host, placed_host: Host, number: int) -> None:
-    used = placed_host if number % PLACED == PLACED - 1 else host
+    used = placed_host if number % PLACED == 1 else host
     wrong = list(wrong_ones(used, programs_of(number, host.name)))
     assert not wrong, f"{len(wrong)} of {EACH} programs: " + "\n\n".join(report(used, case) for case in wrong[:3])
 
