@@ -149,6 +149,9 @@ class Case:
     def __repr__(self) -> str:
         return f"Case(\n{self.source.code if self.source else self.program}\n)"
 
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))  # what hypothesis prints
+
 
 def case_of(source: Source) -> Case:
     arguments = tuple(source.arguments.values())
