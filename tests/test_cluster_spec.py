@@ -145,13 +145,24 @@ def test_without_a_launcher_there_is_none() -> None:
     assert found({}) is None
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"cluster": {}}', json.dumps({"cluster": {"worker": "a:1"}, "task": {}})])
+DEEP = "[" * 100_000 + "]" * 100_000
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", DEEP, '{"cluster": {}}', json.dumps({"cluster": {"worker": "a:1"}, "task": {}})],
+    ids=lambda text: text[:20],
+)
 def test_a_tf_config_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ClusterError):
         found({"TF_CONFIG": text})
 
 
-@pytest.mark.parametrize("text", ["", "[jobs", "jobs = 1", '[jobs]\nworker = "a:1"', "[jobs]\nworker = [1]"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "[jobs", f"jobs = {DEEP}", "jobs = 1", '[jobs]\nworker = "a:1"', "[jobs]\nworker = [1]"],
+    ids=lambda text: text[:20],
+)
 def test_a_file_that_is_no_cluster_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "cluster.toml"
     path.write_text(text)

@@ -185,7 +185,7 @@ def read(path: Path) -> ClusterSpec:
     """A cluster from TOML: a table ``jobs`` of lists of addresses. Raises `ClusterError`."""
     try:
         content = tomllib.loads(path.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ClusterError(f"the cluster of {path} cannot be read: {error}") from None
     jobs = content.get("jobs")
     if not isinstance(jobs, dict) or not all(isinstance(own, list) for own in jobs.values()):
@@ -214,7 +214,7 @@ def _of_tensorflow(environment: Mapping[str, str]) -> Said | None:
         jobs, own = content["cluster"], content["task"]
         spec = ClusterSpec({name: tuple(addresses) for name, addresses in jobs.items()})
         return Said(spec, spec.task(own["type"], own["index"]), ports=True)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, ClusterError):
             raise
         raise ClusterError(f"TF_CONFIG is not what TensorFlow writes ({type(error).__name__}: {error})") from None
