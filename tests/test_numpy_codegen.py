@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -243,6 +244,26 @@ def test_a_backward_pass_reads_what_it_computes_again_from_and_nothing_else(back
     assert set(first.reads) == {0, by_op["exp"]} <= set(second.reads)
     assert "multiply" not in {program.nodes[i].op for i in second.reads}
     check(backend, Case(program, (X, X / 9), ()))
+
+
+def test_a_step_of_a_loop_of_numbers_calls_nothing(backend: Backend) -> None:
+    """What a user's loop does: NumPy's numbers and Python's operators. A call takes longer than what it computes."""
+
+    def calls(length: int) -> int:
+        x, seen = np.linspace(0.0, 1.0, length), list[str]()
+        run = backend.compile(
+            lambda x: xb.scan(lambda c, e: (xb.where(e > 0.5, c * 0.9 + e, -c), c / 3.0), xb.asarray(1.0), x), x
+        )
+        values = run.put(x)
+        run.execute(*values)
+        sys.setprofile(lambda frame, event, argument: seen.append(event))
+        try:
+            run.execute(*values)
+        finally:
+            sys.setprofile(None)
+        return len(seen)
+
+    assert calls(3) == calls(30)
 
 
 def test_an_error_in_a_step_shows_the_users_line(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import operations
 import pytest
 from batches import ORACLE, Batch, Check, Host
 from control_flow import BATCHES, GRADIENTS
 from gradients import weighted
+from tolerances import check_equal
 
 import xbackend as xb
 from xbackend.backends.contract import Backend
@@ -43,6 +45,23 @@ def test_the_oracles_gradient_is_that_of_central_differences(label: str) -> None
         found[place] = (values[0] - values[1]) / 2e-6
     np.testing.assert_allclose(gradient, found, rtol=1e-6, atol=1e-7)
     assert np.abs(gradient).max() > 0
+
+
+@pytest.mark.parametrize("batch", operations.BATCHES, ids=[b.name for b in operations.BATCHES])
+def test_an_op_in_a_loop_of_the_oracle_gives_what_it_gives_outside(batch: Batch) -> None:
+    """In its bodies what has no axes is a number of NumPy, and no array."""
+    arrays = list({id(a): a for check in batch.checks for a in check.arguments}.values())
+    position = {id(a): i for i, a in enumerate(arrays)}
+
+    def together(*inputs: Any) -> Any:
+        return [check.function(*(inputs[position[id(a)]] for a in check.arguments)) for check in batch.checks]
+
+    def in_a_loop(*inputs: Any) -> Any:
+        return xb.scan(lambda count, _: (count + 1, together(*inputs)), xb.asarray(0), length=2)[1]
+
+    expected = ORACLE.backend.compile(together, *arrays)(*arrays)
+    for found, wanted in zip(ORACLE.backend.compile(in_a_loop, *arrays)(*arrays), expected, strict=True):
+        check_equal(found[1, ...], wanted, "bits")
 
 
 @pytest.mark.tier("exhaustive")

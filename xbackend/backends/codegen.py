@@ -28,9 +28,13 @@ class Source:
         self._lines.append("    " * self._depth + text + (f"  # {_plain(comment)}" if comment else ""))
 
     def block(self, header: str) -> None:
-        """All further lines stand inside of this statement."""
+        """All further lines stand inside of this statement, until its `end`."""
         self.line(header)
         self._depth += 1
+
+    def end(self) -> None:
+        """The lines of the innermost block are written."""
+        self._depth -= 1
 
     def step(self, made: str, call: str, last: Iterable[str], comment: str = "") -> None:
         """A call, the names that its results get, and the names whose values are dropped after it."""

@@ -23,25 +23,13 @@ def function(xp: Any, node: Node, compiled: Compiler) -> Function:
 
 
 def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
+    """As autograd goes through it; `adapter` writes the loop that computes it."""
     body, length = node.params["body"], node.params["length"]
     step, carries = compiled(body), node.params["carries"]
     first_closed = carries + node.params["sequences"]
     order = range(length)[::-1] if node.params["reverse"] else range(length)
-    ys = [body.nodes[i].aval for i in body.outputs[carries:]]
 
     def scan(*values: Any) -> list[Any]:
-        xs, closed = values[carries:first_closed], values[first_closed:]
-        carry: Sequence[Any] = values[:carries]
-        made = [np.empty((length, *y.shape), y.dtype.value) for y in ys]
-        for i in order:
-            results = step(*carry, *[x[i, ...] for x in xs], *closed)
-            carry = results[:carries]
-            for y, value in zip(made, results[carries:], strict=True):
-                y[i] = value
-        return [*carry, *made]
-
-    def differentiable(*values: Any) -> list[Any]:
-        # autograd knows no array that is written to.
         xs, closed = values[carries:first_closed], values[first_closed:]
         carry: Sequence[Any] = values[:carries]
         made: list[Sequence[Any]] = []
@@ -53,7 +41,12 @@ def _scan(xp: Any, node: Node, compiled: Compiler) -> Function:
             made.reverse()
         return [*carry, *(xp.stack(y) for y in zip(*made, strict=True))]
 
-    return scan if xp is np else differentiable
+    return scan
+
+
+def _numbers(values: Sequence[Any]) -> list[Any]:
+    """The arrays, those without axes as NumPy's numbers: it computes with these several times as fast."""
+    return [value[()] for value in values]
 
 
 def _while(xp: Any, node: Node, compiled: Compiler) -> Function:
@@ -65,11 +58,11 @@ def _while(xp: Any, node: Node, compiled: Compiler) -> Function:
             from autograd.tracer import getval
 
             values = tuple(map(getval, values))
-        closed = values[carries:]
-        state: Sequence[Any] = values[:carries]
+        closed = _numbers(values[carries:])
+        state: Sequence[Any] = _numbers(values[:carries])
         while condition(*state, *closed)[0]:
             state = step(*state, *closed)
-        return state
+        return [*map(np.asarray, state)]
 
     return loop
 
@@ -80,7 +73,7 @@ def _cond(xp: Any, node: Node, compiled: Compiler) -> Function:
     def choice(predicate: Any, *values: Any) -> Sequence[Any]:
         return then(*values) if predicate else otherwise(*values)
 
-    return choice
+    return choice if xp is not np else lambda *values: [*map(np.asarray, choice(*values))]
 
 
 _MAKERS: dict[str, Callable[[Any, Node, Compiler], Function]] = {

@@ -72,6 +72,14 @@ def _differentiable() -> tuple[Function, Function]:
     return written, added
 
 
+def _getter(key: Any) -> Function:
+    return lambda x: x[key]
+
+
+def _writer(write: Function, key: Any) -> Function:
+    return lambda x, value: write(x, key, value)
+
+
 def _writing(xp: Any) -> tuple[Function, Function]:
     return (_set, _add) if xp is np else _differentiable()
 
@@ -174,11 +182,11 @@ def _function(xp: Any, node: Node) -> Function:
         "broadcast_to": lambda: partial(np.broadcast_to if xp is np else _broadcasting(), shape=p["shape"]),
         "concat": lambda: lambda *x: xp.concatenate(x, axis=p["axis"]),
         "stack": lambda: lambda *x: xp.stack(x, axis=p["axis"]),
-        "slice": lambda: lambda x: x[(*index(p), ...)],
+        "slice": lambda: _getter((*index(p), ...) if node.shape else index(p)),
         "take": lambda: lambda x, indices: x[selected(p["axis"], indices)],
         "take_along_axis": lambda: lambda x, indices: x[along(p["axis"], indices)],
-        "slice_set": lambda: lambda x, value: _writing(xp)[0](x, slices(p), value),
-        "slice_add": lambda: lambda x, value: _writing(xp)[1](x, slices(p), value),
+        "slice_set": lambda: _writer(_writing(xp)[0], slices(p)),
+        "slice_add": lambda: _writer(_writing(xp)[1], slices(p)),
         "take_set": lambda: lambda x, indices, value: _writing(xp)[0](x, selected(p["axis"], indices), value),
         "take_add": lambda: lambda x, indices, value: _writing(xp)[1](x, selected(p["axis"], indices), value),
         "cumulative_sum": lambda: lambda x: xp.cumsum(x, axis=p["axis"]),
