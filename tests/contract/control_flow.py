@@ -18,6 +18,8 @@ XS = np.array([[0.1, 0.2, 0.3], [-0.4, 0.5, 0.6], [0.7, -0.8, 0.9], [1.0, 1.1, -
 TRUE, FALSE = np.array(True), np.array(False)
 N = np.array(7)
 
+_CUBE = xb.trace(lambda a: xb.grad(xb.sum(a**3), a), V)
+
 
 def _rows(v: Any, w: Any, xs: Any, reverse: bool = False) -> Any:
     """A recurrence that closes over a matrix, and gives something at each step."""
@@ -77,6 +79,11 @@ def _gradient_inside(v: Any, w: Any) -> Any:
     return xb.scan(step, v, length=4)
 
 
+def _program_inside(x: Any) -> Any:
+    """A program that takes a gradient with respect to its own input, called at each step."""
+    return xb.scan(lambda c, _: (c + 0.1 * _CUBE(c), None), x, length=3)[0]
+
+
 def _collatz(n: Any) -> Any:
     def body(state: Any) -> Any:
         value, steps = state
@@ -130,6 +137,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
     "scan_of_views": (_views, (V, XS), "bits"),
     "scan_last_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[0], (V, XS), "array"),
     "scan_ys_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[1], (V, XS), "array"),
+    "program_in_a_scan": (_program_inside, (V,), "array"),
     "gradient_in_a_scan": (_gradient_inside, (V, W), "array"),
     "while_loop_of_integers": (_collatz, (N,), "bits"),
     "while_loop": (_root, (np.abs(XS) + 0.1,), "array"),

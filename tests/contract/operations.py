@@ -301,6 +301,8 @@ def indexing() -> list[Batch]:
             "take_set": (lambda x, i, v: xb.at(x)[i].set(v), (x, np.array([3, -4]), plane)),
             "take_set_one": (lambda x, i, v: xb.at(x)[i].set(v), (row, np.array(-2), row[0])),
             "take_set_one_row": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array(2), x[:, 1])),
+            "take_set_number": (lambda x, i: xb.at(x)[:, i].set(xb.full((), 3, dtype=x.dtype)), (x, some[:2])),
+            "take_set_row": (lambda x, i: xb.at(x)[i].set(x[1]), (x, some[:2])),
             "take_set_inside": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array([2, 0]), x[:, 1:])),
             "take_set_of_a_slice": (lambda x, i, v: xb.at(x)[::2, 1, i].set(v), (x, np.array([4, 0]), part[:, 0])),
         }
@@ -310,6 +312,7 @@ def indexing() -> list[Batch]:
                 "slice_add_backwards": (lambda x, v: xb.at(x)[2:0:-1, :, 1::-1].add(v), (x, part)),
                 "slice_add_most": (lambda x: xb.at(x)[:, 1:, :-1].add(x[:, 1:, :-1]), (x,)),
                 "take_add": (lambda x, i, v: xb.at(x)[i].add(v), (x, np.array([1, 1]), plane)),
+                "take_add_number": (lambda x, i: xb.at(x)[i].add(3), (x, some)),
                 "take_add_inside": (lambda x, i, v: xb.at(x)[:, i].add(v), (x, np.array([2, 2]), x[:, 1:])),
                 "take_add_two": (lambda x, i, j: xb.at(x)[i, j].add(1), (x, np.array([0, 0, 3]), np.array([1, 1, -1]))),
             }

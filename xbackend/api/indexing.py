@@ -13,7 +13,7 @@ import numpy as np
 
 from xbackend.api.array import Array
 from xbackend.api.casting import cast, copied, integer, normalize_axis, operands
-from xbackend.api.elementwise import add, multiply
+from xbackend.api.elementwise import add, greater_equal, less, logical_or, multiply, where
 from xbackend.api.manipulation import broadcast_to, permute_dims, reshape
 from xbackend.api.tracer import Tracer, current
 from xbackend.errors import DTypeError, ShapeError, TraceError
@@ -96,11 +96,16 @@ def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int
         )
     if not indices.dtype.is_integer:
         raise DTypeError(f"an array is indexed with integers, not with {indices.dtype}; convert with xb.astype")
-    known = tracer.nodes[indices.node].params.get("value")
+    known = _known(indices)
     if known is not None and known.size:
         for index in (int(known.min()), int(known.max())):
             _integer(index, length, axis, shape)
     return cast(indices, indices.dtype.wider)
+
+
+def _known(indices: Array) -> Any:
+    """The numbers of an array that is a constant of the program, else `None`."""
+    return indices._tracer.nodes[indices.node].params.get("value")
 
 
 def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
@@ -185,13 +190,18 @@ def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
     if len(axes) == 1:
         return array, place.arrays[axes[0]]
     shape = broadcast_shapes(*(place.arrays[a].shape for a in axes))
+    first, last = axes[0], axes[-1]
+    size = prod(array.shape[first : last + 1])
     each = [_inside(place.arrays[axis], array.shape[axis]) for axis in axes]
     positions = each[0]
     for axis, index in zip(axes[1:], each[1:], strict=True):
         positions = add(multiply(positions, array.shape[axis]), index)
-    first, last = axes[0], axes[-1]
-    joined = (*array.shape[:first], prod(array.shape[first : last + 1]), *array.shape[last + 1 :])
-    return reshape(array, joined), _broadcast(positions, shape)
+    for axis, index in zip(axes, each, strict=True):
+        # The position of an index that is out of range is out of range, too, and not another row's.
+        if _known(place.arrays[axis]) is None:
+            outside = logical_or(less(index, 0), greater_equal(index, array.shape[axis]))
+            positions = where(outside, size, positions)
+    return reshape(array, (*array.shape[:first], size, *array.shape[last + 1 :])), _broadcast(positions, shape)
 
 
 def _inside(indices: Array, length: int) -> Array:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xbackend.api.array import Array
+from xbackend.api.casting import copied
 from xbackend.api.scopes import place
 from xbackend.api.state import update
 from xbackend.api.tracer import Tracer, current
@@ -52,4 +53,4 @@ def _argument(tracer: Tracer, node: Node, given: Array, has_gradient: bool) -> A
         return given
     # A gradient inside of the program is that of its own input. Another argument that depends on the same array is
     # none of its business, so the input must not be that array itself.
-    return tracer.emit("transfer", (given,), {}, node.device)
+    return copied(given) if node.device is None else tracer.emit("transfer", (given,), {}, node.device)

@@ -25,6 +25,8 @@ from xbackend.backends.gpuarray import contexts, opencl
 from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
+from xbackend.backends.lineage.indices import clipped
+from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.ops import BYTES, Row, Several, joined, written_as
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.placed import Variable, cut
@@ -134,6 +136,11 @@ class TheanoGpuArray(CMode, Theano):
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
         # Theano leaves an ifelse on the host where one of its sides began there.
         return self.T.switch(condition, then, otherwise)
+
+    def in_range(self, indices: Variable, length: int) -> Variable:
+        inside = clipped(self.T, indices, length)  # a check would be made on the host
+        inside.tag.lengths = lengths(indices)
+        return inside
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
         pattern = tuple(length == 1 for length in variable.shape)

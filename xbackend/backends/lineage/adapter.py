@@ -20,8 +20,9 @@ from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage import control_flow, gradient_rules, rewrites
 from xbackend.backends.lineage.generation import Generation
+from xbackend.backends.lineage.indices import READ, in_range_op, known_inside
 from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, behind, is_filled, is_shuffled
-from xbackend.backends.lineage.shapes import shape_of
+from xbackend.backends.lineage.shapes import lengths, shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
 from xbackend.backends.staged import Compiled
@@ -34,7 +35,8 @@ from xbackend.program.program import Node, Program
 # Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
 # every mode would spend its time on folding them.
 LARGE = 64
-_prepared: dict[type, type] = {}  # the op that moves a value, by the class of the backend
+# By the class of the backend: the op that moves a value, and the one that checks indices.
+_prepared: dict[type, tuple[type, type]] = {}
 
 
 class LineageBackend(Generation):
@@ -47,6 +49,7 @@ class LineageBackend(Generation):
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
     keeps_steps: ClassVar[bool] = False  # whether a loop that ends by itself has memory for all the steps it may take
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
+    unchecked: ClassVar[frozenset[str]] = READ  # ops for which the framework does not look whether an index is one
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
     folds = False  # unless the compiler below the framework does it
     linker_name: ClassVar[str]
@@ -65,11 +68,12 @@ class LineageBackend(Generation):
         self.import_framework()
         graph = self.module("graph.basic")
         known = _prepared.get(type(self))
-        self.Transfer = known or self.transfer(self.module("graph.op").Op, graph.Apply)
+        op, apply = self.module("graph.op").Op, graph.Apply
+        self.Transfer, self.InRange = known or (self.transfer(op, apply), in_range_op(op, apply))
         devices = self.start_mode()
         if known is None:
             self.prepare()
-            _prepared[type(self)] = self.Transfer
+            _prepared[type(self)] = self.Transfer, self.InRange
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
@@ -205,6 +209,13 @@ class LineageBackend(Generation):
         """The variable, for which an error is raised while it is computed unless the condition is true."""
         return self.module("raise_op").Assert(message)(variable, condition)
 
+    def in_range(self, indices: Variable, length: int) -> Variable:
+        """The indices of an axis, for which `IndexError` is raised unless they are within its length; where a mode
+        cannot raise, the ones outside become the nearest."""
+        checked = self.InRange(length)(indices)
+        checked.tag.lengths = lengths(indices)
+        return checked
+
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:
         """One of two variables by a condition; only that one is computed, where the mode can."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
@@ -222,6 +233,10 @@ class LineageBackend(Generation):
         if node.op == "transfer":
             return self.Transfer(graph.device(node.inputs[0]), graph.device(i))(*inputs)
         row = self.rows.get(node.op) or TABLE[node.op]
+        if node.op in self.unchecked:
+            length = lengths(inputs[0])[node.params["axis"]]
+            if not known_inside(graph.program.nodes[node.inputs[1]], length):
+                inputs[1] = self.in_range(inputs[1], length)
         try:
             return row(self.T, node, inputs)
         except Exception as error:

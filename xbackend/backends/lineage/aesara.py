@@ -93,8 +93,14 @@ def _cut_off(symbol: str) -> Callable[[Any], Callable[..., Any]]:
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
-    # It takes the largest away, and the largest of NaN is -inf in Numba: log(sum(exp(NaN))) was -inf.
-    left_out: ClassVar[tuple[str, ...]] = (*_Aesara.left_out, "local_log_sum_exp")
+    # The first takes the largest away, and the largest of NaN is -inf in Numba: log(sum(exp(NaN))) was -inf. The second
+    # leaves fewer values than indices, and Numba's loop is over pairs (link/numba/dispatch/basic.py:
+    # numba_funcify_AdvancedIncSubtensor1): one number did not compile, of one row for several only the first was written.
+    left_out: ClassVar[tuple[str, ...]] = (
+        *_Aesara.left_out,
+        "local_log_sum_exp",
+        "local_useless_inc_subtensor_alloc",
+    )
     # With fastmath LLVM would assume that there is no NaN and no infinity. Numba's cache would never find anything
     # again: it goes by the file, and Aesara's generated source lies in temporary ones.
     configuration: ClassVar[Mapping[str, Any]] = {"numba__fastmath": False, "numba__cache": False}

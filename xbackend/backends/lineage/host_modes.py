@@ -24,6 +24,7 @@ from xbackend.backends.device_threads import DeviceThreads, Resident
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.lineage.compiled_code import CACHED, share_cache
+from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
 from xbackend.backends.staged import Call, Compiled
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
@@ -250,8 +251,10 @@ class NumbaMode(HostMode):
     mode_added: ClassVar[tuple[str, ...]] = (
         "products and powers of integers in integers",
         "on several devices: compiled without Python's lock",
+        "indices checked",
     )
     packages = ("numba", "llvmlite", "scipy")
+    unchecked = INDEXED
     overlap = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
 
     def make_mode(self) -> Any:
@@ -269,6 +272,7 @@ class NumbaMode(HostMode):
         # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
         self.replace(self.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
         self.replace(self.module("scalar.basic").Pow, is_of_integers, power_of_integers)
+        self.replace(self.InRange, lambda node: True, checked_by_numba)
 
     def compilations(self) -> dict[str, int]:
         return dict(_compiled_by_numba())

@@ -9,6 +9,8 @@ import numpy as np
 
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.lineage.adapter import LineageBackend
+from xbackend.backends.lineage.indices import clipped
+from xbackend.backends.placed import Variable
 from xbackend.backends.staged import Compiled
 from xbackend.devices import Device
 
@@ -86,6 +88,9 @@ class JAXMode(JAXDevices, LineageBackend):
         @basic.jax_funcify.register(module("tensor.shape").SpecifyShape)  # type: ignore[untyped-decorator]
         def specify_shape(op: Any, **_: Any) -> Any:
             return lambda x, *shape: x
+
+    def in_range(self, indices: Variable, length: int) -> Variable:
+        return clipped(self.T, indices, length)
 
     def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
         return self.compiled(function.vm.jit_fn.__wrapped__, inputs, device)

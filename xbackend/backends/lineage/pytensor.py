@@ -109,7 +109,7 @@ class PyTensorNumba(NumbaMode, _PyTensor):
                 return before(op, node=node, **given)
             compiled = basic.numba_njit(function(node), **options)
             dtypes = [v.type.dtype for v in (*node.inputs, *node.outputs)]
-            key = f"{function.__module__} {type(op).__name__} {dtypes}, 1"
+            key = f"{function.__module__} {op} {dtypes}, 2"
             return (compiled, key) if keyed else compiled
 
         (basic.register_funcify_and_cache_key if keyed else basic.numba_funcify.register)(op)(replaced)

@@ -1,0 +1,77 @@
+"""Indices that are checked before they are used, where the framework would read or write beside the array.
+
+Numba compiles loops without bounds checks (``boundscheck``), and an element of several axes is found by one position in
+all of them, which another row may have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from xbackend.program.program import Node
+
+READ = frozenset({"take_along_axis"})  # by one position
+INDEXED = READ | {"take", "take_set", "take_add"}
+
+
+def _said(length: int) -> str:
+    return f"an index is out of bounds for an axis with size {length}; if it may be, write xb.clip(i, -{length}, {length - 1})"
+
+
+def clipped(T: Any, indices: Any, length: int) -> Any:
+    """The indices, of those outside the nearest: for a mode that cannot raise."""
+    least, most = (T.constant(n, dtype=indices.dtype) for n in (-length, length - 1))
+    return T.maximum(T.minimum(indices, most), least)
+
+
+def known_inside(node: Node, length: int) -> bool:
+    """Whether the indices are constants of the program that count elements of the axis."""
+    value = node.params.get("value")
+    return value is not None and (not value.size or (-length <= value.min() and value.max() < length))
+
+
+def in_range_op(op_class: type, apply_class: type) -> type:
+    """The op that gives the indices it is given, and raises `IndexError` for one that is none of an axis of ``length``
+    elements. The framework's `Op` and `Apply` classes are given."""
+
+    class InRange(op_class):  # type: ignore[misc]
+        __props__ = ("length",)
+        view_map = {0: [0]}
+
+        def __init__(self, length: int) -> None:
+            self.length = length
+
+        def __str__(self) -> str:
+            return f"InRange_{self.length}"  # part of what is compiled
+
+        def make_node(self, indices: Any) -> Any:
+            return apply_class(self, [indices], [indices.type()])
+
+        def perform(self, node: Any, inputs: Any, output_storage: Any) -> None:
+            (indices,) = inputs
+            if indices.size and not (-self.length <= indices.min() and indices.max() < self.length):
+                raise IndexError(_said(self.length))
+            output_storage[0][0] = indices
+
+        def infer_shape(self, *arguments: Any) -> Any:
+            return arguments[-1]  # the lengths of its input; Theano gives no graph before them
+
+    return InRange
+
+
+def checked_by_numba(node: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """What Numba compiles for a node of `in_range_op`."""
+    length, said = node.op.length, _said(node.op.length)
+
+    def in_range(indices: np.ndarray) -> np.ndarray:
+        outside = False
+        for index in indices.flat:
+            outside |= index < -length or index >= length
+        if outside:
+            raise IndexError(said)
+        return indices
+
+    return in_range
