@@ -26,8 +26,8 @@ from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
 from xbackend.backends.lineage.indices import clipped
-from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.ops import BYTES, Row, Several, joined, written_as
+from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.placed import Variable, cut
 from xbackend.backends.threads import Pool

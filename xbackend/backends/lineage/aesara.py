@@ -95,7 +95,7 @@ class AesaraNumba(NumbaMode, _Aesara):
 
     # The first takes the largest away, and the largest of NaN is -inf in Numba: log(sum(exp(NaN))) was -inf. The second
     # leaves fewer values than indices, and Numba's loop is over pairs (link/numba/dispatch/basic.py:
-    # numba_funcify_AdvancedIncSubtensor1): one number did not compile, of one row for several only the first was written.
+    # numba_funcify_AdvancedIncSubtensor1): a number did not compile, and of one row for several the first was written.
     left_out: ClassVar[tuple[str, ...]] = (
         *_Aesara.left_out,
         "local_log_sum_exp",

@@ -7,7 +7,7 @@ all of them, which another row may have.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,13 +18,15 @@ INDEXED = READ | {"take", "take_set", "take_add"}
 
 
 def _said(length: int) -> str:
-    return f"an index is out of bounds for an axis with size {length}; if it may be, write xb.clip(i, -{length}, {length - 1})"
+    clip = f"xb.clip(i, {-length}, {length - 1})"
+    return f"an index is out of bounds for an axis with size {length}; if it may be, write {clip}"
 
 
 def clipped(T: Any, indices: Any, length: int) -> Any:
     """The indices, of those outside the nearest: for a mode that cannot raise."""
     least, most = (T.constant(n, dtype=indices.dtype) for n in (-length, length - 1))
-    return T.maximum(T.minimum(indices, most), least)
+    inside = T.switch(T.lt(indices, least), least, indices)
+    return T.switch(T.gt(inside, most), most, inside)
 
 
 def known_inside(node: Node, length: int) -> bool:
@@ -39,7 +41,7 @@ def in_range_op(op_class: type, apply_class: type) -> type:
 
     class InRange(op_class):  # type: ignore[misc]
         __props__ = ("length",)
-        view_map = {0: [0]}
+        view_map: ClassVar[dict[int, list[int]]] = {0: [0]}
 
         def __init__(self, length: int) -> None:
             self.length = length
