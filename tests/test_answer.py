@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from report_helpers import any_results, markdown_of, measured, of
 from test_one_verdict import any_seconds
 
@@ -20,7 +21,7 @@ from xbackend.analysis.statistics import Verdict
 from xbackend.backends.description import IN_TURN, Description
 from xbackend.report import columns, terminal, text
 from xbackend.report.doubts import doubts
-from xbackend.results.schema import Measurement, Pair, Results, SessionSettings, load
+from xbackend.results.schema import Measurement, Pair, Parity, Results, SessionSettings, load
 from xbackend.wording import visible
 
 DATA = Path(__file__).parent / "data"
@@ -300,24 +301,49 @@ def test_rows_are_sorted_by_time_and_compared_with_one_device_of_the_same_backen
     assert [row[3] for row in rows] == ["faster", "faster", "one device", "one device"]
 
 
-def test_rows_are_compared_with_the_fastest_or_with_the_baseline_that_was_asked_for() -> None:
+def test_rows_are_compared_with_one_baseline_in_the_terminal_and_the_report() -> None:
     found = of(measured("numpy", near(2.0)), measured("b", near(1.0)), measured("c", [], status="failed", reason="no"))
 
     def rows(baseline: str | None) -> list[list[str]]:
         return [re.split(r" {2,}", x) for x in terminal.lines(found, baseline, 80)[2:] if re.match(r"(numpy|b|c) ", x)]
 
     assert [[row[0], row[2].split(" ")[0], row[3]] for row in rows(None)] == [
-        ["b", "1", "fastest"], ["numpy", "2.00", "slower"], ["c", text.NOTHING, "failed"],
+        ["b", "0.500", "faster"], ["numpy", "1", "baseline"], ["c", text.NOTHING, "failed"],
     ]  # fmt: skip
-    assert [[row[2].split(" ")[0], row[3]] for row in rows("numpy")[:2]] == [["0.500", "faster"], ["1", "baseline"]]
+    assert [[row[2].split(" ")[0], row[3]] for row in rows("b")[:2]] == [["1", "baseline"], ["2.00", "slower"]]
     assert "failed: c on 1 device: no" in terminal.lines(found, None, 80)
+    for baseline in (None, "b"):
+        header = f"ratio to {baseline or 'numpy'}"
+        assert header in " ".join(terminal.lines(found, baseline)) and header in markdown_of(found, baseline)
 
 
-def test_the_smallest_time_is_called_the_fastest_only_where_that_is_shown() -> None:
-    for other, expected in ((1.01, "smallest time"), (2.0, "fastest")):
-        lines = terminal.lines(of(measured("a", near(1.0, 0.03)), measured("b", near(other, 0.03))), None, 80)
-        (row,) = (line for line in lines[2:] if line.startswith("a "))
-        assert row.endswith(f"  {expected}")
+def test_error_and_what_passes_stand_beside_every_row() -> None:
+    parity = Parity(relative_error=2e-7, tolerance=1e-5, inputs="a")
+    found = of(measured("a", near(1.0), parity=parity), measured("b", [], parity=parity, status="wrong", reason="no"))
+    for said in ("\n".join(terminal.lines(found)), markdown_of(found)):
+        assert len(re.findall(r"2\.0e-07 / 1\.0e-05", said)) >= 2, said
+
+
+def test_where_most_differ_from_the_oracle_that_is_said_first() -> None:
+    rows = [measured(name, [], status="wrong", reason="no") for name in "ab"]
+    assert "; 2 of 3 are wrong, so that the oracle" in said(*rows, measured("c", near(1.0)))
+    assert "are wrong" not in said(*rows, measured("c", near(1.0)), measured("d", near(2.0)))
+
+
+def test_the_first_line_carries_the_doubt() -> None:
+    """Most timings that count were disturbed, or of what is told apart hardly a difference could have been shown."""
+
+    def disturbed(row: Measurement, cores: float) -> Measurement:
+        processes = [replace(process, foreign_cores=cores) for process in row.processes]
+        return replace(row, processes=processes)
+
+    fast, slow = measured("a", near(1.0)), measured("b", near(3.4))
+    assert said(disturbed(fast, 1.5), disturbed(slow, 0.1)).startswith(
+        "In doubt, as others disturbed 5 of the 10 timings that count: a is the fastest: 3.40 times"
+    )
+    assert said(disturbed(fast, 0.1), disturbed(slow, 0.1)).startswith("a is the fastest")
+    wide = measured("c", [9.0, 30.0, 90.0])
+    assert re.match(r"In doubt, as no difference below \d+ % could be shown for c: a is", said(fast, slow, wide))
 
 
 def test_the_title_says_what_could_have_been_shown_of_all_that_was_not() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -126,6 +127,12 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
         ),
         folder / "digits",
     )
+    for name, kind in (
+        ("served", "cluster"),
+        ("digits", "training"),
+    ):  # of an older version
+        path = folder / name / f"{kind}.json"
+        path.write_bytes(sealed({"older": 1, **msgspec.json.decode(path.read_bytes())}))
     (folder / "figures").mkdir()
     (folder / "figures" / "figures.md").write_text("# Figures\n")
     (folder / "torn").mkdir()

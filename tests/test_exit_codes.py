@@ -57,6 +57,19 @@ class Here:
             "@line.data\ndef data(rng): return (np.ones(3),)\n"
         )
 
+        (folder / "nan.py").write_text(  # no number is no agreement
+            "import numpy as np\nimport xbackend as xb\n"
+            "def inputs(): return [np.array([-1.0, 1.0])]\n"
+            "def logs(x): return xb.log(x)\n"
+            "def root(x): return xb.linalg.cholesky(xb.reshape(x, (2, 1)) @ xb.reshape(x, (1, 2)))\n"
+            "@xb.model()\ndef line(w, x): return xb.mean(xb.log(x * w['a']))\n"
+            "@line.weights\ndef weights(rng): return {'a': np.array(-0.5)}\n"
+            "@line.data\ndef data(rng): return (np.ones(3),)\n"
+            "@xb.job(steps=2)\n"
+            "def job(task):\n"
+            "    w = xb.shared(np.array([1.0, -1.0]), 'w')\n    xb.update(w, xb.log(w))\n    return xb.asarray(1.0)\n"
+        )
+
         (folder / "job.py").write_text(
             "import numpy as np\nimport xbackend as xb\n"
             "@xb.job\ndef add(task):\n"
@@ -128,11 +141,16 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (12, ["compare"], lambda here: here.measures(StoreError("no room"))),
     (0, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: None),
     (1, ["run", "mine.py:twice", "--backends", "numpy"], lambda here: here.opens(run, "RemoteBackend")),
+    (1, ["run", "nan.py:logs", "--backends", "numpy"], lambda here: None),
+    (0, ["run", "nan.py:logs", "--backends", "numpy", "--allow-nan"], lambda here: None),
+    (1, ["run", "nan.py:root", "--backends", "jax"], lambda here: None),  # NumPy has none, which is no reference
     (2, ["run", "mine.py:nothing"], lambda here: None),
     (0, ["train", "trained.py:line", "--backends", "numpy"], lambda here: None),
     (1, ["train", "trained.py:line", "--backends", "numpy"], lambda here: here.opens(training, "RemoteBackend")),
+    (1, ["train", "nan.py:line", "--backends", "numpy"], lambda here: None),
     (2, ["train", "mine.py:twice"], lambda here: None),
     (0, ["cluster", "run", "job.py", "--ps", "1", "--workers", "1"], lambda here: None),
+    (1, ["cluster", "run", "nan.py:job", "--workers", "1"], lambda here: None),
     # JAX has no parameter servers.
     (1, ["cluster", "run", "job.py", "--ps", "1", "--workers", "1", "--backend", "numpy,jax"], lambda here: None),
     (2, ["cluster", "run", "mine.py"], lambda here: None),
@@ -191,6 +209,14 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Here:
 def test_a_command_ends_with(code: int, arguments: Sequence[str], plant: Plant, here: Here) -> None:
     plant(here)
     assert main(arguments) == code
+
+
+def test_without_an_oracle_there_is_no_reference_and_the_first_line_says_so(
+    here: Here, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "nan.py:root", "--backends", "numpy"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("there is no oracle, so that no result is called right: root has no oracle")
 
 
 def test_every_code_of_every_command_is_documented_and_tested() -> None:

@@ -14,8 +14,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from random_programs import Case, programs
-from strategies import REDUCTIONS, TAKES, sample_of
+from strategies import REDUCTIONS, TAKES, Case, programs, sample_of
 
 import xbackend as xb
 from xbackend.backends import codegen, registry

@@ -113,7 +113,7 @@ def test_no_wait_is_none(others: list[float], monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(patience.VARIABLE, "7")
     assert Patience(None, lambda _: None).total == 7.0 and Patience(3, lambda _: None).total == 3.0
     monkeypatch.delenv(patience.VARIABLE)
-    assert Patience(None, lambda _: None).total == patience.TOTAL
+    assert Patience(None, lambda _: None).total == plan.WAIT
     monkeypatch.setenv(patience.VARIABLE, "soon")
     with pytest.raises(ArgumentError, match=r"\$XBACKEND_WAIT='soon': a number of seconds"):
         Patience(None, lambda _: None)
@@ -331,9 +331,9 @@ def test_all_of_it_is_kept_and_a_run_that_was_cut_off_counts_the_same(
 
     def says(_: Any) -> dict[str, Any]:
         number = next(count)
-        if cut and number == 23:
+        if cut and number == 11:
             raise Ended
-        return answer(0.01 + 0.001 * number, **(LOUD if number < 12 else QUIET))
+        return answer(0.01 + 0.001 * number, **(LOUD if number < 6 else QUIET))
 
     try:
         session.compare(backends=["numpy"], parameters=TINY, opener=Here(numpy=says), store=Store(tmp_path), wait=9)
@@ -342,13 +342,13 @@ def test_all_of_it_is_kept_and_a_run_that_was_cut_off_counts_the_same(
     found = Store(tmp_path).load("latest")
     assert found.complete is not cut
     kept = [*found.measurements[0].processes, *(p for pair in found.pairs for p in pair.processes)]
-    assert len(kept) == (23 if cut else 24)
+    assert len(kept) == (11 if cut else 12)
     for sample in (
         found.measurements[0].medians,
         *(half for pair in found.pairs for half in (pair.first, pair.second)),
     ):
-        assert len(sample) == 3 and sum(median < 0.022 for median in sample) <= cut
-    assert disturbed(found).replaced == (11 if cut else 12)
+        assert len(sample) == 3 and sum(median < 0.0155 for median in sample) <= cut
+    assert disturbed(found).replaced == (5 if cut else 6)
 
 
 def test_runs_of_before_are_read_and_count_as_they_did(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from xbackend import report
 from xbackend.analysis.comparison import comparisons, label
 from xbackend.errors import StoreError, UsageError
 from xbackend.report import blocks, headings, markdown, text
+from xbackend.report.kinds import COMPARISON
 from xbackend.results.schema import Pair, Parity, Results, SessionSettings, load
 from xbackend.wording import plain
 
@@ -460,3 +461,15 @@ def test_what_proves_the_rules_of_timing_is_shown() -> None:
     source = whole_of(of(change(row, processes=kept)))
     assert ["a", "1", "2.0 %", "1.90 times as long", "xla"] in rows_of(source)
     assert "Checks of the timing" not in whole_of(of(row))
+
+
+def test_a_report_that_is_written_again_leaves_its_data_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an older version too: what was measured has the checksum that it was written with."""
+    monkeypatch.setattr(report, "render", lambda results, baseline=None: {"report.md": b"", "report.html": b""})
+    for name in ("results.json", "results-version-1.json"):
+        data = (DATA / name).read_bytes()
+        (tmp_path / "results.json").write_bytes(data)
+        report.write_again(COMPARISON, tmp_path)
+        assert (tmp_path / "results.json").read_bytes() == data

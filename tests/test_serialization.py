@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from random_programs import Case, programs
+from strategies import Case, programs
 
 import xbackend as xb
 from xbackend.backends import registry

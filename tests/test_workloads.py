@@ -17,7 +17,7 @@ from xbackend.cli import INCOMPLETE, main, users
 from xbackend.errors import ArgumentError, UsageError, WorkloadError
 from xbackend.measure import candidates, oracle, session
 from xbackend.measure.candidates import Refused, Task
-from xbackend.workloads.agreement import relative_error
+from xbackend.workloads.agreement import Agreement, relative_error, verified
 from xbackend.workloads.workload import Workload
 
 MODEL = '''
@@ -171,6 +171,87 @@ def test_where_small_changes_of_the_inputs_move_the_result_far_more_passes() -> 
     task = candidates.made(ill, {})
     assert "by a unit in the last place" in task.derived
     assert task.tolerance > 1e-6
+
+
+def test_where_inputs_stand_on_a_jump_less_does_not_pass_for_it() -> None:
+    def chosen(a: Any, label: Any) -> Any:
+        return xb.where(label == 1.0, xb.log(a), xb.where(a > 0.5, 1.0, 2.0))
+
+    task = candidates.given(Workload(chosen), [np.float32([0.5, 0.25]), np.float32([0, 1])], {})
+    assert task.tolerance < 1e-4 and not task.undetermined
+
+
+def test_float32_is_judged_by_a_good_algorithm_and_not_by_what_numpy_loses() -> None:
+    """NumPy adds rows one after the other: its means of many are far off, and so are those of some frameworks."""
+    many = np.random.default_rng(0).normal(285.0, 1.0, (300_000, 2)).astype(np.float32)
+    task = candidates.given(Workload(xb.mean, name="means"), [many], {"axis": 0})
+    assert task.tolerance < 1e-4 and not task.undetermined
+    said = [verified([each], task.expected, task.tolerance) for each in (many.mean(0), many.mean(0, np.float64))]
+    assert [one.agreement for one in said] == [Agreement.DIFFERS, Agreement.AGREES]
+
+
+HILBERT = 1 / (np.arange(1, 9)[:, None] + np.arange(8.0)[None])
+UNKNOWN: dict[str, tuple[Any, list[np.ndarray], str]] = {
+    "inputs that do not determine it": (
+        xb.linalg.inv,
+        [HILBERT.astype(np.float32)],
+        "when each input changes by a unit",
+    ),
+    "roundings that cancel": (
+        lambda x: xb.mean(x * x) - xb.mean(x) ** 2,
+        [np.random.default_rng(0).normal(285.0, 1.0, 1000).astype(np.float32)],
+        "the result of each op is rounded to float32",
+    ),
+    "numbers that float32 does not have": (
+        lambda x: xb.log(xb.sum(xb.exp(x))),
+        [np.full(3, 100, np.float32)],
+        "rounded to float32 is beyond all numbers",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", UNKNOWN)
+def test_what_is_not_determined_in_its_precision_has_no_verdict(case: str) -> None:
+    function, arrays, why = UNKNOWN[case]
+    task = candidates.given(Workload(function, name="f"), arrays, {})
+    assert why in task.undetermined
+    for result in task.expected, [2 * np.asarray(each) for each in task.expected]:
+        said = verified(result, task.expected, task.tolerance, undetermined=task.undetermined)
+        assert said.agreement is Agreement.UNDETERMINED and said.error is not None
+    wide = candidates.given(Workload(function, name="f"), [array.astype(np.float64) for array in arrays], {})
+    assert not wide.undetermined
+
+
+def test_no_number_is_no_agreement() -> None:
+    nan, number = np.array([np.nan, 1.0]), np.array([0.0, 1.0])
+    assert verified([nan], [nan], 1.0).agreement is Agreement.UNVERIFIED
+    assert verified([nan], [nan], 1.0, allow_nan=True).agreement is Agreement.AGREES
+    assert verified([nan], [number], 1.0, allow_nan=True).agreement is Agreement.DIFFERS
+    assert verified([number], [nan], 1.0, allow_nan=True).agreement is Agreement.DIFFERS
+    assert verified([np.array(-np.inf)], [np.array(-np.inf)], 0.0).agreement is Agreement.AGREES
+
+
+def test_an_oracle_of_its_own_says_that_nan_is_right() -> None:
+    logs = Workload(xb.log, name="logs")
+    logs.inputs(lambda rng: np.array([-1.0, 1.0]))
+    assert not candidates.made(logs, {}).allow_nan
+    with np.errstate(invalid="ignore"):
+        logs.oracle(np.log)
+        assert candidates.made(logs, {}).allow_nan
+
+
+def test_state_and_loops_and_devices_have_an_oracle_in_float64() -> None:
+    """It is the program itself with another dtype: what the function says of float32 is no rounding of the oracle."""
+    w = xb.shared(np.float32(0.1), name="w", device="gpu:7")
+
+    def f(x: Any) -> Any:
+        xb.update(w, w + 1)
+        (total,) = xb.scan(lambda carry, row: ((carry[0] + xb.astype(row, "float32") * w,), ()), (xb.sum(x) * 0,), x)[0]
+        return total
+
+    task = candidates.given(Workload(f), [np.float32([0.1, 0.2])], {})
+    x = np.float32([0.1, 0.2]).astype(np.float64)
+    assert float(task.expected[0]) == pytest.approx(x.sum() * float(np.float32(0.1)), rel=1e-15)
 
 
 def test_its_own_oracle_and_tolerance_count() -> None:

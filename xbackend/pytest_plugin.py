@@ -82,6 +82,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "NAME=VALUE,...",
         "help": "a parameter of it, with one value or several",
     },
+    "allow-nan": {"action": "store_true", "help": "NaN that the right result has too is no doubt"},
     "store": {"type": Path, "metavar": "FOLDER", "help": "folder of runs; default .xbackend/runs"},
 }
 
@@ -130,7 +131,7 @@ class Choices:
             raise pytest.UsageError(f"--baseline {self.baseline} is none of {', '.join(self.backends)}")
         self.devices: list[int] = given["devices"] or ([1, 2] if full else [1])
         self.full, self.thorough, self.minutes = full, thorough, given["minutes"]
-        self.effort = mode.effort
+        self.effort, self.allow_nan = mode.effort, bool(given["allow-nan"])
         self.store: Path = given["store"] or FOLDER
         try:  # as `xbackend compare` does
             each, shared = given["cores-per-device"], given["shared-cores"]
@@ -325,7 +326,6 @@ class Benchmark:
             static=static,
             expected=expected,
             tolerance=tolerance,
-            devices=max(devices for _, devices in keys),
         )
         if before is None:
             before = Recorded(self._item.config, f"bench {name}", {key: Candidate(task, *key) for key in keys})
@@ -353,7 +353,7 @@ def tasks(config: pytest.Config) -> list[Task | Refused]:
         try:
             config.stash[_TASKS] = [] if target is None else users.tasks(
                 target, None, lists(config.getoption("xbackend_set") or ()),
-                quick=asked.quick, seed=asked.seed, devices=max(asked.devices),
+                quick=asked.quick, seed=asked.seed,
             )  # fmt: skip
         except (XBackendError, ValueError) as error:
             raise pytest.UsageError(str(error)) from None
@@ -390,6 +390,7 @@ class Recorded:
             seed=asked.seed,
             effort=asked.effort,
             baseline=asked.baseline,
+            allow_nan=asked.allow_nan,
             on_progress=partial(say, config),
         )
         settings = {key: getattr(asked, key) for key in ("quick", "thorough", "minutes", "devices")}

@@ -16,9 +16,11 @@ from xbackend.analysis.scaling import REAL, Scaling, scalings
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict
 from xbackend.backends.description import IN_TURN
 from xbackend.wording import counted, few, join, number, percent, plain
+from xbackend.workloads.agreement import DOUBTFUL, most
 
 _NAMED = 4  # rows that are said one by one; more are counted
 APART = 4  # comparisons that have an answer each; of more there is one of all
+WIDE = 2.0  # times: where not even that could be shown, an answer is in doubt
 _MORE = f"measure with more of them (--processes 10), as below {FEWEST} there is no interval at all"
 _TOO_FEW = str(Verdict.UNKNOWN)
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -30,8 +32,43 @@ def answer(comparisons: Sequence[Comparison]) -> str:
         return "Nothing was compared: the results hold no measurement."
     more = devices_compared(comparisons)
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
+    doubts = _doubts(comparisons)
+    said = f"in doubt, as {join(doubts)}: {said}" if doubts else said
+    against = "".join(f"; {words}" for words in _against_the_oracle(comparisons))
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
-    return f"{said[0].upper() if more else said[0]}{said[1:]}{few_processes}."
+    return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
+
+
+def _doubts(comparisons: Sequence[Comparison]) -> list[str]:
+    """What makes all of the answer doubtful: most timings that count were disturbed, or hardly a difference could have
+    been shown."""
+    timings = [process for c in comparisons for row in c.ranked for process in row.processes]
+    disturbed = sum(process.disturbed for process in timings)
+    said = []
+    if disturbed and 2 * disturbed >= len(timings):
+        said.append(f"others disturbed {disturbed} of the {counted(len(timings), 'timing')} that count")
+    wide = {
+        named(row, c): ratio.smallest
+        for c in comparisons
+        for row, ratio in c.against_first
+        if ratio.shown and ratio.smallest > WIDE  # of others the answer says itself what was not shown
+    }
+    if wide:
+        widest = max(wide, key=lambda name: wide[name])
+        said.append(f"no difference below {percent(wide[widest])} could be shown for {widest}")
+    return said
+
+
+def _against_the_oracle(comparisons: Sequence[Comparison]) -> list[str]:
+    """That the oracle and most of those that were compared with it disagree, and where."""
+    said = []
+    for c in comparisons:
+        there = [row for row in c.rows if row.measurement.status in ("ok", "wrong")]
+        wrong = [row for row in there if row.measurement.status == "wrong"]
+        if most(len(wrong), len(there)):
+            where = _where(c, comparisons)
+            said.append(f"{f'{where}: ' if where else ''}{len(wrong)} of {len(there)} are wrong, {DOUBTFUL}")
+    return said
 
 
 def devices_compared(comparisons: Iterable[Comparison]) -> list[int]:

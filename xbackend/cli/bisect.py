@@ -34,7 +34,7 @@ _PROCESSES = options.option(options.count, "N", "fresh processes of each release
 _DEVICES = options.option(options.count, "N", "how many devices to spread over")
 _QUICKLY = options.flag("3 fresh processes of each release in a session, small and short")
 _TOLERANCE = options.tolerance(
-    "with --what numbers: the largest relative difference that is none (default: by dtype, ops and longest axis)"
+    "with --what numbers: the largest relative difference that is none (default: what docs/workloads.md says)"
 )
 _SET = options.setting("a parameter of the workload, or a keyword argument that the function is traced with")
 _SHOWN = {
@@ -56,6 +56,7 @@ def bisect(
     inputs: options.Inputs = None,
     settings: Annotated[options.Assignments, _SET] = None,
     tolerance: Annotated[float | None, _TOLERANCE] = None,
+    allow_nan: options.AllowNaN = False,
     quick: Annotated[bool, _QUICKLY] = False,
     processes: Annotated[int | None, _PROCESSES] = None,
     devices: Annotated[int, _DEVICES] = 1,
@@ -69,16 +70,16 @@ def bisect(
     """Name the release in which something changed, and show what was measured."""
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
-    task = users.task(target, inputs, settings, quick=quick, seed=seed, devices=devices)
+    task = users.task(target, inputs, settings, quick=quick, seed=seed)
     with progress() as shown:
         shown(f"asking the package index for {wanted}")
         there = releases(wanted)
         name = _backend(wanted, there, backend)
         given: dict[str, Any] = {
             "quick": quick, "processes": processes, "threads": threads, "seed": seed, "limit": limit, "wait": wait,
-            "store": Store(store), "on_progress": shown,
+            "allow_nan": allow_nan, "store": Store(store), "on_progress": shown,
         }  # fmt: skip
-        looked = Bisection(task, name, there, What(what), devices, tolerance, given)
+        looked = Bisection(task, name, there, What(what), devices, tolerance, allow_nan, given)
         found = looked.run()
     say(answer(found, what=looked.what, subject=f"{task.workload} on {name}"))
     _show(found, looked.what)

@@ -6,7 +6,7 @@ import itertools
 import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -20,6 +20,9 @@ from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, 
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
+
+if TYPE_CHECKING:
+    from xbackend.cluster.ran import Ran
 
 _ACTION = Parameter(help="run a job, or show the status of those that run")
 _TARGET = Parameter(help="a function of a task, in a file; or of the only job of FILE.py", metavar="FILE.py:FUNCTION")
@@ -152,6 +155,7 @@ def cluster(
     start_limit: Annotated[float, _START] = 600.0,
     checkpoints: Annotated[Path | None, _FOLDER] = None,
     every: Annotated[int, _EVERY] = 50,
+    allow_nan: options.AllowNaN = False,
     cores_per_device: Annotated[int | None, _CORES] = None,
     python: options.Python = None,
     name: options.Name = None,
@@ -161,7 +165,6 @@ def cluster(
     if action == "status":
         return _status()
     from xbackend.backends.contract import Settings  # what these import would keep a shell waiting
-    from xbackend.cluster import ran
     from xbackend.cluster.asked import Asked
     from xbackend.measure import clusters
 
@@ -189,8 +192,14 @@ def cluster(
         guard=calling,
         on_line=say,
     )
-    done = clusters.jobs(asked, pairs, replay=replay, on_end=lambda one: _say(ran.words(one)))
-    return _ended(done, folder)
+    return _ended(clusters.jobs(asked, pairs, replay=replay, allow_nan=allow_nan, on_end=_tell), folder)
+
+
+def _tell(one: Ran) -> None:
+    """Say what became of a job on a backend."""
+    from xbackend.cluster.ran import words
+
+    _say(words(one))
 
 
 def _status() -> int:

@@ -83,6 +83,7 @@ class Measuring:
     shared_cores: Annotated[bool, _SHARED] = False
     seed: options.Seed = 0
     baseline: Annotated[str | None, _BASELINE] = None
+    allow_nan: options.AllowNaN = False
 
 
 _USUALLY = Measuring()
@@ -114,7 +115,7 @@ def compare(
     with progress() as shown:
         tasks = users.tasks(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
-            suite=suite, quick=measuring.quick, seed=measuring.seed, devices=max(measuring.devices), on_progress=shown,
+            suite=suite, quick=measuring.quick, seed=measuring.seed, on_progress=shown,
         )  # fmt: skip
         matrix.ready(runs, shown)
         results = session.compare(
@@ -141,8 +142,8 @@ def compare(
     say(where)
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = measuring.backends or measuring.environments
-    bad = ("missing", "failed", "wrong") if named else ("failed", "wrong")
-    return INCOMPLETE if any(m.status in bad for m in results.measurements) else DONE
+    well = ("ok",) if named else ("ok", "missing")
+    return DONE if all(m.status in well for m in results.measurements) else INCOMPLETE
 
 
 def _asked(settings: dict[str, list[Any]], **short: list[Any] | None) -> dict[str, list[Any]]:

@@ -73,7 +73,8 @@ def _program(
         if not Path(target).is_file():
             raise UsageError(f"there is no file {target}")
         return xb.Program.from_json(Path(target).read_bytes()), []
-    return traced(target, inputs, settings, seed)
+    made = traced(target, inputs, settings, seed)
+    return made.program, made.arrays
 
 
 def _executed(program: Program, arrays: list[np.ndarray], name: str, asked: DeviceMap | None, form: str) -> str:

@@ -14,7 +14,8 @@ from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.environments import interpreters
 from xbackend.files import check_place
-from xbackend.measure.patience import LONGEST, TOTAL, VARIABLE
+from xbackend.measure.patience import LONGEST, VARIABLE
+from xbackend.measure.plan import QUICK_WAIT, WAIT
 from xbackend.program.binding import MOST
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store as StoreOfRuns
@@ -269,10 +270,12 @@ _INPUT = (
 _ENVIRONMENT = "which environments (default for list and sync: all)"
 _WAIT = (
     f"wait at most so long in all, {LONGEST:g} s before one process, until other processes leave the cores alone, and "
-    f"measure again what they disturbed; 0 for neither (default: ${VARIABLE}, else {TOTAL:g})"
+    f"measure again what they disturbed; 0 for neither (default: ${VARIABLE}, else {WAIT:g}, with --quick "
+    f"{QUICK_WAIT:g})"
 )
 _WORKLOAD = f"one of {', '.join(workloads.names())}"
 
+AllowNaN = Annotated[bool, flag("NaN that the right result, or another one, has too is no doubt")]
 Backends = Annotated[list[str] | None, backends_of()]
 Backend = Annotated[str | None, backend("run it once there and draw what was executed, where, with its transfers")]
 Baseline = Annotated[str | None, backend("what the ratios are taken to")]

@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from cyclopts import Parameter
 
-from xbackend import workloads
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, width
-from xbackend.cli.users import traced
-from xbackend.errors import BackendUnavailable, UsageError, XBackendError
+from xbackend.cli.users import Traced, traced
+from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import load_warnings
+from xbackend.measure.oracle import Expected
 from xbackend.program.binding import spread
 from xbackend.program.structure import flatten
 from xbackend.report import columns, text
 from xbackend.results.schema import FOREIGN
 from xbackend.wording import join
 from xbackend.workers.remote import RemoteBackend
+from xbackend.workloads.agreement import DOUBTFUL, Agreement, Verified, most, verified
 
 _TARGET = Parameter(help="a function in a file", metavar="FILE.py:FUNCTION")
-_TOLERANCE = options.tolerance("largest relative difference that passes (default: by dtype, ops and longest axis)")
+_TOLERANCE = options.tolerance("largest relative difference that passes (default: what docs/workloads.md says)")
 _VIRTUAL = options.option(options.count, "N", "CPU devices to make (default: as needed)")
 _PLACEMENT = options.flag("list every op and transfer: where it was asked to run, and where it did")
+_WITHOUT = (Agreement.UNDETERMINED, Agreement.UNVERIFIED)
+_WORDS = {agreement: str(agreement) for agreement in Agreement} | {
+    Agreement.AGREES: "agree with the oracle",
+    Agreement.DIFFERS: "DIFFER from it by more than roundings make",
+}
 _DRAWINGS = options.option(options.folder, "FOLDER", "save what each backend executed, as SVG")
 
 
@@ -45,17 +52,19 @@ def run(
     python: options.Python = None,
     virtual_devices: Annotated[int | None, _VIRTUAL] = None,
     tolerance: Annotated[float | None, _TOLERANCE] = None,
+    allow_nan: options.AllowNaN = False,
     drawings: Annotated[Path | None, _DRAWINGS] = None,
     placement: Annotated[bool, _PLACEMENT] = False,
 ) -> int:
-    """Run a function on backends; print results' agreement, time and placement."""
+    """Run a function on backends; print results' agreement with the oracle, time and placement."""
     selected = matrix.runs(backends)
-    program, arrays = traced(target, inputs, settings, seed)
-    bindings, count = spread(program, devices, virtual_devices)
-    passes = workloads.tolerance_of(program) if tolerance is None else tolerance
+    made = traced(target, inputs, settings, seed)
+    bindings, count = spread(made.program, devices, virtual_devices)
+    right = _right(made, tolerance)
     rows: list[list[str]] = []
     placed: dict[str, list[str]] = {}  # what is said of a placement -> the backends
-    reference, well, failed, warnings = None, True, list[str](), load_warnings()
+    found: dict[str, Verified] = {}
+    failed, warnings = dict[str, str](), load_warnings()
     with progress() as shown:
         failures = matrix.ready(selected, shown)
         for name, _ in selected:
@@ -64,32 +73,69 @@ def run(
                 if registry.get(name).environment in failures:
                     raise BackendUnavailable(failures[registry.get(name).environment])
                 with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
-                    executable = backend.compile(program, devices=bindings)
-                    leaves, _ = flatten(executable(*arrays), np.asarray)
-                    timed = backend.call("xbackend.measure.calls:rounds", executable, executable.put(*arrays))
+                    executable = backend.compile(made.program, devices=bindings)
+                    leaves, _ = flatten(executable(*made.arrays), np.asarray)
+                    timed = backend.call("xbackend.measure.calls:rounds", executable, executable.put(*made.arrays))
                     where = executable.placement.listing() if placement else str(executable.placement)
                     if drawings is not None:
                         _save(drawings / f"{name}.svg", executable.draw("svg"))
             except XBackendError as error:
-                rows.append([name, "failed", text.NOTHING])
-                failed.append(f"failed: {name}: {_first_line(error)}")
-                well = False
+                rows.append([name, "failed", text.NOTHING, text.NOTHING])
+                failed[name] = _first_line(error)
                 continue
-            reference = reference or (name, leaves)
-            difference = workloads.relative_error(leaves, reference[1])
-            agrees = difference <= passes
-            well = well and agrees
-            says = "reference" if reference[0] == name else f"{'agrees' if agrees else 'DIFFERS'} ({difference:.1e})"
-            rows.append([name, says, _times(timed["seconds"])])
+            found[name] = _verified(leaves, right, allow_nan)
+            rows.append([name, *_cells(found[name], right), _times(timed["seconds"])])
             placed.setdefault(where, []).append(name)
             if timed["foreign_cores"] > FOREIGN:
                 warnings.append(
                     f"other processes kept {timed['foreign_cores']:.1f} cores busy while {name} was measured"
                 )
-    _say(rows, reference)
+    _say(answer(found, failed, right if isinstance(right, str) else ""), rows, right)
     where_on = [f"placement on {join(names)}: {where}" for where, names in placed.items()]
-    _besides([*where_on, *failed], len(rows), passes, warnings)
-    return DONE if well else INCOMPLETE
+    because = [f"failed: {name}: {why}" for name, why in failed.items()]
+    reasons = dict.fromkeys(f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT)
+    _besides([*where_on, *because, *([] if isinstance(right, str) else reasons)], len(rows), right, warnings)
+    return DONE if not failed and all(v.agreement is Agreement.AGREES for v in found.values()) else INCOMPLETE
+
+
+def _right(made: Traced, tolerance: float | None) -> Expected | str:
+    """What the function has to return, with the tolerance that was asked for; or why nothing says that."""
+    try:
+        right = made.expected()
+    except ArgumentError as error:
+        return str(error)
+    if tolerance is None:
+        return right
+    return replace(right, tolerance=tolerance, derived="as asked for", undetermined="")
+
+
+def _verified(leaves: Sequence[np.ndarray], right: Expected | str, allow_nan: bool) -> Verified:
+    if isinstance(right, str):
+        return Verified(Agreement.UNVERIFIED, None, right)
+    allowed = allow_nan or right.allow_nan
+    return verified(leaves, right.values, right.tolerance, undetermined=right.undetermined, allow_nan=allowed)
+
+
+def answer(found: Mapping[str, Verified], failed: Collection[str], without: str = "") -> str:
+    """The first line: which results are right. ``without`` says why there is no oracle."""
+    groups: dict[Agreement, list[str]] = {}
+    for name, one in found.items():
+        groups.setdefault(one.agreement, []).append(name)
+    said = [f"{_WORDS[agreement]}: {join(groups[agreement])}" for agreement in Agreement if agreement in groups]
+    if failed:
+        said.append(f"failed: {join(failed)}")
+    if without:
+        said.insert(0, f"there is no oracle, so that no result is called right: {without}")
+    if most(len(groups.get(Agreement.DIFFERS, ())), len(found)):
+        said.append(f"these are most, {DOUBTFUL}")
+    return "; ".join(said)
+
+
+def _cells(one: Verified, right: Expected | str) -> list[str]:
+    """What is said of a result, and its relative error beside the largest that passes."""
+    says = "DIFFERS" if one.agreement is Agreement.DIFFERS else str(one.agreement)
+    passes = text.NOTHING if isinstance(right, str) or right.undetermined else f"{right.tolerance:.1e}"
+    return [says, f"{text.NOTHING if one.error is None else f'{one.error:.1e}'} / {passes}"]
 
 
 def _times(seconds: Sequence[float]) -> str:
@@ -102,23 +148,26 @@ def _first_line(error: XBackendError) -> str:
     return str(error).split("\n")[0]
 
 
-def _say(rows: list[list[str]], reference: tuple[str, Any] | None) -> None:
-    """What was computed, and the table."""
-    name, leaves = reference or ("none", ())
-    for number, leaf in enumerate(leaves):
-        say(f"result {number} on {name}: {leaf.dtype}{list(leaf.shape)}")
+def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:
+    """The first line, what was computed, and the table."""
+    for line in columns.wrapped(first, width()):
+        say(line)
+    for number, leaf in enumerate([] if isinstance(right, str) else right.values):
+        say(f"result {number} of the oracle: {leaf.dtype}{list(leaf.shape)}")
         say(np.array2string(leaf, threshold=20, edgeitems=3))
-    headers = ["backend", f"result against {name}", "median call (all rounds)"]
+    headers = ["backend", "result", "relative error / passes", "median call (all rounds)"]
     for line in columns.lines(headers, [("", rows)], width() or columns.WIDTH, headers[2:]):
         say(line)
 
 
-def _besides(said: Sequence[str], count: int, tolerance: float, warnings: Sequence[str]) -> None:
+def _besides(said: Sequence[str], count: int, right: Expected | str, warnings: Sequence[str]) -> None:
     """Where it ran, what failed, what the table means, and what not."""
-    notes = [
-        *said,
-        f"results agree where they differ by a relative {tolerance:.1e} at most; another one with --tolerance",
-    ]
+    notes = list(said)
+    if not isinstance(right, str) and not right.undetermined:
+        notes.append(
+            f"a result agrees where it is within a relative {right.tolerance:.1e} of the oracle, NumPy in float64 or "
+            f"the workload's own ({right.derived}); another one with --tolerance"
+        )
     if count > 1:
         notes.append(
             "times are of one process each, and equal ones may differ by more: which is faster, xbackend compare says"

@@ -43,6 +43,7 @@ def train(
     batch: Annotated[int | None, _BATCH] = None,
     seed: options.Seed = 0,
     backends: options.Backends = None,
+    allow_nan: options.AllowNaN = False,
     python: options.Python = None,
     device_memory: Annotated[int | None, _MEMORY] = None,
     checkpoints: Annotated[Path | None, _FOLDER] = None,
@@ -69,6 +70,7 @@ def train(
         guard=calling,
         on_notice=notices.append,
         device_memory=device_memory,
+        allow_nan=allow_nan,
     )
     runs = matrix.runs(backends)
     with progress() as shown:

@@ -10,6 +10,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +26,7 @@ from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
 from xbackend.measure.candidates import GRADIENT, Refused, Task
+from xbackend.measure.oracle import Expected, expected
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import size, spelled
@@ -84,10 +86,24 @@ def _strip(lines: traceback.TracebackException | None) -> None:
         _strip(other)
 
 
-def traced(
-    target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int
-) -> tuple[Program, list[np.ndarray]]:
-    """The program of the function that ``FILE.py:FUNCTION`` names, and the arrays that it was traced with.
+@dataclass(frozen=True)
+class Traced:
+    """The program of a function or workload, the arrays that it was traced with, and how it was asked for."""
+
+    program: Program
+    arrays: list[np.ndarray]
+    workload: Workload
+    parameters: dict[str, Any]
+    gradient: bool = False
+
+    def expected(self) -> Expected:
+        """What it has to return; raises as `oracle.expected` does."""
+        with calling(self.workload.name):
+            return expected(self.workload, self.program, self.arrays, self.parameters, gradient=self.gradient)
+
+
+def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, seed: int) -> Traced:
+    """The program of the function that ``FILE.py:FUNCTION`` names.
 
     ``inputs`` are its arguments as they are typed; without any, those of a workload are its own, and of another
     function the file's ``inputs()`` is asked. Raises `UsageError` for what is not there, not understood or fails, and
@@ -104,11 +120,12 @@ def traced(
     else:
         arrays = _arrays(target, module, inputs, seed)
     with _asking(target, arrays):
-        if not isinstance(function, Workload):
-            Workload(function, name=target.rpartition(":")[2]).check_numbers(static)
         if isinstance(function, Workload):
-            return xb.trace(function.traced(static, gradient), *arrays), arrays
-        return xb.trace(function, *arrays, **static), arrays
+            program = xb.trace(function.traced(static, gradient), *arrays)
+            return Traced(program, arrays, function, static, gradient)
+        alone = Workload(function, name=target.rpartition(":")[2])
+        alone.check_numbers(static)
+        return Traced(xb.trace(function, *arrays, **static), arrays, alone, static)
 
 
 def tasks(
@@ -119,7 +136,6 @@ def tasks(
     suite: str | None = None,
     quick: bool = False,
     seed: int = 0,
-    devices: int = 1,
     gradient: bool | None = None,
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
@@ -130,9 +146,8 @@ def tasks(
     ends with ``+gradient``.
 
     Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
-    other function those of the file's ``inputs()`` where there are none. NumPy, with so many ``devices``, computes what
-    it has to return. Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of`
-    raises.
+    other function those of the file's ``inputs()`` where there are none. Raises `UsageError`
+    for what is not there, not understood or fails, and what `session.tasks_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
@@ -161,12 +176,12 @@ def tasks(
             (workload,), static = _derived(chosen, gradient), _single(asked)
             arrays = _arrays(target, module, inputs, seed)
             with _asking(target, arrays):
-                return [candidates.given(workload, arrays, static, gradient=bool(gradient), devices=devices)]
+                return [candidates.given(workload, arrays, static, gradient=bool(gradient))]
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
     combinations = {workload: workload.combinations(_own(workload, asked, chosen), quick) for workload in chosen}
     each = [(workload, combinations[workload]) for workload in _derived(chosen, gradient)]
-    return session.tasks_of(each, seed=seed, devices=devices, gradient=gradient, guard=calling, on_progress=on_progress)
+    return session.tasks_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
 
 
 def task(
@@ -176,13 +191,12 @@ def task(
     *,
     quick: bool = False,
     seed: int = 0,
-    devices: int = 1,
 ) -> Task:
     """The one task of a target, as `tasks`; of a workload that is named its value. Raises `UsageError` where there are
     several, with what to write for each."""
     asked = {name: [value] for name, value in settings or ()}
     gradient = None if target.endswith((".py", GRADIENT)) else False
-    made = tasks(target, inputs, asked, quick=quick, seed=seed, devices=devices, gradient=gradient)
+    made = tasks(target, inputs, asked, quick=quick, seed=seed, gradient=gradient)
     if len(made) > 1 or not isinstance(made[0], Task):
         raise UsageError(f"{target} is several, choose one: {'; '.join(_each(target, made))}")
     return made[0]

@@ -6,18 +6,19 @@ beside the one before. What is asked which time says `xbackend.analysis.bisectio
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from xbackend import environments, workloads
+from xbackend import environments
 from xbackend.analysis import bisection
 from xbackend.analysis.bisection import What
 from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
-from xbackend.errors import XBackendError
+from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import session
 from xbackend.measure.candidates import Task
 from xbackend.measure.oracle import bind
@@ -26,6 +27,7 @@ from xbackend.measure.runner import Opener
 from xbackend.measure.worker import open_worker
 from xbackend.program.structure import flatten
 from xbackend.wording import counted
+from xbackend.workloads.agreement import Agreement, verified
 
 MORE = 2  # times the processes, where a release is told from neither end
 
@@ -74,7 +76,7 @@ class Found:
 @dataclass
 class Bisection:
     """Looks for the release. ``options`` are those of `session.compare`; ``tolerance`` is by how much numbers may
-    differ, left out that of the workload."""
+    differ, left out that of the workload; with ``allow_nan`` NaN in both is no difference."""
 
     task: Task
     backend: str
@@ -82,6 +84,7 @@ class Bisection:
     what: What = What.TIME
     devices: int = 1
     tolerance: float | None = None
+    allow_nan: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     ready: Callable[..., Any] = environments.sync
     opener: Opener = open_worker
@@ -92,8 +95,12 @@ class Bisection:
         self._results: dict[str, list[np.ndarray]] = {}
 
     def run(self) -> Found:
-        """Raises `StoreError`; a release that does not work has its reason."""
+        """Raises `StoreError`, and `UsageError` for numbers that the precision does not determine; a release that does
+        not work has its reason."""
         found = self.found
+        if self.what is What.NUMBERS and self.tolerance is None and self.task.undetermined:
+            why = f"{self.task.label} is not determined in this precision: {self.task.undetermined}"
+            raise UsageError(f"{why}; give --tolerance")
         both = bisection.ends(len(self.releases), self._work)
         if both is None:
             return found
@@ -148,7 +155,11 @@ class Bisection:
             ours, theirs = self._returned(head), self._returned(base)
             if ours is None or theirs is None:
                 return None
-            return Beside(difference=workloads.relative_error(ours, theirs), passes=self._passes)
+            said = verified(ours, theirs, self._passes, allow_nan=self.allow_nan or self.task.allow_nan)
+            if said.agreement is Agreement.UNVERIFIED:
+                self.found.reasons[head] = f"{said.agreement}: {said.reason}"
+                return None
+            return Beside(difference=said.error if said.error is not None else math.inf, passes=self._passes)
         usual = PRESETS["quick" if self.options.get("quick") else "default"].processes
         processes = times * (self.options.get("processes") or usual)
         results = session.compare(

@@ -25,6 +25,7 @@ from xbackend.program.program import Program
 from xbackend.results import naming
 from xbackend.results.schema import (
     FOREIGN,
+    UNPROVEN,
     Measurement,
     Memory,
     Pair,
@@ -50,7 +51,8 @@ class Task:
     """A workload with all its parameters, its inputs and what it has to return, traced once for all backends.
 
     ``seconds`` is what tracing took. ``expected`` is a flat list; ``tolerance`` is the largest relative error that
-    passes, ``derived`` how that is known. Tasks of another ``revision`` have other processes.
+    passes, ``derived`` how that is known; ``undetermined`` and ``allow_nan`` are those of `oracle.Expected`. Tasks of
+    another ``revision`` have other processes.
     """
 
     workload: str
@@ -62,6 +64,8 @@ class Task:
     expected: Sequence[np.ndarray]
     tolerance: float
     derived: str = ""
+    undetermined: str = ""
+    allow_nan: bool = False
     revision: str = ""
 
     @property
@@ -102,18 +106,16 @@ def task(workload: str, **parameters: Any) -> Task:
     return made(workloads.get(workload), parameters)
 
 
-def made(
-    workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = False, seed: int = 0, devices: int = 1
-) -> Task:
+def made(workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = False, seed: int = 0) -> Task:
     """Trace a workload with its own inputs: its value or, with ``gradient``, that and its gradient.
 
-    ``devices`` are those that NumPy has, which computes what it has to return. Raises `WorkloadError` for a parameter
+    Raises `WorkloadError` for a parameter
     that does not exist or a value that it cannot have, `ArgumentError` for inputs that no memory holds, and what
     tracing raises.
     """
     resolved = workload.resolve(**parameters)
     inputs = workload.arrays(seed, **resolved)
-    return _traced(workload, inputs, resolved, gradient=gradient, devices=devices)
+    return _traced(workload, inputs, resolved, gradient=gradient)
 
 
 def brought(
@@ -124,7 +126,6 @@ def brought(
     static: Mapping[str, Any],
     expected: Any = None,
     tolerance: float | None = None,
-    devices: int = 1,
 ) -> Task:
     """Trace a function that a user brought, as a task of that name.
 
@@ -132,8 +133,7 @@ def brought(
         name: what results call it.
         function: what `xbackend.trace` takes, with its ``arrays`` (anything that NumPy makes an array of) and its
             ``static`` keyword arguments.
-        expected: what it returns; left out, what the NumPy backend, with so many ``devices``, computes of the function
-            with its floating-point arrays in float64.
+        expected: what it returns; left out, what the NumPy backend computes of the function in float64.
         tolerance: the largest relative error that passes; left out, what `oracle` derives.
 
     Raises:
@@ -143,7 +143,7 @@ def brought(
     workload = Workload(function, name=name, tolerance=tolerance)
     if expected is not None:
         workload.oracle(lambda *_: expected)
-    return given(workload, arrays, static, devices=devices)
+    return given(workload, arrays, static)
 
 
 def given(
@@ -152,7 +152,6 @@ def given(
     static: Mapping[str, Any],
     *,
     gradient: bool = False,
-    devices: int = 1,
 ) -> Task:
     """Trace a workload with inputs from elsewhere, which its parameters say; raises as `brought` does."""
     unknown = sorted(set(static) - set(taken(workload.function, static)))
@@ -160,7 +159,7 @@ def given(
         raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
     workload.check_numbers(static)
     inputs = [host_array(array, f"argument {i} of {workload.name}") for i, array in enumerate(arrays)]
-    task = _traced(workload, inputs, static, gradient=gradient, devices=devices)
+    task = _traced(workload, inputs, static, gradient=gradient)
     shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)
     return replace(task, parameters={"inputs": shapes, **task.parameters})
 
@@ -171,13 +170,11 @@ def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in plain.items()}
 
 
-def _traced(
-    workload: Workload, inputs: Sequence[np.ndarray], parameters: Mapping[str, Any], *, gradient: bool, devices: int
-) -> Task:
+def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mapping[str, Any], *, gradient: bool) -> Task:
     start = time.perf_counter()
     program = trace(workload.traced(parameters, gradient), *inputs)
     seconds = time.perf_counter() - start
-    right = expected(workload, program, inputs, parameters, gradient=gradient, devices=devices)
+    right = expected(workload, program, inputs, parameters, gradient=gradient)
     return Task(
         workload.name + (GRADIENT if gradient else ""),
         said(parameters),
@@ -188,6 +185,8 @@ def _traced(
         right.values,
         right.tolerance,
         right.derived,
+        right.undetermined,
+        right.allow_nan,
     )
 
 
@@ -264,9 +263,9 @@ class Candidate:
         return Candidate(self.task, self.backend, self.devices, self.environment, again=again)
 
     def fail(self, status: str, reason: str) -> None:
-        """The candidate is out; a result that is wrong takes its seconds along."""
+        """The candidate is out; a result that is wrong, or not shown to be right, takes its seconds along."""
         self.status, self.reason = status, reason
-        if status == "wrong":
+        if status in UNPROVEN:
             self.processes = []
 
     def note(self, measured: Measured, worker: Worker, threads: int, pinned: bool) -> None:
@@ -291,7 +290,7 @@ class Candidate:
                 derived=self.task.derived,
             )
         if measured.timed is None:
-            self.fail("wrong", measured.wrong)
+            self.fail(measured.status, measured.wrong)
 
     def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
         """The row of the results, with these processes or with all."""

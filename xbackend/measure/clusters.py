@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from msgspec import structs
 
 from xbackend.backends import registry
 from xbackend.cluster import replaying, running
@@ -19,15 +20,19 @@ from xbackend.engines.spec import SERVER, WORKER
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import machine
+from xbackend.program.structure import flatten
 from xbackend.results.clustered import Clustered, Fault, Jobs
-from xbackend.workloads.agreement import relative_error
+from xbackend.workloads.agreement import no_number, relative_error, without_number
 
 Told = Callable[[Ran], None]
 
 
-def jobs(asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_end: Told) -> Jobs:
+def jobs(
+    asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_end: Told, allow_nan: bool = False
+) -> Jobs:
     """The job that is asked for on each backend with what joins it; one that fails is a row with its reason, unless it
-    is the only one. Of several each keeps its checkpoints in a folder of its own.
+    is the only one. Of several each keeps its checkpoints in a folder of its own. One that ends with NaN is not
+    verified, unless ``allow_nan``.
 
     Raises `UsageError` for what the user's functions raise, and for a ``replay`` of what has no record.
     """
@@ -57,8 +62,13 @@ def jobs(asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_e
             found.append(Clustered(backend=name, engine=engine.summary, by=engine.name, status="failed", reason=reason))
             continue
         on_end(ran)
-        found.append(_became(own, ran, first, *(_again(own, ran) if replay else (None, ""))))
-        first = ran.variables if first is None else first
+        became = _became(own, ran, first, *(_again(own, ran) if replay else (None, "")))
+        missing = 0 if allow_nan else _without_number(ran)
+        if missing:
+            became = structs.replace(became, status="not verified", reason=no_number(missing))
+        elif first is None:
+            first = ran.variables
+        found.append(became)
     return Jobs(
         job=asked.job.name,
         summary=asked.job.summary,
@@ -71,6 +81,12 @@ def jobs(asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_e
         machine=machine(),
         runs=tuple(found),
     )
+
+
+def _without_number(ran: Ran) -> int:
+    """How many elements of the variables, and of what each worker returned last, are NaN."""
+    last = [steps[max(steps)] for steps in ran.outputs.values() if steps]
+    return without_number([*ran.variables.values(), *flatten(last, np.asarray)[0]])
 
 
 def _again(asked: Asked, ran: Ran) -> tuple[dict[str, np.ndarray] | None, str]:

@@ -34,7 +34,8 @@ from xbackend.measure.memory import Watch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
 from xbackend.results import journal
-from xbackend.workloads.agreement import relative_error, ulps
+from xbackend.wording import counted
+from xbackend.workloads.agreement import STATUSES, Agreement, ulps, verified, without_number
 
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Executable, Value
@@ -62,7 +63,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         backend: the hosted backend.
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
             ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
-            ``tolerance``, the largest relative error that passes;
+            ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
+            has them;
             ``effort``, an `Effort` as plain data; ``label`` and ``journal``, the name under which each finished round
             is written to that file, or no ``journal``.
 
@@ -78,7 +80,10 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
     try:
         result = watch.during("first_call", lambda: executable(*inputs))
-        measured.wrong = _compare(executable, result, _loaded(job["expected"]), measured)
+        rules: dict[str, Any] = {name: job[name] for name in ("undetermined", "allow_nan") if name in job}
+        expected = _loaded(job["expected"])
+        measured.wrong, missing = _compare(executable, result, expected, measured, rules), without_number(expected)
+        del expected
         del result  # or it would be resident while a call is watched
         if not measured.wrong:
             measured.timed = _time(backend, executable, inputs, job, watch)
@@ -88,6 +93,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     measured.placement = _placement(executable)
     if measured.timed is not None:
         measured.timed.warnings = _warnings(measured.timed, measured.placement)
+        if missing:
+            measured.timed.warnings.append(f"NaN is said to be right, in {counted(missing, 'element')} of its result")
     return asdict(measured)
 
 
@@ -113,19 +120,21 @@ def hash_of(arrays: Sequence[np.ndarray]) -> str:
     return digest.hexdigest()
 
 
-def _compare(executable: Executable, result: Any, expected: Sequence[np.ndarray], measured: Measured) -> str:
+def _compare(
+    executable: Executable, result: Any, expected: Sequence[np.ndarray], measured: Measured, rules: dict[str, Any]
+) -> str:
     """Why the result does not pass, empty if it does; its errors are noted."""
     leaves, _ = flatten(result, np.asarray)
-    error = relative_error(leaves, expected)
-    measured.relative_error = error if math.isfinite(error) else None
+    said = verified(leaves, expected, measured.tolerance, **rules)
+    measured.relative_error = said.error
     measured.ulps = ulps(leaves, expected)
     declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
         got = ", ".join(leaf.dtype.name for leaf in leaves)
         return f"the outputs are {got}, the program says {', '.join(declared)}"
-    if not error <= measured.tolerance:
-        return f"relative error {error:.2g} against the float64 oracle, {measured.tolerance:.2g} is allowed"
-    return ""
+    if said.agreement is not Agreement.AGREES:
+        measured.status = STATUSES[said.agreement]
+    return said.reason
 
 
 def _time(

@@ -39,7 +39,8 @@ class Timed:
 
 @dataclass(kw_only=True)
 class Measured:
-    """``wrong`` says why the result, or the timing, is not right; only a candidate that is right has been ``timed``.
+    """``wrong`` says why the result, or the timing, is not right or not shown to be, ``status`` which of these it is;
+    only a candidate that is right has been ``timed``.
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
     result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
@@ -49,6 +50,7 @@ class Measured:
     inputs: str
     tolerance: float
     wrong: str = ""
+    status: str = "wrong"
     relative_error: float | None = None
     ulps: float | None = None
     placement: dict[str, Any] = field(default_factory=dict)

@@ -1,13 +1,16 @@
 """What a workload's result has to be, and how far a right one may be from it.
 
-The oracle is the workload's own, or its function on NumPy in float64. Where the workload does not say what passes, two
+The oracle is the workload's own, or its program on NumPy in float64. Where the workload does not say what passes, two
 things are measured that no backend can be blamed for, and `FACTOR` times the larger one passes: how far the oracle's
-result moves when each input changes by one unit in the last place, and what NumPy itself loses in the dtype of the
-workload. (Higham, Accuracy and Stability of Numerical Algorithms, section 1.5 and 1.6: forward and backward error.)
+result moves when each input changes by a unit in the last place (what the inputs determine), and what is lost where
+each op is computed in float64 and its result rounded to float32 (what a good algorithm loses). Above `DETERMINED` the
+result is not determined in this precision. (Higham, Accuracy and Stability of Numerical Algorithms, sections 1.5, 1.6,
+and 4.2: pairwise sums of n terms lose log2(n) roundings at most.)
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,26 +22,34 @@ from xbackend.api.trace import trace
 from xbackend.backends.contract import Backend
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, DeviceUnavailable, WorkloadError, XBackendError
+from xbackend.program.precision import widened
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
 from xbackend.workers import opening
-from xbackend.workloads.agreement import relative_error
+from xbackend.workloads.agreement import DETERMINED, relative_error
 from xbackend.workloads.workload import Workload
 
 DIRECTIONS = 3  # in which a gradient is compared with differences
 CLOSE = 1e-4  # relative: what central differences of a smooth function are good for
 SMALLEST = 1e-100  # of inputs: the differences of smaller ones are no numbers any more
 UNDERFLOW = float(np.finfo(np.float64).tiny)  # what is smaller loses digits, or is zero
-FACTOR = 100.0  # other orders of summation and other elementary functions lose more than NumPy's
+FACTOR = 100.0  # of one rounding: pairwise sums of 10^9 terms lose 30, elementary functions and factorisations several
+STEPS = 32  # units in the last place between the two inputs whose results are compared
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The arrays that a workload returns, as a flat list, the largest relative error that passes, and why that one."""
+    """The arrays that a workload returns, as a flat list, the largest relative error that passes, and why that one.
+
+    ``undetermined``: why the precision of the program does not determine them that far that there is a verdict.
+    ``allow_nan``: whether NaN among them is right, as an oracle of the workload's own says.
+    """
 
     values: list[np.ndarray]
     tolerance: float
     derived: str
+    undetermined: str = ""
+    allow_nan: bool = False
 
 
 def expected(
@@ -48,24 +59,22 @@ def expected(
     parameters: Mapping[str, Any],
     *,
     gradient: bool = False,
-    devices: int = 1,
 ) -> Expected:
     """What the ``program``, which is the workload traced with these inputs, has to return.
 
-    ``devices`` are those that NumPy has. A ``gradient`` is NumPy's, compared with differences of the oracle's values.
+    A ``gradient`` is NumPy's, compared with differences of the oracle's values.
     Raises `WorkloadError` where it is not theirs or the oracle's results have other shapes, `ArgumentError` where there
-    is none of its own and the function cannot be computed in float64.
+    is none of its own and the program cannot be computed in float64.
     """
-
-    def on_numpy(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return _in_float64(workload.name, workload.traced(parameters, gradient), arrays, devices)
-
-    def value(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        own = workload.expected(arrays, **parameters)
-        return _in_float64(workload.name, workload.traced(parameters), arrays, devices) if own is None else own
-
-    values = (on_numpy if gradient else value)(inputs)
+    own = None if gradient else workload.expected(inputs, **parameters)
+    values = _in_float64(workload.name, program, inputs) if own is None else own
     if gradient:
+        alone = trace(workload.traced(parameters), *inputs)
+
+        def value(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+            right = workload.expected(arrays, **parameters)
+            return _in_float64(workload.name, alone, arrays) if right is None else right
+
         _check_gradient(workload, value, wide(inputs), values[1:])
     declared = [program.nodes[i].shape for i in program.outputs]
     if [np.shape(value) for value in values] != declared:
@@ -75,36 +84,59 @@ def expected(
         )
     said = workload.passes(**parameters)
     if said is not None:
-        return Expected(values, said, "said by the workload")
-    return Expected(values, *_derived(program, inputs, on_numpy, devices))
+        return Expected(values, said, "said by the workload", allow_nan=own is not None)
+    right = values if own is None else None
+    return Expected(values, *_derived(workload.name, program, inputs, right), own is not None)
 
 
 def _derived(
-    program: Program,
-    inputs: Sequence[np.ndarray],
-    wide_on_numpy: Callable[[Sequence[np.ndarray]], list[np.ndarray]],
-    devices: int,
-) -> tuple[float, str]:
-    """The largest relative error that passes, and how that is known.
+    name: str, program: Program, inputs: Sequence[np.ndarray], right: list[np.ndarray] | None
+) -> tuple[float, str, str]:
+    """The largest relative error that passes, how that is known, and why it is too large for a verdict, if it is.
 
     Of NumPy in float64 also where there is another oracle: one that is wrong would make everything pass.
     """
     floating = [program.nodes[i].dtype for i in program.outputs if program.nodes[i].dtype.is_floating]
     if not floating:
-        return 0.0, "no output is floating-point"
+        return 0.0, "no output is floating-point", ""
     causes = {"a unit in the last place": max(float(np.finfo(dtype.value).eps) for dtype in floating)}
     try:
-        right = wide_on_numpy(inputs)
-        moved = max(relative_error(wide_on_numpy(one), right) for one in _moved(inputs))
-        narrow = "float32" if any(node.dtype == "float32" for node in program.nodes) else "float64"
-        causes["how far the result moves when each input changes by a unit in the last place"] = moved
-        causes[f"what NumPy loses in {narrow}"] = relative_error(_on_numpy(program, inputs, devices), right)
+        right = _in_float64(name, program, inputs) if right is None else right
     except XBackendError as error:  # there is an oracle of its own, or it would have failed before
         words = f"{FACTOR:g} units in the last place, as NumPy does not compute it ({error})"
-        return FACTOR * max(causes.values()), words
+        return FACTOR * max(causes.values()), words, ""
+    try:
+        ends = [[_in_float64(name, program, one) for one in pair] for pair in _moved(inputs)]
+        moved = max((_apart(one, other, right) for one, other in ends), default=0.0) / STEPS
+    except XBackendError:  # as of a matrix that is hardly one with a result
+        moved = math.inf
+    causes["how far the result moves when each input changes by a unit in the last place"] = moved
+    if any(node.dtype == "float32" for node in program.nodes):
+        try:
+            lost = relative_error(_on_numpy(widened(program, rounded=True), wide(inputs)), right)
+        except XBackendError:
+            lost = math.inf
+        causes["what is lost where the result of each op is rounded to float32"] = lost
     finite = {cause: error for cause, error in causes.items() if np.isfinite(error)}
     cause = max(finite, key=lambda name: finite[name])
-    return FACTOR * finite[cause], f"{FACTOR:g} times {cause}, {finite[cause]:.1e}"
+    passes, derived = FACTOR * finite[cause], f"{FACTOR:g} times {cause}, {finite[cause]:.1e}"
+    beyond = [f"{cause} is beyond all numbers" for cause in causes if cause not in finite]
+    if passes > DETERMINED:
+        beyond.append(f"{passes:.1e} would have to pass, {derived}, and above {DETERMINED:g} there is no verdict")
+    return passes, derived, "; ".join(beyond)
+
+
+def _apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
+    """The largest difference of two results over the largest element of an array of the right one; 0 where inputs that
+    are moved have other numbers than inputs that are not, as beyond the edge of a domain."""
+    found = 0.0
+    for a, b, r in zip(one, other, right, strict=True):
+        with np.errstate(invalid="ignore"):
+            difference = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))
+        finite = np.isfinite(difference)
+        scale = np.abs(r[np.isfinite(r)]).max(initial=0.0)
+        found = max(found, float(difference[finite].max(initial=0.0)) / float(scale or 1.0))
+    return found
 
 
 def _check_gradient(
@@ -143,19 +175,34 @@ def _check_gradient(
             )
 
 
-def _moved(inputs: Sequence[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    """The inputs with each floating-point number one unit in the last place away from 0, and with each up or down by a
-    seeded draw: what goes one way in one of them may cancel in the other."""
+def _moved(inputs: Sequence[np.ndarray]) -> Iterator[list[list[np.ndarray]]]:
+    """The inputs with each floating-point number one unit in the last place away, up or down by a seeded draw, and
+    `STEPS` more: between these two there is no jump that is at the number itself (`x > 0` at 0).
+
+    Then the same with every other draw turned, as what goes one way in one of them may cancel in the other.
+    """
+    if not any(array.dtype.kind == "f" for array in inputs):
+        return
     rng = np.random.default_rng(0)
-    for drawn in (False, True):
-        moved = []
-        for array in inputs:
-            if array.dtype.kind != "f":
-                moved.append(array)
-                continue
-            sign = np.where(rng.random(array.shape) < 0.5, -1.0, 1.0) if drawn else array
-            moved.append(np.nextafter(array, np.copysign(np.inf, sign).astype(array.dtype)))
-        yield moved
+    signs = [np.where(rng.random(array.shape) < 0.5, -1.0, 1.0) for array in inputs]
+    first = np.cumsum([0, *(array.size for array in inputs)])
+    turned = [
+        sign * np.where(np.arange(start, start + sign.size).reshape(sign.shape) % 2, -1.0, 1.0)
+        for sign, start in zip(signs, first, strict=False)
+    ]
+    for each in (signs, turned):
+        yield [
+            [
+                _steps(array, sign, count) if array.dtype.kind == "f" else array
+                for array, sign in zip(inputs, each, strict=True)
+            ]
+            for count in (1, 1 + STEPS)
+        ]
+
+
+def _steps(array: np.ndarray, signs: np.ndarray, count: int) -> np.ndarray:
+    """So many units in the last place away."""
+    return np.asarray(array + (count * signs * np.spacing(np.abs(array))).astype(array.dtype), array.dtype)
 
 
 def wide(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -163,19 +210,17 @@ def wide(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [array.astype(np.float64) if array.dtype.kind == "f" else array for array in inputs]
 
 
-def _in_float64(
-    name: str, function: Callable[..., Any], inputs: Sequence[np.ndarray], devices: int
-) -> list[np.ndarray]:
-    arrays = wide(inputs)
+def _in_float64(name: str, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """What NumPy computes of the program in float64. Raises `ArgumentError`."""
     try:
-        return _on_numpy(trace(function, *arrays), arrays, devices)
+        return _on_numpy(widened(program), wide(inputs))
     except XBackendError as error:
         raise ArgumentError(f"{name} has no oracle in float64 by itself, give it one of its own: {error}") from error
 
 
-def _on_numpy(program: Program, inputs: Sequence[np.ndarray], devices: int) -> list[np.ndarray]:
-    with opening.open(ORACLE, virtual_devices=devices) as backend:
-        return flatten(backend.compile(program, devices=bind(program, backend, devices))(*inputs), np.asarray)[0]
+def _on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    with opening.open(ORACLE) as backend:
+        return flatten(backend.compile(program)(*inputs), np.asarray)[0]
 
 
 def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:

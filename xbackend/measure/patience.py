@@ -13,10 +13,10 @@ from collections.abc import Callable
 from xbackend import cores
 from xbackend.errors import ArgumentError
 from xbackend.measure.loop import foreign_load
+from xbackend.measure.plan import WAIT
 from xbackend.results.schema import FOREIGN
 
 VARIABLE = "XBACKEND_WAIT"
-TOTAL = 120.0  # seconds of all waits of a session
 LONGEST = 60.0  # seconds of one of them
 LOOK, AGAIN = 0.1, 1.0  # seconds over which the cores are looked at: before each process, and while it waits
 SHOWN = 10.0  # seconds between two lines of progress
@@ -25,12 +25,12 @@ SHOWN = 10.0  # seconds between two lines of progress
 class Patience:
     """What a session has left to wait with; ``total`` seconds in all, 0 for none.
 
-    Left out, it is what the variable `XBACKEND_WAIT` says, else `TOTAL`. Raises `ArgumentError` for what is no number
-    of seconds.
+    Left out, it is what the variable `XBACKEND_WAIT` says, else what is ``usual``. Raises
+    `ArgumentError` for what is no number of seconds.
     """
 
-    def __init__(self, total: float | None, say: Callable[[str], None]) -> None:
-        self.total = _seconds(os.environ.get(VARIABLE) or TOTAL, f"${VARIABLE}") if total is None else total
+    def __init__(self, total: float | None, say: Callable[[str], None], usual: float = WAIT) -> None:
+        self.total = _seconds(os.environ.get(VARIABLE) or usual, f"${VARIABLE}") if total is None else total
         self.total = _seconds(self.total, "wait")
         self.waited, self._say = 0.0, say
 

@@ -11,6 +11,10 @@ from xbackend.wording import counted
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 60.0  # minutes, where --thorough is given no other time
 WITHIN = 180.0  # seconds that --quick promises, without those in which it waits for others
+# A/A pairs. What a candidate differs from itself by is known from twelve processes, of three blocks, to -29 % to +70 %,
+# from the six of one pair to -38 % to +145 %. Verdicts come from the intervals: the floor only withholds some.
+PAIRS, QUICK_PAIRS = 2, 1
+WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
 AGAIN = 0.5  # of the time that the blocks took: for measuring again what others disturbed
 
 QUICK = Effort(rounds=15, at_least=3, round_seconds=0.02, seconds=0.5)
@@ -23,13 +27,16 @@ class Extent:
 
     ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
     ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first. Nothing is
-    measured again that would not be finished ``within`` so many seconds, without those of waiting.
+    measured again that would not be finished ``within`` so many seconds, without those of waiting, which are ``wait``
+    in all unless another number is asked for. The baseline is measured against itself in so many ``pairs`` of halves.
     """
 
     processes: int
     width: float | None = None
     seconds: float | None = None
     within: float | None = None
+    pairs: int = PAIRS
+    wait: float = WAIT
 
     def reached(self, blocks: int, seconds: float, next_block: float, width: float | None) -> str:
         """Why no more is measured after ``blocks`` finished blocks; empty if more is.
@@ -66,6 +73,8 @@ class Preset:
     width: float | None = None
     minutes: float | None = None
     within: float | None = None
+    pairs: int = PAIRS
+    wait: float = WAIT
 
     def extent(self, processes: int | None = None, minutes: float | None = None) -> Extent:
         """Its extent, with another number of processes or another time.
@@ -78,12 +87,13 @@ class Preset:
             raise ArgumentError(f"minutes={minutes!r}: a number above 0 is needed")
         longest = self.minutes if minutes is None else minutes
         within = self.within if processes is None else None
-        return Extent(processes or self.processes, self.width, None if longest is None else 60 * longest, within)
+        seconds = None if longest is None else 60 * longest
+        return Extent(processes or self.processes, self.width, seconds, within, self.pairs, self.wait)
 
 
 # Three processes are the fewest that give a verdict; five a side give intervals about 15 % wide, ten about 9 %.
 PRESETS = {
-    "quick": Preset(3, QUICK, within=WITHIN),
+    "quick": Preset(3, QUICK, within=WITHIN, pairs=QUICK_PAIRS, wait=QUICK_WAIT),
     "default": Preset(5, FULL),
     "thorough": Preset(10, FULL, WIDTH, LONGEST),
 }

@@ -1,8 +1,8 @@
 """Blocks of fresh processes: every candidate is measured in each, in shuffled order, and what fails has its reason.
 
 One process measures one backend with one number of devices: all workloads and parameters that are asked for, in
-shuffled order. A *block* is one process of each, and three more of the baseline, which is so measured against itself,
-in two A/A pairs. The session is as many blocks as are asked for, each in an order of its own, so that a machine that
+shuffled order. A *block* is one process of each, and more of the baseline, which is so measured against itself, in A/A
+pairs. The session is as many blocks as are asked for, each in an order of its own, so that a machine that
 gets slower meets all alike. The parent sleeps while a worker measures. Before each process it waits for others to leave
 the cores alone (`patience`), and at the end it measures again what they disturbed.
 """
@@ -33,15 +33,12 @@ from xbackend.measure.patience import LONGEST, Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import Run
-from xbackend.results.schema import Measurement, Pair, Process, Results, SessionSettings
+from xbackend.results.schema import UNPROVEN, Measurement, Pair, Process, Results, SessionSettings
 from xbackend.wording import counted
 from xbackend.workers.remote import typed
 
 Progress = Callable[[str], None]
 Opener = Callable[..., Worker]
-# A/A pairs. What a candidate differs from itself by is known from their twelve processes, with three blocks, to -29 %
-# to +70 %; of one pair it was -38 % to +145 %. The oracle, the baseline unless another is named, starts fastest.
-PAIRS = 2
 ATTEMPTS = 2  # times that a disturbed process is measured again, at most
 
 
@@ -72,6 +69,7 @@ class Session:
         on_progress: gets a line of text whenever something begins that may last.
         wait: see `Patience`; with 0 nothing is measured again either.
         refused: rows of what cannot be measured at all, with the reasons.
+        allow_nan: NaN where the oracle has it, too, is right.
     """
 
     def __init__(
@@ -89,13 +87,14 @@ class Session:
         opener: Opener = open_worker,
         wait: float | None = None,
         refused: Sequence[Measurement] = (),
+        allow_nan: bool = False,
     ) -> None:
         self.candidates, self.refused = list(candidates), list(refused)
         self.extent = Extent(extent) if isinstance(extent, int) else extent
         self.threads, self.seed, self.effort = threads, seed, effort
-        self.cores_per_device = cores_per_device
+        self.cores_per_device, self.allow_nan = cores_per_device, allow_nan
         self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
-        self.patience = Patience(wait, on_progress)
+        self.patience = Patience(wait, on_progress, self.extent.wait)
         self.store: Run | None = None  # where finished rounds and processes are kept
         self.order: list[str] = []
         self.blocks = 0  # finished ones
@@ -120,7 +119,7 @@ class Session:
         measured = [
             pair(*each[i : i + 2])
             for each in halves
-            for i in range(0, 2 * PAIRS, 2)
+            for i in range(0, 2 * self.extent.pairs, 2)
             if _well(each[0], *each[i : i + 2])
         ]
         return [p for p in measured if p is not None]
@@ -199,7 +198,7 @@ class Session:
         named = [c for name in (self.baseline, ORACLE) if name is not None for c in usable if c.is_called(name)]
         first = next(iter([*named, *usable]), None)
         again = [c for c in usable if first is not None and c.group == first.group]
-        self._twins = {c: [c.twin(number) for number in range(1, 2 * PAIRS)] for c in again}
+        self._twins = {c: [c.twin(number) for number in range(1, 2 * self.extent.pairs)] for c in again}
 
     def _announce(self, group: Group, order: Sequence[Group], place: int) -> None:
         following = max(self.extent.processes - self.blocks - 1, 0)  # blocks, after this one
@@ -309,6 +308,8 @@ class Session:
             "bindings": candidate.bindings,
             **self._files.of(candidate.task),
             "tolerance": candidate.task.tolerance,
+            "undetermined": candidate.task.undetermined,
+            "allow_nan": candidate.task.allow_nan or self.allow_nan,
             "effort": asdict(self.effort),
             "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
         }
@@ -316,8 +317,9 @@ class Session:
     def _keep(self, candidate: Candidate, new: Process | None) -> None:
         """What a process found out, on disk; what a twin found out is true of the candidate too."""
         for one, twins in self._twins.items():
-            if candidate in twins and candidate.status == "wrong":
-                one.fail("wrong", candidate.reason)
+            if candidate in twins and candidate.status in UNPROVEN:
+                one.fail(candidate.status, candidate.reason)
+                one.parity = one.parity or candidate.parity
             elif candidate in twins and candidate.status == "failed":
                 one.warnings.append(f"a process that measured it against itself failed: {candidate.reason}")
         if self.store is None:
@@ -340,11 +342,12 @@ class Session:
             cores_per_device=self.cores_per_device,
             seed=self.seed,
             effort=asdict(self.effort),
-            blocks=f"one process of each backend and number of devices, and {2 * PAIRS - 1} more of what is "
-            "measured against itself, in shuffled order",
+            blocks=f"one process of each backend and number of devices, and {2 * self.extent.pairs - 1} more of what "
+            "is measured against itself, in shuffled order",
             seconds=self.seconds,
             stopped=self.stopped,
             width=width if width < float("inf") else None,
+            allow_nan=self.allow_nan,
             wait=self.patience.total,
             waited=self.patience.waited,
             warnings=list(self.warnings),

@@ -62,7 +62,7 @@ def compare(
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that is measured against itself, that of the ratios; numpy if not given.
         name, store: what the results are called, and where they are kept from the first round on, if anywhere.
-        of_session: ``limit``, ``wait``, ``on_progress`` and ``opener`` of `Session`.
+        of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress`` and ``opener`` of `Session`.
 
     Raises:
         UnknownBackend, EnvironmentFailed, WorkloadError, ArgumentError, UsageError: before anything is measured.
@@ -72,7 +72,7 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = _tasks(workload, parameters, quick, seed, max(devices))
+    tasks = _tasks(workload, parameters, quick, seed)
     measured, refused = _candidates(tasks, devices, runs)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
@@ -164,21 +164,19 @@ def _tasks(
     parameters: Iterable[Mapping[str, Any]] | None,
     quick: bool,
     seed: int,
-    devices: int,
 ) -> Sequence[Task | Refused]:
     if not isinstance(workload, str | Workload):
         return workload
     chosen = workloads.get(workload) if isinstance(workload, str) else workload
     small = {name: values[0] for name, values in chosen.quick.items()} if quick else {}
     combinations = chosen.combinations({}, quick) if parameters is None else [small | {**one} for one in parameters]
-    return tasks_of([(chosen, combinations)], seed=seed, devices=devices)
+    return tasks_of([(chosen, combinations)], seed=seed)
 
 
 def tasks_of(
     chosen: Iterable[tuple[Workload, Iterable[Mapping[str, Any]]]],
     *,
     seed: int = 0,
-    devices: int = 1,
     gradient: bool | None = None,
     guard: Guard = lambda _: nullcontext(),
     on_progress: Callable[[str], None] = lambda _: None,
@@ -186,8 +184,8 @@ def tasks_of(
     """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it; only one
     of both where ``gradient`` says which.
 
-    Those of several that cannot be measured are rows with the reason. ``devices`` are those that NumPy has.
-    Raises `XBackendError` where nothing can be measured; ``guard`` makes one of what the user's own code raises.
+    Those of several that cannot be measured are rows with the reason. Raises
+    `XBackendError` where nothing can be measured; ``guard`` makes one of what the user's own code raises.
     """
     made, errors = list[Task | Refused](), list[XBackendError]()
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
@@ -197,7 +195,7 @@ def tasks_of(
             on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
             try:
                 with guard(f"workload {naming.described(name, parameters)}"):
-                    made.append(candidates.made(workload, parameters, gradient=derived, seed=seed, devices=devices))
+                    made.append(candidates.made(workload, parameters, gradient=derived, seed=seed))
             except XBackendError as error:
                 errors.append(error)
                 made.append(Refused(name, {**workload.known, **parameters}, str(error)))

@@ -32,7 +32,7 @@ from xbackend.training.model import Model
 from xbackend.training.sources import Stream
 from xbackend.training.workload import MOST
 from xbackend.workers.remote import RemoteBackend
-from xbackend.workloads.agreement import relative_error
+from xbackend.workloads.agreement import no_number, relative_error, without_number
 
 Progress = Callable[[str], None]
 Held = Sequence[tuple[np.ndarray, ...]]  # batches to test with
@@ -47,7 +47,8 @@ class Asked:
 
     ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where several
     are asked for: so that what one began another can go on with. ``guard`` is around what the model's own functions do;
-    ``on_notice`` is told what is wrong with a checkpoint; ``device_memory`` as of `Backend.compile`.
+    ``on_notice`` is told what is wrong with a checkpoint; ``device_memory`` as of `Backend.compile`. With ``allow_nan``
+    a training that ends with NaN is one like any other.
     """
 
     model: Model
@@ -59,6 +60,7 @@ class Asked:
     guard: Callable[[str], AbstractContextManager[None]]
     on_notice: Progress
     device_memory: int | None = None
+    allow_nan: bool = False
 
 
 def trainings(
@@ -108,6 +110,12 @@ def _each(
             except XBackendError as error:
                 yield Trained(
                     backend=called, strategy=strategy, devices=count, status="failed", reason=str(error).splitlines()[0]
+                )
+                continue
+            missing = 0 if asked.allow_nan else without_number(list(weights.values()))
+            if missing:
+                yield msgspec.structs.replace(
+                    found, status="not verified", reason=no_number(missing), losses=(), seconds=(), rows=()
                 )
                 continue
             difference = None if first is None else differs(weights, first)

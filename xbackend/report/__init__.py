@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import read_file
+from xbackend.files import read_file, refused
 from xbackend.report.blocks import Block
 from xbackend.report.kinds import CLUSTER, TRAINING, Kind
 from xbackend.report.overview import index, write_file
@@ -53,17 +53,18 @@ def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> 
     return {**pictures, **{file: text.encode() for file, text in written.items()}}
 
 
-def write(results: Results, folder: Path, baseline: str | None = None) -> Path:
+def write(results: Results, folder: Path, baseline: str | None = None, data: bytes | None = None) -> Path:
     """Write ``results.json``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns the
     path of the last.
 
     They take the place of the report that was there in one step (`results.exchange`), so that results never lie beside
-    the report of others. Other files in the folder stay. What was measured is in the store before.
+    the report of others. Other files in the folder stay. What was measured is in the store before. ``data`` is what
+    ``results.json`` is to hold, where that is there already.
 
     Raises `StoreError` where the folder cannot be written, and what `render` raises; then nothing has changed.
     """
-    files = {**render(results, baseline), "results.json": encode(results, folder / "results.json")}
-    write_folder(folder, files, _of_report)
+    encoded = encode(results, folder / "results.json") if data is None else data
+    write_folder(folder, {**render(results, baseline), "results.json": encoded}, _of_report)
     return folder / "report.md"
 
 
@@ -91,31 +92,35 @@ def _of_report(folder: Path, name: str) -> bool:
         return False
 
 
-def write_trainings(done: trained.Trainings, folder: Path) -> Path:
+def write_trainings(done: trained.Trainings, folder: Path, data: bytes | None = None) -> Path:
     """Write ``training.json``, the pictures, ``training.html`` and ``training.md`` into a folder, made if need be;
-    returns the path of the last. Raises `StoreError`."""
+    returns the path of the last. ``data`` as of `write`. Raises `StoreError`."""
     from xbackend.report import training
 
-    content = {**files("training", *training.build(done)), "training.json": trained.encode(done)}
+    content = {**files("training", *training.build(done)), "training.json": data or trained.encode(done)}
     return write_files(content, folder, "training.md")
 
 
-def write_jobs(done: clustered.Jobs, folder: Path) -> Path:
+def write_jobs(done: clustered.Jobs, folder: Path, data: bytes | None = None) -> Path:
     """As `write_trainings`, ``cluster.json``, ``cluster.html`` and ``cluster.md``."""
     from xbackend.report import cluster
 
-    content = {**files("cluster", *cluster.build(done)), "cluster.json": clustered.encode(done)}
+    content = {**files("cluster", *cluster.build(done)), "cluster.json": data or clustered.encode(done)}
     return write_files(content, folder, "cluster.md")
 
 
 def write_again(kind: Kind, folder: Path, baseline: str | None = None) -> Path:
-    """Write a report again from the data in its folder; returns its path. Raises as loading and writing them."""
-    data = kind.load(folder / f"{kind.data}.json")
+    """Write a report again from the data in its folder, which stay as they are; returns its path. Raises as loading and
+    writing them."""
+    path = folder / f"{kind.data}.json"
+    with refused(f"{path} cannot be read"):
+        data = read_file(path)
+    done = kind.load(path)
     if kind is TRAINING:
-        return write_trainings(data, folder)
+        return write_trainings(done, folder, data)
     if kind is CLUSTER:
-        return write_jobs(data, folder)
-    return write(data, folder, baseline)
+        return write_jobs(done, folder, data)
+    return write(done, folder, baseline, data)
 
 
 def write_files(files: Mapping[str, bytes], folder: Path, last: str) -> Path:

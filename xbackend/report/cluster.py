@@ -33,10 +33,12 @@ READING = (
 def answer(jobs: Jobs) -> str:
     """What the variables of all say, in a sentence."""
     done = [run for run in jobs.runs if run.status == "ok"]
-    failed = len(jobs.runs) - len(done)
+    failed = sum(run.status == "failed" for run in jobs.runs)
     tasks = join([counted(jobs.workers, "worker"), *([counted(jobs.servers, "server")] if jobs.servers else [])])
     what = "backend" if len({run.backend for run in jobs.runs}) == len(jobs.runs) else "run"
     said = f"{plain(jobs.job)}, {tasks}, {counted(jobs.steps, 'step')}: {counted(len(done), what)} ended"
+    if done and done[0] is not jobs.runs[0]:
+        said += f" ({_name(done[0], jobs)} is the reference, as {_name(jobs.runs[0], jobs)} {_ended(jobs.runs[0])})"
     other = apart(jobs)
     same = [run for run in done if run.difference is not None and run not in other]
     if same:
@@ -50,7 +52,12 @@ def answer(jobs: Jobs) -> str:
     if repeated:
         equal = sum(bool(run.replayed) for run in repeated)
         said += f", {equal} of {len(repeated)} repeated to the bit in one process"
-    return f"{said}{f'; {failed} failed' if failed else ''}"
+    nan = [_name(run, jobs) for run in jobs.runs if run.status == "not verified"]
+    return f"{said}{f'; {failed} failed' if failed else ''}{f'; with NaN, not verified: {join(nan)}' if nan else ''}"
+
+
+def _ended(run: Clustered) -> str:
+    return "failed" if run.status == "failed" else "is not verified"
 
 
 def _name(run: Clustered, jobs: Jobs) -> str:
@@ -69,7 +76,7 @@ def rows(jobs: Jobs) -> list[list[str]]:
     found, unit = [], text.time_unit([_step(run) for run in jobs.runs if any(run.seconds)])
     for run in jobs.runs:
         if run.status != "ok":
-            found.append([_name(run, jobs), "failed", *[text.NOTHING] * (len(HEADERS) - 2)])
+            found.append([_name(run, jobs), run.status, *[text.NOTHING] * (len(HEADERS) - 2)])
             continue
         steps = run.taken or jobs.steps * jobs.workers
         found.append(

@@ -18,6 +18,7 @@ from xbackend.report.canvas import canvas
 # Up to so many times the smallest time; the first is for what is not shown to be slower than that.
 FILLS = tuple(zip((1.0, 1.5, 3.0, 10.0, math.inf), SHADES, strict=True))
 _WITHOUT = {"missing": "\N{EN DASH}", "failed": "\N{MULTIPLICATION SIGN}", "wrong": "!"}
+_WITHOUT |= {"not verified": "?", "not determined": "~"}
 _LABEL, _NAME = 32, 30
 
 

@@ -6,7 +6,6 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import Scaling, scalings
 from xbackend.report import text
 from xbackend.report.blocks import Block, Bold, Inline, table
-from xbackend.report.tables import RATIO
 from xbackend.wording import counted
 
 SPEEDUP = f"speed-up ({text.INTERVAL})"
@@ -33,15 +32,17 @@ def _devices(comparison: Comparison, own: list[Scaling]) -> Block:
             _time(one, unit, fastest),
             _time(s.many, unit, fastest),
         ]
-        rows.append([*cells, text.speedup(s), text.verdict(s.ratio)])
-    there = {s.many.label for s in own}
-    labels = dict.fromkeys(row.label for row in comparison.rows if row.label not in there)
+        error = text.error(one.measurement, s.many.measurement)
+        rows.append([*cells, text.speedup(s), error, text.verdict(s.ratio)])
+    shown = {s.many.label for s in own}
+    labels = dict.fromkeys(row.label for row in comparison.rows if row.label not in shown)
     for label in labels:
         mine = {row.devices: row for row in comparison.rows if row.label == label}
         ends = [mine.get(1), next((mine[n] for n in reversed(counts) if n in mine), None)]
         cells = [label, *[text.NOTHING] * len(columns), *(_time(row, unit, fastest) for row in ends)]
-        rows.append([*cells, text.NOTHING, _states([row for row in ends if row is not None])])
-    headers = ["backend", *columns, "1 device", many, SPEEDUP, "verdict"]
+        there = [row for row in ends if row is not None]
+        rows.append([*cells, text.NOTHING, text.error(*(row.measurement for row in there)), _states(there)])
+    headers = ["backend", *columns, "1 device", many, SPEEDUP, text.ERROR, "verdict"]
     return table(headers, rows, right=headers[1:-1])
 
 
@@ -57,8 +58,9 @@ def _times(comparison: Comparison) -> Block:
             ratio, verdict = "1", "baseline"
         elif against is not None:
             ratio, verdict = text.ratio(against), text.verdict(against)
-        rows.append([row.label, *[str(row.devices)] * several, _time(row, unit, fastest), ratio, verdict])
-    headers = ["backend", *["devices"] * several, "time", RATIO, "verdict"]
+        cells = [row.label, *[str(row.devices)] * several, _time(row, unit, fastest), ratio]
+        rows.append([*cells, text.error(row.measurement), verdict])
+    headers = ["backend", *["devices"] * several, "time", text.to_baseline([comparison]), text.ERROR, "verdict"]
     return table(headers, rows, right=headers[1:-1])
 
 

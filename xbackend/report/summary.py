@@ -37,7 +37,10 @@ READING = (
     ),
     ("Spread", "the smallest and the largest median of a process, and of how many processes."),
     ("GFLOP/s", "10^9 operations per second, counted in the program before any backend simplifies it."),
-    ("Relative error", "against a float64 oracle; one that is too large makes a candidate wrong."),
+    (
+        "Error / passes",
+        "the relative error against a float64 oracle, and the largest that passes; one beyond that is wrong.",
+    ),
     ("Compile", "trace, lower and first call together."),
     (
         "Plots",

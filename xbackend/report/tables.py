@@ -10,9 +10,9 @@ from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Measurement, Phases
 from xbackend.wording import counted, join, plain
 
-RATIO = f"ratio ({text.INTERVAL})"
+RATIO = f"ratio to the baseline ({text.INTERVAL})"
 HEADERS = (
-    *("backend", "devices", "time", "GFLOP/s", RATIO, "verdict", "spread (processes)", "relative error", "compile"),
+    *("backend", "devices", "time", "GFLOP/s", RATIO, "verdict", "spread (processes)", text.ERROR, "compile"),
     "status",
 )
 _WORDS = ("backend", "verdict", "status")
@@ -34,7 +34,7 @@ def comparison_rows(comparison: Comparison) -> list[list[str]]:
             text.number(row.gflops),
             *_ratio(row, comparison),
             _spread(row, unit),
-            text.power(row.measurement.parity.relative_error if row.measurement.parity else None),
+            text.error(row.measurement),
             text.time(row.compile_time, compile_unit),
             status(row.measurement),
         ]
@@ -99,7 +99,7 @@ def parities(comparison: Comparison) -> list[Block]:
             text.power(parity.relative_error),
             text.power(parity.tolerance),
             text.number(parity.ulps),
-            "yes" if parity.passed else "no",
+            {"ok": "yes", "wrong": "no"}.get(row.measurement.status, row.measurement.status),
             parity.inputs[:12],
         ]
         for row in comparison.rows

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from xbackend.analysis.across import matrix
 from xbackend.analysis.answer import APART, answer, devices_compared, named
-from xbackend.analysis.comparison import Comparison, Row, compared, comparisons
+from xbackend.analysis.comparison import Comparison, Row, comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Ratio
 from xbackend.report import columns, tables, text
@@ -24,8 +24,8 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     """The answer, a blank line, of several workloads their matrix, the table (of more than a few comparisons the matrix
     is all of it), and below it what has no time and the warnings, each cause once.
 
-    Ratios are to one device of the same backend where several numbers of devices were compared, else to the smallest
-    time; to ``baseline`` where one is given. ``wide`` has all columns of the report's tables. Lines are at most
+    Ratios are to one device of the same backend where several numbers of devices were compared and no ``baseline`` is
+    given, else to the baseline, as in the report. ``wide`` has all columns of the report's tables. Lines are at most
     ``width`` wide; `None`: a sentence is one line, a table `columns.WIDTH` wide, a wide one as wide as it is. Raises
     `UsageError` for a baseline that was not measured.
     """
@@ -52,33 +52,41 @@ def _wide(found: Sequence[Comparison], width: int | None) -> list[str]:
 
 
 def _table(found: Sequence[Comparison], asked: bool, width: int) -> list[str]:
-    against = f"ratio to the {'baseline' if asked else 'fastest'} ({text.INTERVAL})"
-    if not asked and devices_compared(found):
-        against = SPEEDUP
+    against = SPEEDUP if not asked and devices_compared(found) else text.to_baseline(found)
     telling = any(named(row, each) != row.label for each in found for row in each.rows)
-    headers = ["backend on devices" if telling else "backend", "time", against, "verdict"]
+    known = any(row.measurement.parity is not None for each in found for row in each.rows)
+    error = [text.ERROR] if known else []
+    headers = ["backend on devices" if telling else "backend", "time", against, *error, "verdict"]
     groups = []
     for each in found:
         unit = text.time_unit(row.time for row in each.rows)
-        judged = _to_one_device(each) if against is SPEEDUP else _to_another(each, asked)
+        judged = _to_one_device(each) if against is SPEEDUP else _to_baseline(each)
         rows = [*each.ranked, *(row for row in each.rows if not row.medians)]
-        cells = [[_name(row, telling), text.time(row.time, unit), *judged[id(row)][:2]] for row in rows]
-        groups.append((_title(each, len(found) == 1, [ratio for *_, ratio in judged.values()]), cells))
-    return columns.lines(headers, groups, width, headers[1:3])
+        cells = [
+            [_name(row, telling), text.time(row.time, unit), ratio, *[text.error(row.measurement)] * known, verdict]
+            for row in rows
+            for ratio, verdict, _ in [judged[id(row)]]
+        ]
+        groups.append((_title(each, found, [ratio for *_, ratio in judged.values()]), cells))
+    return columns.lines(headers, groups, width, headers[1:-1])
 
 
 def _name(row: Row, telling: bool) -> str:
     return f"{row.label} on {row.devices}" if telling else row.label
 
 
-def _title(comparison: Comparison, alone: bool, ratios: Sequence[Ratio | None]) -> str:
-    """What was compared, with what could have been found of the differences that were not."""
+def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence[Ratio | None]) -> str:
+    """What was compared, with the baseline where the header does not name it, and with what could have been found of
+    the differences that were not."""
     would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
-    title = comparison.title if alone else comparison.label
-    if not would:
-        return title
-    between = " to ".join(dict.fromkeys(text.percent(factor) for factor in (would[0], would[-1])))
-    return f"{title} (smallest difference that could be shown: {between})"
+    title = comparison.title if len(found) == 1 else comparison.label
+    said = []
+    if comparison.baseline is not None and len({each.baseline and each.baseline.name for each in found}) > 1:
+        said.append(f"baseline: {named(comparison.baseline, comparison)}")
+    if would:
+        between = " to ".join(dict.fromkeys(text.percent(factor) for factor in (would[0], would[-1])))
+        said.append(f"smallest difference that could be shown: {between}")
+    return f"{title} ({'; '.join(said)})" if said else title
 
 
 Judged = dict[
@@ -94,17 +102,13 @@ def _to_one_device(comparison: Comparison) -> Judged:
     return judged
 
 
-def _to_another(comparison: Comparison, asked: bool) -> Judged:
-    """To the baseline that was asked for, or else to the row with the smallest time."""
-    first = comparison.ranked[0] if comparison.ranked else None
-    other = comparison.baseline if asked else first
-    itself = "baseline" if asked else "fastest" if first is not None and first is comparison.winner else "smallest time"
+def _to_baseline(comparison: Comparison) -> Judged:
     judged: Judged = {}
     for row in comparison.rows:
-        ratio = compared(row, other, comparison.floor)
+        ratio = comparison.against_baseline(row)
         judged[id(row)] = _without(row) if ratio is None else (text.ratio(ratio), str(ratio.verdict), ratio)
-        if row is other:
-            judged[id(row)] = "1", itself, None
+        if row is comparison.baseline:
+            judged[id(row)] = "1", "baseline", None
     return judged
 
 

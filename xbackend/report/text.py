@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from xbackend import wording
+from xbackend.analysis.answer import named
+from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import Scaling
 from xbackend.analysis.statistics import LEVEL, Ratio
+from xbackend.results.schema import Measurement
 from xbackend.wording import percent, plain
 
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
@@ -32,9 +35,28 @@ def power(value: float | None) -> str:
     return f"{value:.1e}" if value is not None and math.isfinite(value) and value else number(value)
 
 
+ERROR = "error / passes"  # the relative error against the oracle, and the largest that passes
+
+
+def error(*rows: Measurement) -> str:
+    """The relative error of a result, of several the largest, beside the largest that passes."""
+    known = [row.parity for row in rows if row.parity is not None]
+    if not known:
+        return NOTHING
+    worst = max(known, key=lambda parity: parity.relative_error)
+    return f"{power(worst.relative_error)} / {power(worst.tolerance)}"
+
+
 def ratio(against: Ratio) -> str:
     """A ratio with its interval, or that there is none."""
     return _sure(against.value, (against.low, against.high) if math.isfinite(against.low) else None)
+
+
+def to_baseline(comparisons: Sequence[Comparison]) -> str:
+    """The header of ratios to the baseline, which is named where it is the same of all comparisons."""
+    names = {None if c.baseline is None else named(c.baseline, c) for c in comparisons}
+    (name,) = names if len(names) == 1 else (None,)
+    return f"ratio to {name or 'the baseline'} ({INTERVAL})"
 
 
 def speedup(scaling: Scaling) -> str:

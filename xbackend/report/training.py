@@ -45,8 +45,14 @@ _STYLES = ("-", "--", ":", "-.")
 def answer(trainings: Trainings) -> str:
     """What the weights of all say, in a sentence."""
     done = [run for run in trainings.runs if run.status == "ok"]
-    failed = len(trainings.runs) - len(done)
+    failed = sum(run.status == "failed" for run in trainings.runs)
     rest = f"; {counted(failed, 'training')} failed" if failed else ""
+    nan = [_named(run) for run in trainings.runs if run.status == "not verified"]
+    rest += f"; with NaN, not verified: {join(nan)}" if nan else ""
+    first = trainings.runs[0]
+    if done and done[0] is not first:
+        ended = "failed" if first.status == "failed" else "is not verified"
+        rest += f"; the reference is {_named(done[0])}, as {_named(first)} {ended}"
     if len(done) < 2:
         return f"{counted(len(done), 'training')} of {plain(trainings.model)} ended{rest}"
     other = apart(trainings)
@@ -69,7 +75,7 @@ def rows(trainings: Trainings) -> list[list[str]]:
     found, unit = [], text.time_unit([median(run.seconds) for run in trainings.runs if run.seconds])
     for run in trainings.runs:
         if run.status != "ok":
-            found.append([plain(run.backend), plain(run.strategy), "failed", *[text.NOTHING] * (len(HEADERS) - 3)])
+            found.append([plain(run.backend), plain(run.strategy), run.status, *[text.NOTHING] * (len(HEADERS) - 3)])
             continue
         last = run.epochs[-1]
         scores = last.test or last.train
@@ -150,7 +156,7 @@ def _agreement(trainings: Trainings) -> list[Block]:
 
 def _difference(run: Trained) -> str:
     if run.status != "ok":
-        return "failed"
+        return run.status
     return "reference" if run.difference is None else f"{run.difference:.1e}"
 
 

@@ -11,7 +11,17 @@ import msgspec
 
 from xbackend.errors import DamagedStore
 from xbackend.results import journal
-from xbackend.results.schema import Count, Measurement, Pair, Process, Results, counting, key_of, upgraded
+from xbackend.results.schema import (
+    UNPROVEN,
+    Count,
+    Measurement,
+    Pair,
+    Process,
+    Results,
+    counting,
+    key_of,
+    upgraded,
+)
 
 NOT_COME_TO = "not measured: the run did not come to it"
 
@@ -75,7 +85,7 @@ def recovered(plan: Results, records: Sequence[Record]) -> Results:
 
 def _merged(old: Measurement, new: Measurement) -> Measurement:
     """Both records of one candidate: all processes, the newer words, and the reason if either is not ok."""
-    processes = [] if new.status == "wrong" else [*old.processes, *new.processes]
+    processes = [] if new.status in UNPROVEN else [*old.processes, *new.processes]
     status, reason = (old.status, old.reason) if old.status != "ok" else (new.status, new.reason)
     return msgspec.structs.replace(new, processes=processes, status=status, reason=reason)
 

@@ -32,8 +32,9 @@ from xbackend.files import read_file, refused, write_whole
 # 6: a process has `again`, a profile `call` and its parts, a parity `derived`, the settings `cores_per_device`, `wait`
 # and `waited`, a record of a placement `source`.
 # 7: a process has `memory`, a measurement `memory_unknown`.
+# 8: a status may be `not verified` or `not determined`, the settings have `allow_nan`.
 # Files of older versions are read; they lack these.
-VERSION = 7
+VERSION = 8
 
 FORMAT = "xbackend.results"
 FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
@@ -48,7 +49,8 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody could execute may be beyond 64 bits
 MOST_OPERATIONS = 10**300  # a float holds them
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
-Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong)\Z")]
+Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong|not verified|not determined)\Z")]
+UNPROVEN = ("wrong", "not verified", "not determined")  # a result that is not shown to be right has no time
 Sealed = TypeVar("Sealed", bound=msgspec.Struct)
 
 
@@ -214,10 +216,6 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     ulps: Amount | None = None
     derived: str = ""
 
-    @property
-    def passed(self) -> bool:
-        return self.relative_error <= self.tolerance
-
 
 class Evidence(msgspec.Struct, frozen=True):
     """The placement of an executable as results hold it.
@@ -241,11 +239,12 @@ class Evidence(msgspec.Struct, frozen=True):
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """One candidate: a workload with parameters on a backend with devices.
 
-    ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement);
-    ``reason`` says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical
-    device was bound to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say
-    what makes the seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not
-    come. ``unprofiled`` says why no process has a profile, ``memory_unknown`` why none has its memory. ``environment``
+    ``status``: ``ok``, ``missing`` (cannot run here), ``failed`` (error, crash, hang), ``wrong`` (parity or placement),
+    ``not verified`` (NaN in the oracle's result, too), ``not determined`` (in the precision of the program); ``reason``
+    says why it is not ok. ``operations`` is the count of one execution, ``bindings`` what each logical device was bound
+    to. ``placement`` and ``description`` are those of the executable and the backend. ``warnings`` say what makes the
+    seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not come.
+    ``unprofiled`` says why no process has a profile, ``memory_unknown`` why none has its memory. ``environment``
     is the requirement that its environment was made for, such as ``pytensor==2.38.3``, empty for the locked one;
     ``versions`` are those of its packages.
     """
@@ -330,7 +329,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     ``processes`` each candidate had, or was to have; ``blocks`` says in words what a block was; ``seconds`` all of it
     took, ``stopped`` why it ended, ``width`` the widest interval of a time over that time. ``warnings`` concern all of
     the run; `None` where nobody looked. What is not known has its default. ``wait`` is how many seconds it was allowed
-    to wait for other processes to leave the cores alone, ``waited`` how many of ``seconds`` it did.
+    to wait for other processes to leave the cores alone, ``waited`` how many of ``seconds`` it did. ``allow_nan``: NaN
+    in a result was right where the oracle had it, too.
     """
 
     quick: bool | None = None
@@ -346,6 +346,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     seconds: Seconds | None = None
     stopped: str = ""
     width: Amount | None = None
+    allow_nan: bool = False
     wait: Amount | None = None
     waited: Seconds | None = None
     warnings: list[str] | None = None

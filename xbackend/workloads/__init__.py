@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from xbackend.errors import WorkloadError
 from xbackend.wording import suggested
-from xbackend.workloads.agreement import relative_error, tolerance_of, ulps
+from xbackend.workloads.agreement import relative_error, ulps
 
 if TYPE_CHECKING:
     from xbackend.workloads.workload import Workload
 
-__all__ = ["ALL", "get", "names", "of_suite", "relative_error", "suites", "tolerance_of", "ulps"]
+__all__ = ["ALL", "get", "names", "of_suite", "relative_error", "suites", "ulps"]
 
 ALL = "all"  # the suite of all suites
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from xbackend.program.program import Program
+from xbackend.wording import counted
 
 
 def relative_error(result: Any, oracle: Any) -> float:
@@ -35,23 +37,91 @@ def relative_error(result: Any, oracle: Any) -> float:
     return largest / scale if scale else largest
 
 
-_LEAST = {"float32": 1e-4, "float64": 1e-10}  # a tolerance that needs no derivation: most programs are within it
+DETERMINED = 1e-2  # relative: where more than that would have to pass, fewer than two digits are known
 
 
-def tolerance_of(program: Program) -> float:
-    """The largest relative error that passes for any program: each op may lose sqrt(size) roundings, twice over for
-    safety, ``size`` being the longest axis; 0 where no output is floating-point.
+class Agreement(StrEnum):
+    """What the comparison of a result with the right one says."""
 
-    Higham, Accuracy and Stability of Numerical Algorithms, section 3.5, with the probabilistic bound.
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    UNDETERMINED = "not determined"
+    UNVERIFIED = "not verified"
+
+
+# Of a measurement with such a result; each but the first without a time.
+STATUSES = {
+    Agreement.AGREES: "ok",
+    Agreement.DIFFERS: "wrong",
+    Agreement.UNDETERMINED: "not determined",
+    Agreement.UNVERIFIED: "not verified",
+}
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What the comparison says, the relative error (`None` where it is not finite or no number was compared), and why
+    it does not agree."""
+
+    agreement: Agreement
+    error: float | None
+    reason: str = ""
+
+
+def verified(
+    result: Any, expected: Any, tolerance: float, *, undetermined: str = "", allow_nan: bool = False
+) -> Verified:
+    """Whether a result agrees with what it has to be; whatever says so has it from here.
+
+    It differs where the relative error is above ``tolerance``. What does not is *not verified* where elements are NaN
+    in both, unless ``allow_nan``: no number is no agreement. Where the precision of the program does not determine the
+    result (``undetermined`` says why) there is an error, and no verdict.
     """
-    floating = [node for node in program.nodes if node.dtype.is_floating]
-    longest = max((n for node in floating for n in node.shape), default=1)
-    roundings = 2.0 * len(floating) * max(longest, 1) ** 0.5
-    names = {program.nodes[i].dtype.value for i in program.outputs} & {*_LEAST}
-    return max((max(_LEAST[n], roundings * float(np.finfo(n).eps)) for n in names), default=0.0)
+    error = relative_error(result, expected)
+    known = error if math.isfinite(error) else None
+    if not undetermined and not error <= tolerance:
+        return Verified(
+            Agreement.DIFFERS,
+            known,
+            f"relative error {error:.2g} against the float64 oracle, {tolerance:.2g} is allowed",
+        )
+    missing = 0 if known is None else without_number(expected)
+    if missing and not allow_nan:
+        return Verified(Agreement.UNVERIFIED, None, f"{no_number(missing)} or an oracle of your own")
+    if undetermined:
+        return Verified(Agreement.UNDETERMINED, known, f"not determined in this precision: {undetermined}; {_MORE}")
+    return Verified(Agreement.AGREES, known)
 
 
-_TRAINED = {"float32": 1e-2, "float64": 1e-5}  # many steps make more of roundings than one does
+_MORE = "take float64, other inputs, or a tolerance of your own"
+
+
+DOUBTFUL = (
+    "so that the oracle, or what passes, may be what is wrong, or the precision too low: look with float64, or with an "
+    "oracle of your own"
+)
+
+
+def most(differ: int, compared: int) -> bool:
+    """Whether so many differ from the oracle that it is no longer plain who is wrong."""
+    return differ > 1 and 2 * differ > compared
+
+
+def no_number(count: int) -> str:
+    """Why a result with so many NaN is not verified, and what to type."""
+    return (
+        f"{counted(count, 'element')} {'is' if count == 1 else 'are'} NaN, which verifies nothing: look for what made "
+        "it, or say that it is right with --allow-nan"
+    )
+
+
+def without_number(arrays: Any) -> int:
+    """How many elements of floating-point arrays are NaN."""
+    each = arrays if isinstance(arrays, list | tuple) else [arrays]
+    return sum(int(np.isnan(array).sum()) for array in map(np.asarray, each) if array.dtype.kind == "f")
+
+
+_TRAINED = {"float32": DETERMINED, "float64": 1e-5}  # many steps make more of roundings than one does
 
 
 def agree(difference: float, dtypes: Sequence[str]) -> bool:
