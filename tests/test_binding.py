@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from strategies import Case, programs
+from random_programs import Case, programs
 
 import xbackend as xb
 from xbackend.backends import registry

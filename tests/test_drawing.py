@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from random_programs import Case, programs
 from report_helpers import check_svg, graphs
-from strategies import Case, programs
 
 import xbackend as xb
 from xbackend.backends import registry

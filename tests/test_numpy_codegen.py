@@ -14,7 +14,8 @@ import hypothesis.strategies as st
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
-from strategies import REDUCTIONS, TAKES, Case, programs, sample_of
+from random_programs import Case, programs
+from strategies import REDUCTIONS, TAKES, sample_of
 
 import xbackend as xb
 from xbackend.backends import codegen, registry

@@ -64,8 +64,8 @@ def in_turns(batches: Sequence[Batch]) -> tuple[Batch, ...]:
 class Host:
     """One backend in its worker, opened when it is needed and again when it died."""
 
-    def __init__(self, name: str, tier: str) -> None:
-        self.name, self.tier = name, tier
+    def __init__(self, name: str, tier: str, devices: int = 1) -> None:
+        self.name, self.tier, self.devices = name, tier, devices
         self._backend: Backend | None = None
         self._results: dict[str, dict[str, np.ndarray | Exception]] = {}
         self._whole: dict[str, Exception | None] = {}
@@ -75,7 +75,7 @@ class Host:
         if isinstance(self._backend, RemoteBackend) and not self._backend.worker.pids:
             self.close()  # its worker died in an earlier test
         if self._backend is None:
-            self._backend = xb.open(self.name, isolated=True, limit=LIMIT_SECONDS)
+            self._backend = xb.open(self.name, virtual_devices=self.devices, isolated=True, limit=LIMIT_SECONDS)
         return self._backend
 
     def close(self) -> None:

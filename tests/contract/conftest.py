@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import expected_failures
 import pytest
-from batches import LIMIT_SECONDS, Host
+from batches import Host
 
-import xbackend as xb
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend
 from xbackend.workers.remote import ready_environment
@@ -38,10 +37,17 @@ def host(name: str, request: pytest.FixtureRequest) -> Iterator[Host]:
 
 
 @pytest.fixture(scope="session")
-def three(name: str) -> Iterator[Backend]:
+def placed_host(name: str, request: pytest.FixtureRequest) -> Iterator[Host]:
     """The backend with three virtual devices."""
-    with xb.open(name, virtual_devices=3, isolated=True, limit=LIMIT_SECONDS) as backend:
-        yield backend
+    host = Host(name, request.config.getoption("--tier"), devices=3)
+    yield host
+    host.close()
+
+
+@pytest.fixture
+def three(placed_host: Host) -> Backend:
+    """The backend with three virtual devices, opened once for all tests."""
+    return placed_host.backend
 
 
 @pytest.fixture

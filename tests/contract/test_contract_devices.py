@@ -38,6 +38,19 @@ def test_what_is_put_may_have_any_byte_order(three: Backend) -> None:
     assert three.get(run.execute(value)[0]).tolist() == [2.0, -4.0, 6.0]
 
 
+def test_equal_constants_may_be_on_several_devices(three: Backend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            nothing = xb.zeros((0,))
+        diagonal = xb.linalg.diagonal(x, offset=-2)  # of no elements, too
+        with xb.device("dev1"):
+            product = xb.matmul(diagonal, nothing)
+        return xb.sin(product + x)
+
+    x = np.array([[2.0]])
+    np.testing.assert_allclose(three.compile(function, x, devices=SPREAD)(x), np.sin(x))
+
+
 @pytest.mark.parametrize("dtype", list(DType))
 def test_values_of_every_dtype_stay_on_their_device(three: Backend, dtype: DType) -> None:
     """Arguments, large constants, shared variables and results: nothing is moved but what the program moves."""

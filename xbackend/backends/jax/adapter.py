@@ -248,11 +248,14 @@ class _Tracing(_Steps):
         return [read(v) for v in closed.jaxpr.outvars]
 
     def noted(self, eqn: Any, inputs: Sequence[Variable]) -> Equation:
-        """The equation, or the one noted before that is the same."""
+        """The equation, or the one noted before that is the same. What is made of constants only is its own each time:
+        equal ones may be on different devices."""
         op: Any = eqn.primitive
         if eqn.primitive.name == "device_put" and eqn.params["devices"][0] is not None:
             source, target = (self.backend.ours[eqn.params[k][0]] for k in ("srcs", "devices"))
             op = DevicePut(source, target)
+        if all(v.value is not None for v in inputs):
+            return Equation(eqn, inputs, op)
         of = [v if v.value is None else (v.dtype, v.shape, np.asarray(v.value).tobytes()) for v in inputs]
         key = (eqn.primitive, str(op), str(eqn.params), *of)
         return self.merged.setdefault(key, Equation(eqn, inputs, op))
