@@ -136,7 +136,7 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     printed = report.summary_table(results)[1]
     for m in bad:
         reason = plain(m.reason)
-        assert [r for r in rows if r[0] == m.backend and r[-1] == m.status and len(r) == 5]
+        assert [r for r in rows if r[0] == m.backend and r[-1] == m.status and len(r) == 6]
         assert [r for r in rows_of(whole) if r[0] == m.backend and r[-1] == m.status and len(r) == 10]
         where = "matpow size=128 on 1 device; matpow size=1024 on 1 device"
         assert [r for r in rows if r == [m.backend, m.status, reason, where]]

@@ -459,5 +459,5 @@ def test_one_of_a_value_its_gradient_and_its_sizes_is_chosen(model: Path) -> Non
         users.task(f"{model}:plain+gradient", ["3.0"], None)
     inputs = ["float64[3]", "float64[5,3]", "float64[5]"]
     assert users.task(f"{model}:logp+gradient", inputs, [("n", 5)]).workload == "logp+gradient"
-    program, _ = users.traced(f"{model}:logp+gradient", None, [("n", 5)], seed=0)
-    assert len(program.outputs) == 2
+    traced = users.traced(f"{model}:logp+gradient", None, [("n", 5)], seed=0)
+    assert len(traced.program.outputs) == 2 and len(traced.expected().values) == 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.report import text
 from xbackend.report.blocks import Block, paragraph, table, tabled
-from xbackend.results.schema import Measurement, Phases
+from xbackend.results.schema import Measurement, Parity, Phases
 from xbackend.wording import counted, join, plain
 
 RATIO = f"ratio to the baseline ({text.INTERVAL})"
@@ -99,7 +99,7 @@ def parities(comparison: Comparison) -> list[Block]:
             text.power(parity.relative_error),
             text.power(parity.tolerance),
             text.number(parity.ulps),
-            {"ok": "yes", "wrong": "no"}.get(row.measurement.status, row.measurement.status),
+            _passed(row.measurement, parity),
             parity.inputs[:12],
         ]
         for row in comparison.rows
@@ -108,6 +108,12 @@ def parities(comparison: Comparison) -> list[Block]:
     known = [row.measurement.parity.derived for row in comparison.rows if row.measurement.parity is not None]
     passes = [paragraph(f"The largest relative error that passes: {why}.") for why in dict.fromkeys(known) if why]
     return [*tabled(_PARITY, rows, right=_PARITY[1:5]), *passes]
+
+
+def _passed(measurement: Measurement, parity: Parity) -> str:
+    if measurement.status in ("not verified", "not determined"):
+        return measurement.status
+    return "yes" if parity.relative_error <= parity.tolerance else "no"
 
 
 def checks(comparison: Comparison) -> list[Block]:
