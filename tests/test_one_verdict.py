@@ -78,10 +78,10 @@ def name_of(backend: str, devices: str) -> str:
 
 def of_comparison(found: Found, group: str, heads: list[str], rows: list[list[str]]) -> None:
     """The table of a group: each candidate against the baseline."""
-    at = {head: i for i, head in enumerate(heads)}
+    at = {re.sub("^ratio to .*", "ratio", head): i for i, head in enumerate(heads)}
     base = next((row for row in rows if row[at["verdict"]] == "baseline"), None)
     for row in rows:
-        cell = row[at["ratio (95 % interval)"]]
+        cell = row[at["ratio"]]
         if base is not None and row is not base and cell != report.text.NOTHING:
             check_ratio(cell, row[at["time"]], base[at["time"]])
             add(found, group, (name_of(*row[:2]), name_of(*base[:2])), verdict(row[at["verdict"]]))
@@ -116,7 +116,7 @@ def verdicts(results: Results) -> tuple[Found, str]:
             elif heads[:2] == ["backend", "1 device"]:
                 for row in rows:
                     if row[3] != report.text.NOTHING:
-                        of_devices(found, group_of(title), row[0], (row[0], heads[2].split()[0]), row[1:])
+                        of_devices(found, group_of(title), row[0], (row[0], heads[2].split()[0]), [*row[1:4], row[5]])
             elif heads[:2] == ["comparison", "fastest"]:
                 for row in rows:
                     for cell, than in [(c, re.search(r" of (\S+ on \d devices?): ", c)) for c in row[3:5]]:
