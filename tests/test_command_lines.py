@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from xbackend import workloads
-from xbackend.cli import DONE, WRONG, console, main
+from xbackend.cli import DONE, INCOMPLETE, WRONG, console, main
 from xbackend.errors import ArgumentError, WorkloadError
 from xbackend.measure import matrix
+from xbackend.measure.patience import Patience
 from xbackend.program import host
 
 MINE = """
@@ -328,3 +329,32 @@ def test_parameters_that_a_workload_has_are_accepted() -> None:
     assert workloads.get("matpow").resolve(**given) == given
     with pytest.raises(WorkloadError, match="size=True is no whole number"):
         workloads.get("matpow").resolve(size=True)
+
+
+def test_what_can_be_refused_is_refused_before_anything_is_computed_or_waited_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A home that others can write to, a report that cannot be written; and no process waits for an environment."""
+    slow = "import xbackend as xb\n@xb.workload\ndef f(x): return x\n@f.inputs\ndef _(rng): raise OSError('computed')\n"
+    (folder / "slow.py").write_text(slow)
+    (folder / "open").mkdir()
+    (folder / "open").chmod(0o777)
+    (folder / "taken").write_text("")
+    assert ended("compare", "slow.py", "--backends", "numpy", "--reports", "taken") == 12
+    assert "the report cannot be written to taken" in capsys.readouterr().err
+    with monkeypatch.context() as patch:
+        patch.setenv("XBACKEND_HOME", str(folder / "open"))
+        for command in ("compare", "run", "draw", "gate"):
+            words = {"draw": ["--backend", "numpy"], "gate": ["--rev", "A", "--rev", "B", "--backends", "numpy"]}
+            target = "slow.py:f" if command in ("draw", "run", "gate") else "slow.py"
+            assert ended(command, target, *words.get(command, ["--backends", "numpy"])) == WRONG
+            said = capsys.readouterr().err
+            assert "everybody can write to it" in said and "computed" not in said
+
+    def waits(*_: object) -> bool:
+        raise AssertionError("it waited")
+
+    monkeypatch.setattr(Patience, "wait", waits)
+    monkeypatch.setattr(matrix, "ready", lambda runs, say: {"numpy": "no room"})
+    assert ended("compare", "mine.py:double", "--input", "2.0", "--backends", "numpy", "--quick") == INCOMPLETE
+    assert "missing: numpy on 1 device: no room" in capsys.readouterr().out

@@ -112,14 +112,16 @@ def compare(
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
     _check_suite(suite, target, inputs)
     name = name or _called(target or _DEFAULT, suite)
+    options.check_places(reports / name, None)
     with progress() as shown:
         tasks = users.tasks(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
             suite=suite, quick=measuring.quick, seed=measuring.seed, on_progress=shown,
         )  # fmt: skip
-        matrix.ready(runs, shown)
+        unready = matrix.ready(runs, shown)
         results = session.compare(
             tasks,
+            unready=unready,
             name=name,
             store=Store(store),
             on_progress=shown,

@@ -42,11 +42,12 @@ def draw(
     backend: options.Backend = None,
 ) -> int:
     """Print a drawing: of a program, its logical devices bound if bindings are given, or of what a backend executed."""
+    selected = [] if backend is None else matrix.runs([backend])  # before anything is computed
     program, arrays = _program(target, inputs, settings, seed)
     if backend is not None:
         if len(arrays) != len(program.inputs):
             raise UsageError(f"{target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
-        drawing = _executed(program, arrays, backend, devices, form)
+        drawing = _executed(program, arrays, selected, devices, form)
     elif devices:
         there = sorted({*devices.values(), xb.Device("cpu", 0)}, key=str)
         drawing = forms.draw(bind(program, devices, there, xb.Device("cpu", 0)).program, form)
@@ -77,9 +78,11 @@ def _program(
     return made.program, made.arrays
 
 
-def _executed(program: Program, arrays: list[np.ndarray], name: str, asked: DeviceMap | None, form: str) -> str:
+def _executed(
+    program: Program, arrays: list[np.ndarray], selected: list[matrix.Run], asked: DeviceMap | None, form: str
+) -> str:
     """The drawing of what a backend executed."""
-    selected = matrix.runs([name])
+    ((name, _),) = selected
     bindings, count = spread(program, asked)
     with progress() as shown:
         for reason in matrix.ready(selected, shown).values():

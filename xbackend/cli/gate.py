@@ -88,6 +88,7 @@ class _Function:
 def _of_revisions(
     function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
 ) -> tuple[Judgement, list[str]]:
+    runs = matrix.runs(measuring.backends, measuring.environments)
     tasks, commits = dict[str, Sequence[Task | Refused]](), list(map(revisions.commit, rev))
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
@@ -111,8 +112,10 @@ def _of_revisions(
             )
         tasks[commit] = made
     with progress() as shown:
-        matrix.ready(matrix.runs(measuring.backends, measuring.environments), shown)
-        results = revisions.compare(tasks, name=made[0].workload, store=kept, on_progress=shown, **vars(measuring))
+        unready = matrix.ready(runs, shown)
+        results = revisions.compare(
+            tasks, unready=unready, name=made[0].workload, store=kept, on_progress=shown, **vars(measuring)
+        )
     before, after = (revisions.of_commit(results, one) for one in commits)
     notes = [f"BASE is {rev[0]}, HEAD is {rev[1]}, measured in one session, run {results.run}", *quiet(results)]
     notes += [f"warning: {warning}" for warning in results.settings.warnings or ()]

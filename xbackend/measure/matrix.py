@@ -24,9 +24,11 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
         environments: names of environments, such as ``pytensor==2.38.3``, or ``pytensor`` for the locked one.
 
     Raises:
-        UnknownBackend, EnvironmentFailed: there is no such backend or environment.
+        UnknownBackend, EnvironmentFailed: there is no such backend or environment, or others can write to where these
+            are.
         ArgumentError: no backend is named, or an environment is for none of them.
     """
+    rooms.directory()  # before anything is computed or waited for
     wanted: dict[str, list[str]] = {}
     for environment in map(rooms.get, dict.fromkeys(environments)):
         name = "" if environment.name == environment.framework else environment.name
@@ -48,7 +50,11 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
 
 
 def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[str, str]:
-    """Make the environments of the runs; the reasons of those that could not be made, by environment."""
+    """Make the environments of the runs; the reasons of those that could not be made, by environment.
+
+    Raises `EnvironmentFailed` where others can write to where these are.
+    """
+    rooms.directory()
     failures = {}
     for name in dict.fromkeys(environment or registry.get(backend).environment for backend, environment in runs):
         try:

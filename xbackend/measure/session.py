@@ -14,6 +14,7 @@ import msgspec
 
 from xbackend import cores, workloads
 from xbackend.analysis import statistics
+from xbackend.backends import registry
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Refused, Task
@@ -44,6 +45,7 @@ def compare(
     cores_per_device: int | None = None,
     shared_cores: bool = False,
     seed: int = 0,
+    unready: Mapping[str, str] | None = None,
     name: str = "compare",
     store: Store | None = None,
     **of_session: Any,
@@ -61,6 +63,7 @@ def compare(
         minutes: after which no more processes are begun; 60 if ``thorough``, else `None`.
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that is measured against itself, that of the ratios; numpy if not given.
+        unready: of environments that cannot be used the reasons (`matrix.ready`): rows, for which no process waits.
         name, store: what the results are called, and where they are kept from the first round on, if anywhere.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress`` and ``opener`` of `Session`.
 
@@ -74,6 +77,10 @@ def compare(
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
     tasks = _tasks(workload, parameters, quick, seed)
     measured, refused = _candidates(tasks, devices, runs)
+    for candidate in measured:
+        why = (unready or {}).get(candidate.environment or registry.get(candidate.backend).environment)
+        if why is not None:
+            candidate.fail("missing", why)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
         measured,
