@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -45,7 +46,7 @@ def compare(
     cores_per_device: int | None = None,
     shared_cores: bool = False,
     seed: int = 0,
-    unready: Mapping[str, str] | None = None,
+    unready: Mapping[str, str] = MappingProxyType({}),
     name: str = "compare",
     store: Store | None = None,
     **of_session: Any,
@@ -75,12 +76,7 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = _tasks(workload, parameters, quick, seed)
-    measured, refused = _candidates(tasks, devices, runs)
-    for candidate in measured:
-        why = (unready or {}).get(candidate.environment or registry.get(candidate.backend).environment)
-        if why is not None:
-            candidate.fail("missing", why)
+    measured, refused = _candidates(_tasks(workload, parameters, quick, seed), devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
         measured,
@@ -89,9 +85,7 @@ def compare(
         cores_per_device=each,
         seed=seed,
         effort=mode.effort,
-        baseline=baseline,
-        refused=refused,
-        **of_session,
+        **{"baseline": baseline, "refused": refused, **of_session},
     )
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
     return kept(session, name, asked, store)
@@ -158,11 +152,15 @@ def _warnings(results: Results) -> list[str]:
 
 
 def _candidates(
-    tasks: Sequence[Task | Refused], devices: Sequence[int], runs: Sequence[matrix.Run]
+    tasks: Sequence[Task | Refused], devices: Sequence[int], runs: Sequence[matrix.Run], unready: Mapping[str, str]
 ) -> tuple[list[Candidate], list[Measurement]]:
     """What is measured, and the rows of what cannot be."""
     every = [(one, b, d, e) for one in tasks for d in devices for b, e in runs]
     measured = [Candidate(one, b, d, environment=e) for one, b, d, e in every if isinstance(one, Task)]
+    for candidate in measured:
+        why = unready.get(candidate.environment or registry.get(candidate.backend).environment)
+        if why is not None:
+            candidate.fail("missing", why)
     return measured, [one.row(b, d, e) for one, b, d, e in every if isinstance(one, Refused)]
 
 
