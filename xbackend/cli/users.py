@@ -6,11 +6,13 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,8 +20,10 @@ import numpy as np
 
 import xbackend as xb
 from xbackend import errors, workloads
+from xbackend.api.repeated import TWICE, check_repeated, noticing_kept
 from xbackend.backends import registry
 from xbackend.cli import neighbours
+from xbackend.cli.console import say
 from xbackend.cli.options import Assignments
 from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
@@ -121,11 +125,20 @@ def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, see
         arrays = _arrays(target, module, inputs, seed)
     with _asking(target, arrays):
         if isinstance(function, Workload):
-            program = xb.trace(function.traced(static, gradient), *arrays)
+            program = _repeated(function.traced(static, gradient), arrays, {})
             return Traced(program, arrays, function, static, gradient)
         alone = Workload(function, name=target.rpartition(":")[2])
         alone.check_numbers(static)
-        return Traced(xb.trace(function, *arrays, **static), arrays, alone, static)
+        return Traced(_repeated(function, arrays, static), arrays, alone, static)
+
+
+def _repeated(function: Callable[..., Any], arrays: Sequence[np.ndarray], static: Mapping[str, Any]) -> Program:
+    """The traced function; where that is soon done, it is checked that it is the same program again."""
+    began = time.perf_counter()
+    program = xb.trace(function, *arrays, **static)
+    if time.perf_counter() - began < TWICE:
+        check_repeated(program, function, *arrays, **static)
+    return program
 
 
 def tasks(
@@ -181,7 +194,8 @@ def tasks(
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
     combinations = {workload: workload.combinations(_own(workload, asked, chosen), quick) for workload in chosen}
     each = [(workload, combinations[workload]) for workload in _derived(chosen, gradient)]
-    return session.tasks_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
+    with noticing_kept(partial(say, error=True)):
+        return session.tasks_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
 
 
 def task(
@@ -291,7 +305,7 @@ def _arrays(target: str, module: Any, inputs: Sequence[str] | None, seed: int) -
 def _asking(target: str, arrays: Sequence[np.ndarray]) -> Iterator[None]:
     """`calling`, and where there were no arrays, and some were needed, how to give them."""
     try:
-        with calling(target):
+        with calling(target), noticing_kept(partial(say, error=True)):
             yield
     except ArgumentError as error:
         if arrays:

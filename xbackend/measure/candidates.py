@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from xbackend import workloads
+from xbackend.api.repeated import TWICE, check_repeated
 from xbackend.api.trace import trace
 from xbackend.backends.description import Description
 from xbackend.errors import ArgumentError
@@ -172,8 +173,11 @@ def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mapping[str, Any], *, gradient: bool) -> Task:
     start = time.perf_counter()
-    program = trace(workload.traced(parameters, gradient), *inputs)
+    function = workload.traced(parameters, gradient)
+    program = trace(function, *inputs)
     seconds = time.perf_counter() - start
+    if seconds < TWICE:
+        check_repeated(program, function, *inputs)
     right = expected(workload, program, inputs, parameters, gradient=gradient)
     return Task(
         workload.name + (GRADIENT if gradient else ""),
