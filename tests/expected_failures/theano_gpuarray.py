@@ -40,8 +40,8 @@ EXPECTED = (
         ExpectedFailure(
             "test_gradient",
             f"grad-known-{label}",
-            "the larger of two is chosen by a comparison, as Theano's own is no OpenCL; of equal ones the first has the "
-            "gradient",
+            "the larger of two is chosen by a comparison, as Theano's own is no OpenCL; of equal ones the first has "
+            "the gradient",
             "https://github.com/Theano/Theano/blob/rel-1.0.5/theano/scalar/basic.py",
         )
         for label in ("max", "min", "maximum*", "minimum*", "clip")
