@@ -55,6 +55,16 @@ def _views(v: Any, xs: Any) -> Any:
     return xb.stack([a, b, last[-1]])
 
 
+def _two(v: Any, xs: Any) -> Any:
+    """Two arrays that are carried, each made of both."""
+
+    def step(carry: Any, x: Any) -> Any:
+        a, b = carry
+        return (b * x, a + xb.sin(b)), a * b
+
+    return xb.scan(step, (v, v * 2.0), xs)[1]
+
+
 def _without_xs(v: Any, c: Any) -> Any:
     """A closed-over scalar, no xs and no ys."""
     carry, _ = xb.scan(lambda carry, _: (xb.sin(carry) * c + 0.1, None), v, length=6)
@@ -164,12 +174,14 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_xs": (lambda xs: _rows(V, W, xs)[1], XS),
     "scan_closed": (lambda w: _rows(V, w, XS, reverse=True)[1], W),
     "scan_both": (lambda w: xb.sum(_rows(V, w, XS)[0]) * _rows(V, w, XS)[1], W),
+    "scan_of_two": (lambda v: _two(v, XS), V),
     "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
     "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
     "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
     "cond_in_a_scan": (lambda xs: _choices_in_a_loop(xs)[0] ** 2, XS),
 }
-SECOND = ("scan_carry", "scan_closed")
+SECOND = ("scan_carry", "scan_closed", "scan_of_two")
+THIRD = ("scan_carry",)
 
 
 def _gradient(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -182,6 +194,10 @@ def _gradient(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _second(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda x: xb.grad(weighted(xb.grad(weighted(loss(x)), x) ** 2), x)
+
+
+def _third(loss: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda x: xb.grad(weighted(_second(loss)(x)), x)
 
 
 def _part(function: Callable[..., Any], number: int) -> Callable[..., Any]:
@@ -226,6 +242,10 @@ def _gradients() -> Batch:
     checks += [
         Check(f"grad-grad-of-{label}", _second(GRADIENTS[label][0]), (GRADIENTS[label][1],), "array", CHAIN)
         for label in SECOND
+    ]
+    checks += [
+        Check(f"grad-grad-grad-of-{label}", _third(GRADIENTS[label][0]), (GRADIENTS[label][1],), "array", CHAIN)
+        for label in THIRD
     ]
     return Batch("control_flow-gradients", tuple(checks))
 

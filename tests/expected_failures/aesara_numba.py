@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from expected_failures import ExpectedFailure
-from expected_failures._lineage import ALGEBRA
+from expected_failures._lineage import ALGEBRA, GRADIENTS_OF_LOOPS
 
 EXPECTED = (
     ALGEBRA,
+    *GRADIENTS_OF_LOOPS,
     ExpectedFailure(
         "test_control_flow",
         "while_loop*",

@@ -76,6 +76,29 @@ def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int
     return sorted(nodes_between), dependent
 
 
+def orders_through_loops(program: Program) -> list[int]:
+    """Of each node, how many gradients, one of another, were taken through a scan; -1 where none is above it."""
+    orders: list[int] = []
+    for node in program.nodes:
+        order = max((orders[j] for j in node.inputs), default=-1)
+        for body in node.bodies.values():
+            order = max(order, *orders_through_loops(body), 0 if node.op == "scan" else -1)
+        if node.op == "grad" and orders[node.inputs[0]] >= 0:
+            loss, wrt = node.inputs
+            through = max((orders[j] for j in between(program, loss, (wrt,))[0]), default=-1)
+            order = max(orders[loss], through + 1 if through >= 0 else -1)
+        orders.append(order)
+    return orders
+
+
+def most_carried(program: Program) -> int:
+    """How many arrays a scan of the program carries at most."""
+    return max(
+        (max(node.params.get("carries", 0), *map(most_carried, node.bodies.values()), 0) for node in program.nodes),
+        default=0,
+    )
+
+
 def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
     """The nodes whose values make a function of ``wrt`` of the loss: all others that it takes are computed again."""
     again, dependent = between(program, loss, wrt)

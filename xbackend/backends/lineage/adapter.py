@@ -28,6 +28,7 @@ from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
 from xbackend.backends.staged import Compiled
 from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
+from xbackend.errors import UnsupportedOperation
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node, Program
@@ -47,6 +48,9 @@ class LineageBackend(Generation):
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     several: ClassVar[Mapping[str, Several]] = {}  # the same for ops with several results
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
+    # The highest gradient through a loop that carries one array that is right, of several one less; `None` for any.
+    most_orders: ClassVar[int | None] = None
+    moves_out: ClassVar[str] = ""  # the rewrite that moves ops out of a loop, after which a second gradient failed
     keeps_steps: ClassVar[bool] = False  # whether a loop that ends by itself has memory for all the steps it may take
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     unchecked: ClassVar[frozenset[str]] = READ  # ops for which the framework does not look whether an index is one
@@ -110,9 +114,25 @@ class LineageBackend(Generation):
 
     def build(self, program: Program) -> Built:
         self.differentiated = analyses.has_gradients(program)
+        orders = analyses.orders_through_loops(program) if self.differentiated and not self.unrolled else []
+        self._refuse(program, orders)
+        self._second = max(orders, default=0) > 1
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
         with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
             return self._compile(self._lower(program))
+
+    def _refuse(self, program: Program, orders: Sequence[int]) -> None:
+        """Raise `UnsupportedOperation` for a gradient through a loop of an order that the framework has wrong."""
+        if self.most_orders is None:
+            return
+        most = self.most_orders - (analyses.most_carried(program) > 1)
+        for node, order in zip(program.nodes, orders, strict=False):
+            if order > most:
+                raise UnsupportedOperation(
+                    f"backend {self.name} cannot do gradient number {order}, one of another, through xb.scan (at "
+                    f"{node.source}): {self.package} gives wrong numbers; take another backend, or write the steps as "
+                    "a `for` of Python"
+                )
 
     def _compile(self, graph: Lowered) -> Built:
         if self.folds_lengths:
@@ -286,8 +306,9 @@ class LineageBackend(Generation):
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
         wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]
+        mode = self.compile_mode.excluding(self.moves_out) if self._second and self.moves_out else self.compile_mode
         try:
-            function = self.framework.function(wrapped, stage.outputs, mode=self.compile_mode, on_unused_input="ignore")
+            function = self.framework.function(wrapped, stage.outputs, mode=mode, on_unused_input="ignore")
             return self.innermost(function, [v.type for v in stage.inputs], stage.device)
         except Exception as error:
             raise self.unsupported(label, None, error) from error

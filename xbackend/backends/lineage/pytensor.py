@@ -62,6 +62,8 @@ class _PyTensor(LineageBackend):
     flags = "PYTENSOR_FLAGS"
     # It takes acosh(cosh(x)) for x, whatever its sign (pytensor/tensor/rewriting/math.py, from 3.1 on).
     left_out = ("useless_Arccosh_of_Cosh",)
+    # push_out_seq_scan leaves an array of none behind: "expected an ndarray, not None" (pytensor/scan/rewriting.py).
+    moves_out = "scan_push_out_seq"
     rows: ClassVar[Mapping[str, Row]] = {"matmul": _matmul}
 
     def if_else(self, condition: Variable, then: Variable, otherwise: Variable) -> Variable:

@@ -42,6 +42,7 @@ class Theano(LineageBackend):
     # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
     folds_lengths = False
     keeps_steps = True
+    most_orders = 2  # as in Aesara, whose Scan it is
     machine = "fn"
     modules: ClassVar[Mapping[str, str]] = {
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cmodule": "gof.cmodule",
