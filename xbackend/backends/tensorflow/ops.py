@@ -291,6 +291,8 @@ def _along(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
 def _take_written(name: str) -> Row:
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         x, indices, value = inputs
+        if 0 in node.shape:  # into which TensorFlow writes nothing at any index
+            return tf.identity(x)
         axis, rank, inner = node.params["axis"], len(node.shape), len(indices.shape)
         first = [axis, *(a for a in range(rank) if a != axis)]
         moved = range(axis, axis + inner)
