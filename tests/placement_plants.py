@@ -102,8 +102,9 @@ def waiting_between_devices(backend: Any) -> list[tuple[str, str, int]]:
             return y + 1.0
 
     function = tf.compat.v1.wrap_function(body, [tf.TensorSpec((), tf.float32, name="waiting_x")])
-    _, metadata = backend.runtime.collected(lambda: function(tf.constant(2.0)))
+    with backend.runtime.collected() as collected:
+        function(tf.constant(2.0))
     assert variable.numpy() == 3.0
     stub: Any = SimpleNamespace(prefix="waiting_", tf=tf)
-    observed = read_partitions(stub, function.graph, metadata, backend.by_name)
+    observed = read_partitions(stub, function.graph, collected, backend.by_name)
     return [(str(r.source), str(r.target), r.bytes) for r in observed.received]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import hypothesis.strategies as st
@@ -58,6 +59,57 @@ def test_outside_of_scopes_an_op_runs_where_its_inputs_are_else_on_the_default_d
         "input@cpu:1", "input@cpu:2", "exp@cpu:1", "exp@cpu:2", "constant@cpu:1", "multiply@cpu:1", "sin@cpu:2",
         "transfer@cpu:0", "transfer@cpu:0", "add@cpu:0",
     ]  # fmt: skip
+
+
+UNCHANGED: dict[str, Callable[[Any], Any]] = {
+    "astype": lambda x: xb.astype(x, "float64"),
+    "astype_without_copy": lambda x: xb.astype(x, "float64", copy=False),
+    "asarray": xb.asarray,
+    "positive": lambda x: +x,
+    "real": xb.real,
+    "reshape": lambda x: xb.reshape(x, (2, 2)),
+    "broadcast_to": lambda x: xb.broadcast_to(x, (2, 2)),
+    "broadcast_arrays": lambda x: xb.broadcast_arrays(x, x)[1],
+    "squeeze": lambda x: xb.squeeze(x, axis=()),
+    "index": lambda x: x[...],
+    "slice": lambda x: x[:, :],
+    "roll": lambda x: xb.roll(x, 0, axis=0),
+    "flip": lambda x: xb.flip(x, axis=()),
+    "clip": xb.clip,
+    "diff": lambda x: xb.diff(x, n=0),
+    "einsum": lambda x: xb.einsum("ij->ij", x),
+    "matrix_power": lambda x: xb.linalg.matrix_power(x, 1),
+    "round_of_integers": lambda x: xb.round(xb.astype(x, "int64")),
+    "abs_of_unsigned": lambda x: xb.abs(xb.astype(x, "uint8")),
+    "to_device": lambda x: xb.to_device(x, "dev1"),
+}
+
+
+@pytest.mark.parametrize("label", UNCHANGED)
+@pytest.mark.parametrize("made", ["argument", "value", "constant"])
+def test_what_changes_nothing_leaves_its_device_behind(label: str, made: str) -> None:
+    """What follows outside of the scope runs there."""
+
+    def function(x: Any) -> Any:
+        array = {"argument": x, "value": x * 2.0, "constant": xb.ones((2, 2))}[made]
+        with xb.device("dev1"):
+            same = UNCHANGED[label](array)
+        return xb.exp(x), same * same
+
+    placed = place(function, xb.ArraySpec((2, 2)))
+    first, second = placed.program.outputs
+    assert (placed.devices[first], placed.devices[second]) == (CPU[0] if made != "argument" else CPU[1], CPU[1])
+
+
+@pytest.mark.parametrize("label", UNCHANGED)
+def test_what_changes_nothing_where_it_is_leaves_nothing(label: str) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev0"):
+            return xb.square(UNCHANGED[label](xb.exp(x)))
+
+    moves = label == "to_device"
+    found = {n.op for n in place(function, xb.ArraySpec((2, 2))).program.nodes}
+    assert found - {"astype"} == {"input", "exp", "square", *(["transfer"] if moves else [])}
 
 
 def test_an_argument_that_nothing_uses_is_on_the_default_device() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import xbackend as xb
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
-from xbackend.errors import ArgumentError, PlacementError
+from xbackend.errors import ArgumentError, ComputationError, PlacementError
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")
@@ -283,11 +284,27 @@ def test_a_program_on_one_device_that_runs_on_another_is_caught(
             return xb.to_device(x * 3.0, "dev0") if not of_tensorflow(backend) else x * 3.0
 
     x = np.ones(2)
-    with pytest.raises(PlacementError, match="ran on cpu:2"):
-        backend.compile(function, x, devices=SPREAD)(x)
+    strict = backend.compile(function, x, devices=SPREAD)
+    for _ in range(2):  # each time
+        with pytest.raises(PlacementError, match="ran on cpu:2"):
+            strict(x)
     run = backend.compile(function, x, devices=SPREAD, placement="soft")
     np.testing.assert_array_equal(run(x), [3.0, 3.0])
     assert "cpu:2" in {r.executed for r in run.placement.ops if r.status == "moved"}
+
+
+def test_a_first_call_without_a_result_leaves_the_placement_to_the_next(backend: RemoteBackend) -> None:
+    def function(x: Any) -> Any:
+        with xb.device("dev1"):
+            inverse = xb.linalg.inv(x)
+        return inverse * 2.0
+
+    run = backend.compile(function, np.eye(3), devices=SPREAD)
+    with contextlib.suppress(ComputationError):
+        run(np.zeros((3, 3)))
+    run(np.eye(3))
+    assert [(r.op, r.executed) for r in run.placement.ops if r.op == "inv"] == [("inv", "cpu:1")]
+    assert not [r for r in run.placement.ops if r.status == "not read"]
 
 
 @pytest.mark.parametrize("backend", ["numpy"], indirect=True)

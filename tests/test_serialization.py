@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +18,7 @@ import xbackend as xb
 from xbackend.backends import registry
 from xbackend.errors import ProgramFormatError, ProgramVersionError
 from xbackend.program.serialization import to_json
+from xbackend.program.shared import SharedVariable
 
 NAMES = ("dev0", "cpu:1", "/job:worker/task:1/gpu:0")
 
@@ -260,3 +263,27 @@ def test_a_program_without_its_values_says_so_and_cannot_pass_for_one_with_them(
     for changed in ({**whole, "state": None}, {**bare, "state": whole["state"]}, {**whole, "shared": bare["shared"]}):
         with pytest.raises(ProgramFormatError, match="has lost its value"):
             xb.Program.from_json(json.dumps(changed))
+
+
+SAVES = """
+import os, sys
+os.getpid = lambda: 7  # in containers numbers of processes repeat
+import numpy as np, xbackend as xb
+w = xb.shared(np.array(float(sys.argv[1])), "w")
+print(xb.trace(lambda: w * 1.0).to_json())
+"""
+
+
+def test_variables_of_two_processes_are_never_one() -> None:
+    texts = [
+        subprocess.run([sys.executable, "-c", SAVES, start], capture_output=True, check=True, text=True).stdout
+        for start in ("5", "0")
+    ]
+    first, second = map(xb.Program.from_json, texts)
+    with xb.open("numpy", isolated=False) as backend:
+        assert [backend.compile(program)() for program in (first, second, first)] == [5.0, 0.0, 5.0]
+        # A file that is read twice has one variable, also one of before, when identities had another form.
+        old = SharedVariable(np.array(5.0), "w", uid="w/7.0")
+        before = [xb.Program.from_json(xb.trace(lambda: old * 1.0).to_json()) for _ in range(2)]
+        backend.set_value(old, 7.0)
+        assert [backend.compile(program)() for program in (*before, first)] == [7.0, 7.0, 5.0]

@@ -9,7 +9,7 @@ import pytest
 
 import xbackend as xb
 from xbackend.backends.contract import Backend
-from xbackend.errors import SharedVariableError
+from xbackend.errors import ComputationError, SharedVariableError
 from xbackend.program.dtypes import DType
 
 pytestmark = pytest.mark.takes_turns
@@ -197,6 +197,42 @@ def test_values_of_state_outlive_its_updates(backend: Backend) -> None:
     for found, array in zip(held, expected, strict=True):
         np.testing.assert_array_equal(backend.get(found), array)
     np.testing.assert_array_equal(backend.get_value(v), value)
+
+
+@pytest.mark.parametrize("devices", ["cpu:0", "cpu:1"])
+def test_a_call_that_fails_leaves_all_state_as_it_was(backend: Backend, three: Backend, devices: str) -> None:
+    """What a call has not failed for, as a singular matrix in XLA, is a result, and its updates take effect."""
+    backend = backend if devices == "cpu:0" else three
+    w, v, n = xb.shared(START, name="w"), xb.shared(np.eye(3), name="v", device="there"), xb.shared(np.int64(0))
+
+    def step(a: Any) -> Any:
+        xb.update(w, w + 1.0)
+        with xb.device("there"):
+            inverse = xb.linalg.inv(a)
+            xb.update(v, v + a)
+        xb.update(n, n + 1)
+        return w, inverse, n
+
+    def plain() -> None:
+        xb.update(w, w + 1.0)
+
+    run, other = (backend.compile(f, *x, devices={"there": devices}) for f, x in ((step, [np.eye(3)]), (plain, [])))
+    held, expected, matrix, count = list[Any](), START, np.eye(3), 0
+    for a in (np.zeros((3, 3)), np.eye(3), np.zeros((3, 3)), np.eye(3)):
+        try:
+            held.append((run.execute(*run.put(a)), expected, count))
+            backend.synchronize(held[-1][0])
+        except ComputationError:
+            assert not a.any()
+        else:
+            expected, matrix, count = expected + 1.0, matrix + a, count + 1
+        for variable, value in ((w, expected), (v, matrix), (n, count)):
+            np.testing.assert_array_equal(backend.get_value(variable), value)
+        backend.synchronize(other.execute())
+        expected = expected + 1.0
+    for (old, _, number), value, before in held:
+        np.testing.assert_array_equal(backend.get(old), value)
+        assert backend.get(number) == before
 
 
 def test_values_on_a_device_are_copies_and_go_from_program_to_program(backend: Backend) -> None:

@@ -20,6 +20,7 @@ EXPECTED = (
     *(ExpectedFailure("test_result_of_op", label, _REASON, _LINK) for label in _RESULTS),
     *(ExpectedFailure("test_gradient", f"grad-{label}", _REASON, _LINK) for label in _GRADIENTS),
     ExpectedFailure("test_without_a_result_it_is_not_finite_or_one_error", "*", _REASON, _LINK),
+    ExpectedFailure("test_a_call_that_fails_leaves_all_state_as_it_was", "*", _REASON, _LINK),
     ExpectedFailure("test_the_determinant_of_a_singular_matrix_is_zero", "", _REASON, _LINK),
     *(
         ExpectedFailure(

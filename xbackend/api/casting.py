@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from xbackend.api.array import Array
+from xbackend.api.scopes import place
 from xbackend.api.tracer import Tracer
 from xbackend.errors import DTypeError, ShapeError
 from xbackend.program.dtypes import DType, promote, scalar_dtype
@@ -25,6 +26,16 @@ def cast(array: Array, dtype: DType) -> Array:
 def copied(array: Array) -> Array:
     """The same values as an array of its own: a gradient with respect to it is not that of the array it came from."""
     return array._tracer.emit("reshape", (array,), {"shape": array.shape})
+
+
+def converted(array: Array, dtype: DType, copy: bool | None) -> Array:
+    """The array in a dtype. Where it has that already, with ``copy`` an array of its own; else itself, or a transfer of
+    it where the scope asks for another device than the array does."""
+    if array.dtype is not dtype:
+        return cast(array, dtype)
+    if copy:
+        return copied(array)
+    return array if place(None) in (None, array.device) else array._tracer.emit("transfer", (array,), {})
 
 
 def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:

@@ -10,8 +10,8 @@ import math
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from xbackend.api.array import Array, Operators
-from xbackend.api.casting import Scalar, cast, copied, integer, is_scalar
+from xbackend.api.array import Array
+from xbackend.api.casting import Scalar, converted, integer, is_scalar
 from xbackend.api.casting import shape as as_shape
 from xbackend.api.scopes import device as scope
 from xbackend.api.tracer import current
@@ -26,20 +26,15 @@ def _on(device: Any) -> AbstractContextManager[Any]:
 def asarray(value: Any, /, *, dtype: Any = None, device: Any = None, copy: bool | None = None) -> Array:
     """A constant of the program: numbers, nested lists, NumPy arrays. Python floats are float64, integers int64.
 
-    With ``copy`` a traced array becomes one of its own. Raises `DTypeError` where ``copy=False`` and the dtype is
-    another.
+    What exists already is moved; with ``copy`` it becomes an array of its own. Raises `DTypeError` where ``copy=False``
+    and the dtype is another.
     """
     with _on(device):
         array = current("xb.asarray").array(value)
         kind = array.dtype if dtype is None else as_dtype(dtype)
         if copy is False and array.dtype is not kind:
             raise DTypeError(f"asarray of {array.dtype} as {kind} needs a copy, which copy=False refuses")
-        if array.dtype is not kind:
-            array = cast(array, kind)
-        elif copy:
-            array = copied(array)
-    # What exists already is moved; a constant is made there.
-    return array if device is None or not isinstance(value, Operators) else array.to_device(device)
+        return converted(array, kind, copy)
 
 
 def full(shape: Any, fill_value: Scalar, *, dtype: Any = None, device: Any = None) -> Array:

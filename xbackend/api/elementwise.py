@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xbackend.api.array import Array
-from xbackend.api.casting import cast, copied, operands
+from xbackend.api.casting import converted, copied, operands
 from xbackend.api.tracer import current
 from xbackend.errors import DTypeError
 from xbackend.program.dtypes import DType, as_dtype
@@ -151,6 +151,5 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Array:
     """The array in another dtype, and with ``device`` on another device; floating point to integer cuts the fraction
     off. With ``copy=False`` an array that has the dtype is returned as it is."""
-    array, kind = current("xb.astype").array(x), as_dtype(dtype)
-    result = copied(array) if copy and array.dtype is kind else cast(array, kind)
+    result = converted(current("xb.astype").array(x), as_dtype(dtype), copy)
     return result if device is None else result.to_device(device)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 
+from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Node
 
 
@@ -12,7 +14,8 @@ def pruned(
 ) -> tuple[tuple[Node, ...], dict[int, int]]:
     """The nodes that ``kept`` ones need, without those that change nothing, and where each of them is now.
 
-    ``results`` are those of the function: each stays a node of its own.
+    ``results`` are those of the function: each stays a node of its own. What changes nothing, but asks for another
+    device than its input, becomes a transfer to there, so that what follows runs where it would have run.
     """
     needed = bytearray(len(nodes))
     for i in kept:
@@ -31,8 +34,11 @@ def pruned(
     for i, node in enumerate(nodes):
         if needed[i]:
             if node.op == "reshape" and node.shape == nodes[node.inputs[0]].shape and i not in own:
-                position[i] = position[node.inputs[0]]
-                continue
+                source = position[node.inputs[0]]
+                if node.device in (None, left[source].device if left[source].op not in GENERATORS else None):
+                    position[i] = source
+                    continue
+                node = replace(node, op="transfer", params={})
             position[i] = len(left)
             moved = tuple([position[j] for j in node.inputs])
             if moved != node.inputs:

@@ -116,7 +116,11 @@ class Assembly:
         return len(self.backend.devices) == 1 and self.backend.mutates
 
     def _mutable(self) -> set[Variable]:
-        return {self.graph.shared[i] for i in self.graph.program.updates} if self._alone else set()
+        """What may be overwritten: nothing where the call may fail after that, for state stays as it was then."""
+        program = self.graph.program
+        if not self._alone or (self.backend.refuses and analyses.may_refuse(program)):
+            return set()
+        return {self.graph.shared[i] for i in program.updates}
 
     def _distinct(self) -> list[Variable]:
         """The results, where none is what another one or a shared variable holds, if such would be overwritten."""

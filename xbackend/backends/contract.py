@@ -393,7 +393,7 @@ class Executable:
     def __post_init__(self) -> None:
         stateful = bool(self.program.shared)
         self.execute = alone(self.backend.lock, self.built.execute) if stateful else self.built.execute
-        self._called = False
+        self._checked = False
 
     @property
     def program(self) -> Program:
@@ -460,9 +460,11 @@ class Executable:
         return tuple(self.backend.put_all(hosts, self.input_devices))
 
     def __call__(self, *arrays: Any) -> Any:
-        """Run with NumPy arrays, return NumPy arrays in the form that the function returned.
+        """Run with NumPy arrays, return NumPy arrays in the form that the function returned. Updates take effect after
+        all outputs are computed, and not at all where one of them fails.
 
-        Raises `ArgumentError`, `PlacementError`, `BackendClosed`, `ComputationError`.
+        Raises `ArgumentError`, `BackendClosed`, `ComputationError`, and `PlacementError` for what was computed
+        elsewhere than asked; that is known when all is done, updates too.
         """
         values = self.put(*arrays)
         try:
@@ -476,12 +478,13 @@ class Executable:
     def _run(self, values: Sequence[Value]) -> Any:
         start = time.perf_counter()
         results = self.execute(*values)
-        if not self._called:
+        if not self._checked:
             self.backend.synchronize(results)
-            self._called = True
-            self.ledger = replace(self.ledger, first_call=time.perf_counter() - start)
+            if self.ledger.first_call is None:
+                self.ledger = replace(self.ledger, first_call=time.perf_counter() - start)
             if self.strict:
                 self.placement.check()
+            self._checked = True  # not before: what ran elsewhere is refused each time
         return unflatten(self.program.structure, self.backend.get_all(results))
 
     def __repr__(self) -> str:

@@ -86,7 +86,8 @@ class Plan:
 @dataclass(frozen=True, slots=True)
 class State:
     """What a program has beside its arguments: ``cells`` hold the values of its shared variables, ``constants`` stay on
-    their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` saw that they exist."""
+    their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` saw that all outputs
+    exist."""
 
     cells: Sequence[Any] = ()
     constants: Sequence[Value] = ()
@@ -272,7 +273,7 @@ def straight_line(
     first = len(schedule.outputs) - len(state.targets)
     updates = schedule.outputs[first:]
     if updates and state.confirm is not None:
-        source.line(f"confirm([{', '.join(f'v{i}' for i in updates)}])")
+        source.line(f"confirm([{', '.join(f'v{i}' for i in schedule.outputs)}])")
     for k, (cell, i) in enumerate(zip(state.targets, updates, strict=True)):
         objects[f"target{k}"] = cell
         source.line(f"target{k}.value = v{i}")

@@ -36,9 +36,11 @@ class StagedBackend(Backend):
     folds: bool = True  # whether what depends on constants only is computed while compiling
     mode_added: ClassVar[tuple[str, ...]] = ()  # as `added`, of the mode
     mutates: ClassVar[bool] = False  # whether a compiled function may overwrite an input that it is allowed to
+    refuses: ClassVar[bool] = True  # whether a compiled function may raise an error, by the numbers that it gets
     evidence: ClassVar[str]  # how the device of a stage is known
     overlap: ClassVar[str]  # what stages on different devices do at the same time
-    # Waits for what updates will hold, and raises where it cannot be computed; `None` where the framework keeps errors.
+    # Waits for what a program with updates gives, and raises where it cannot be computed, before they take effect;
+    # `None` where the calls do so themselves.
     confirm: Callable[[Sequence[Value]], None] | None = None
 
     @abc.abstractmethod

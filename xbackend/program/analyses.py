@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from xbackend.program.ops import SOURCES
+from xbackend.program.ops import REFUSING, SOURCES
 from xbackend.program.program import Program
 
 
@@ -29,6 +29,11 @@ def constant(program: Program) -> set[int]:
         if node.op not in ("input", "shared") and constants.issuperset(node.inputs):
             constants.add(i)
     return constants
+
+
+def may_refuse(program: Program) -> bool:
+    """Whether it has ops that a framework may raise an error for, by the numbers that they get."""
+    return any(node.op in REFUSING or any(map(may_refuse, node.bodies.values())) for node in program.nodes)
 
 
 def gradients(program: Program) -> dict[int, list[int]]:

@@ -537,6 +537,12 @@ WIDENED = frozenset(
     }
     | {"cumulative_sum", "cumulative_prod", "argmax", "argmin", "sort", "argsort", "searchsorted"}
 )
+# What some framework raises an error for, by the numbers: matrices without a result, places that are not there, loops
+# that go on for longer than they may.
+REFUSING = frozenset(
+    {"cholesky", "inv", "det", "slogdet", "solve", "solve_triangular", "eigh", "eigvalsh", "svdvals", "qr", "svd"}
+    | {"take", "take_along_axis", "take_set", "take_add", "while_loop"}
+)
 # The parameters that are programs: the bodies of loops and choices.
 BODIES = ("body", "condition", "then", "otherwise")
 GENERATORS = SOURCES - {"input", "shared"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
+import secrets
 from typing import Any
 
 import numpy as np
@@ -31,9 +31,8 @@ class SharedVariable(Operators):
         array = host_array(value, "the value of a shared variable")
         if name is not None and (not isinstance(name, str) or not name):
             raise SharedVariableError(f"the name of a shared variable is text, not {name!r}")
-        number = next(_numbers)
         self.unnamed = name is None  # by its user
-        self.name = name or f"shared_{number}"
+        self.name = name or f"shared_{next(_numbers)}"
         try:
             self._dtype = as_dtype(array.dtype)
         except DTypeError as error:
@@ -41,8 +40,9 @@ class SharedVariable(Operators):
         self._value = array.copy()
         self._value.flags.writeable = False
         self.device = canonical(device) if device is not None else None
-        # Names need not be unique in a script; what identifies the storage on a backend is this.
-        self.uid = uid or f"{self.name}/{os.getpid():x}.{number}"
+        # Names need not be unique in a script; what identifies the storage on a backend is this. Programs that are read
+        # bring those of other processes along.
+        self.uid = uid or f"{self.name}/{secrets.token_hex(16)}"
 
     @property
     def value(self) -> np.ndarray:

@@ -32,6 +32,7 @@ OF_THE_BACKEND = (
     "compilations",
     "memory_peaks",
 )  # asked of it as they are
+COMPUTING = ("execute", "profile", "get", "get_all", "device_of", "synchronize")  # computes, or waits for that
 
 
 class Held:
@@ -118,10 +119,11 @@ class Host:
             self._backend.close()
 
     def described(self, error: BaseException, operation: str) -> dict[str, Any]:
-        """The error of an operation as plain data. What executes a program may refuse its numbers."""
+        """The error of an operation as plain data. What executes a program may refuse its numbers, and whoever waits
+        for what it gives is told."""
         backend = self._backend
         trace = "".join(traceback.format_exception(error))
-        if backend is not None and operation == "execute":
+        if backend is not None and operation in COMPUTING:
             error = backend.refused(error)
         return {
             "error": type(error).__name__,

@@ -32,6 +32,7 @@ from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.placed import Variable, cut
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
+from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.host import native
 from xbackend.program.program import Node, generate
@@ -182,9 +183,16 @@ class TheanoGpuArray(CMode, Theano):
         inputs = [*graph.arguments, *graph.resident.values()]
         outputs = [at_home(i) for i in program.outputs]
         updates = [(graph.shared[i], at_home(new)) for i, new in program.updates.items()]
+        late = []  # what Theano updates it may overwrite, also where the call fails after that
+        if analyses.may_refuse(program):
+            late, updates = updates, []
         try:
             function = self.framework.function(
-                inputs, outputs, updates=updates, mode=self.compile_mode, on_unused_input="ignore"
+                inputs,
+                [*outputs, *(new for _, new in late)],
+                updates=updates,
+                mode=self.compile_mode,
+                on_unused_input="ignore",
             )
         except Exception as error:
             raise self.unsupported(program.name, None, error) from error
@@ -196,7 +204,10 @@ class TheanoGpuArray(CMode, Theano):
         machine = call_of(function.fn, given, results, self.lock)  # contexts are shared by all functions
 
         def call(*values: Value) -> Sequence[Value]:
-            return machine(*values, *constants)[: len(outputs)]
+            made = machine(*values, *constants)
+            for (variable, _), value in zip(late, made[len(outputs) :], strict=False):
+                variable.container.storage[0] = value
+            return made[: len(outputs)]
 
-        execute = call if constants or updates else machine
+        execute = call if constants or program.updates else machine
         return Built(execute, cache(Reader(graph, marks, function.maker.fgraph).execution))

@@ -62,6 +62,7 @@ class JAXDevices(StagedBackend):
     """Values are JAX arrays, each on a device of JAX; a stage is a function that JAX compiles for its device."""
 
     packages: tuple[str, ...] = ("jax", "jaxlib")
+    refuses = False
     evidence = "device of the stage's outputs, as JAX says"
     overlap = "those on different devices overlap: JAX computes them while Python goes on"
 

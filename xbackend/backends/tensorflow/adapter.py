@@ -14,7 +14,8 @@ import itertools
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,8 @@ from xbackend.program.program import Program
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable
 
-# What executed, from the devices of the results and the `RunMetadata` of a collected call.
-Reader = Callable[[Sequence[Device], Any], Observed]
+# What executed, from the devices of the results and the `RunMetadata` of collected calls.
+Reader = Callable[[Sequence[Device], Sequence[Any]], Observed]
 
 
 class Runtime:
@@ -71,19 +72,21 @@ class Runtime:
             ) from error
         self.collecting = threading.Lock()
 
-    def collected(self, call: Callable[[], Any]) -> tuple[Any, Any]:
-        """The result of a call, and `RunMetadata` with the partitioned graphs of the functions first run in it.
+    @contextmanager
+    def collected(self) -> Iterator[list[Any]]:
+        """`RunMetadata` with the partitioned graphs of the functions first run inside, once that is left, also by an
+        error.
 
         Collection has to be on before a function's first call: later calls find it already optimised.
         """
+        found = list[Any]()
         with self.collecting:
             self.context.enable_graph_collection()
             try:
-                result = call()
+                yield found
             finally:
-                metadata = self.context.export_run_metadata()
+                found.append(self.context.export_run_metadata())
                 self.context.disable_graph_collection()
-        return result, metadata
 
 
 def _is_in(device: Any, process: str) -> bool:
@@ -253,7 +256,8 @@ class TensorFlow(Backend):
         count = len(function.function_def.signature.output_arg)
         attributes = tuple(itertools.chain.from_iterable(runtime.options.items()))
         called, beginning = False, threading.Lock()
-        unread: tuple[list[Device], Any] | None = None  # of the first call; forgotten once read, for it may hold much
+        collected = list[Any]()  # of calls up to the first that does not fail
+        unread: list[Device] | None = None  # the devices of its results; both are forgotten once read: it may be much
         seen = Observed("nothing was executed yet")
 
         def first(values: Sequence[Value]) -> list[Value]:
@@ -261,16 +265,19 @@ class TensorFlow(Backend):
             with beginning:
                 if called:  # another thread was first, and nothing is collected of a second call
                     return run(handle, device, name, [*values, *captured], attributes, count)
-                results, metadata = runtime.collected(
-                    lambda: run(handle, device, name, [*values, *captured], attributes, count)
-                )
-                unread, called = ([self.device_of(value) for value in results], metadata), True
-                return list(results)
+                try:
+                    with runtime.collected() as found:
+                        results = run(handle, device, name, [*values, *captured], attributes, count)
+                finally:
+                    collected.extend(found)
+                unread, called = [self.device_of(value) for value in results], True
+                return results
 
         def observed() -> Observed:
             nonlocal unread, seen
             if unread is not None:
-                seen, unread = read(*unread), None
+                seen, unread = read(unread, collected), None
+                collected.clear()
             return seen
 
         def execute(*values: Value) -> Sequence[Value]:
@@ -300,8 +307,8 @@ class TensorFlow(Backend):
         """The program as a graph that TensorFlow cuts by device."""
         function = self.graph(lowering)
 
-        def read(_: Sequence[Device], metadata: Any) -> Observed:
-            return read_partitions(lowering, function.graph, metadata, self.by_name)
+        def read(_: Sequence[Device], collected: Sequence[Any]) -> Observed:
+            return read_partitions(lowering, function.graph, collected, self.by_name)
 
         return self.launch(function, None, lowering, read)
 

@@ -79,7 +79,7 @@ class Lowering:
             for i in range(len(self.program.nodes)):
                 self.node(i, tensors)
         outputs = [self._as(self.carried(i), i, self.value(i, tensors)) for i in self.program.outputs]
-        return outputs, self._updates(tensors)
+        return outputs, self._updates(tensors, outputs)
 
     def value(self, i: int, tensors: Tensors) -> Any:
         if i not in tensors:
@@ -218,15 +218,22 @@ class Lowering:
         match = re.search(rf"(?:^|/){self.prefix}[ans](\d+)(?:_\d+)?(?:/|$)", name)
         return self.devices[int(match[1])] if match else None
 
-    def _updates(self, tensors: Tensors) -> list[Any]:
-        updates = []
-        for target, expression in self.program.updates.items():
-            value = self.value(expression, tensors)
-            # The only read of a variable must come first. What was read stays as it was: an assignment replaces the
-            # variable's buffer and does not write into it.
-            with self.place(target, "u"), self.tf.control_dependencies([tensors[target].op]):
-                updates.append(self.tf.raw_ops.AssignVariableOp(resource=self.storages[target].handle, value=value))
-        return updates
+    def _updates(self, tensors: Tensors, outputs: Sequence[Any]) -> list[Any]:
+        """The assignments. They come after all outputs, all that is assigned and all reads of the variables, so that
+        none of them is made where one of these fails. What was read stays as it was: an assignment replaces the
+        variable's buffer and does not write into it."""
+        updates = self.program.updates
+        if not updates:
+            return []
+        values = {target: self.value(expression, tensors) for target, expression in updates.items()}
+        # One op on each device, and one for all: else each of these would be told to each device.
+        done = self.tf.group(*outputs, *values.values(), *(tensors[target] for target in updates))
+        assigned = []
+        for target, value in values.items():
+            with self.place(target, "u"), self.tf.control_dependencies([done]):
+                handle = self.storages[target].handle
+                assigned.append(self.tf.raw_ops.AssignVariableOp(resource=handle, value=value))
+        return assigned
 
     def owner(self, name: str) -> int | None:
         """The node that an op of a graph belongs to, read from its name."""

@@ -56,13 +56,15 @@ class Observed:
     returned: dict[int, Device] = field(default_factory=dict)
 
 
-def read_partitions(lowering: Lowering, traced: Any, metadata: Any, devices: Mapping[str, Device]) -> Observed:
-    """What executed of a program, from its partitioned graphs (``RunMetadata`` of a collected call).
+def read_partitions(
+    lowering: Lowering, traced: Any, collected: Iterable[Any], devices: Mapping[str, Device]
+) -> Observed:
+    """What executed of a program, from its partitioned graphs (``RunMetadata`` of collected calls).
 
     ``traced`` is the graph that it was lowered to. Raises `BackendError` where a transfer's size is not to be found.
     """
     observed = Observed("partitioned graph")
-    for graph in metadata.function_graphs if metadata is not None else ():
+    for graph in (graph for metadata in collected for graph in metadata.function_graphs):
         nodes = [node for part in graph.partition_graphs for node in part.node]
         if any(node.name.startswith(lowering.prefix) for node in nodes):  # else it is another function's
             _read_ops(observed, nodes, devices)
