@@ -181,6 +181,8 @@ class Lowering:
             )
             # That of rows that were taken comes as these rows and their numbers.
             gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+            for i, gradient in zip(group, gradients, strict=True):
+                gradient.set_shape(nodes[i].shape)
         for op in graph.get_operations()[before:]:
             if not op.device:  # what puts rows that were taken several times together belongs to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
@@ -346,7 +348,9 @@ class _Stages:
         constants = [j for j in used if j not in arguments]
 
         def stage(*values: Any) -> list[Any]:
-            local: Tensors = dict(zip(arguments, values, strict=True))
+            # The gradient of a reshape is an array; else that of rows that were taken left the function as these rows,
+            # and TensorFlow did not know how many.
+            local: Tensors = {j: tf.reshape(v, v.shape) for j, v in zip(arguments, values, strict=True)}
             for i in (*constants, *members):
                 lowering.node(i, local)
             return [local[i] for i in results]

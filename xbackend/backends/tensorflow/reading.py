@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -95,10 +96,10 @@ _EXCHANGES = ("_Send", "_Recv", "_HostSend", "_HostRecv")
 def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[str, Device], sizes: _Sizes) -> None:
     by_name = {node.name: node for node in nodes}
     senders = {(node.attr["tensor_name"].s, node.attr["recv_device"].s): node for node in nodes if "Send" in node.op}
-    users: dict[str, list[str]] = {}
+    users: dict[str, list[tuple[str, int]]] = {}
     for node in nodes:
-        for name in node.input:
-            users.setdefault(name.removeprefix("^").partition(":")[0], []).append(node.name)
+        for k, name in enumerate(node.input):
+            users.setdefault(name.removeprefix("^").partition(":")[0], []).append((node.name, k))
     for node in nodes:
         if node.op not in ("_Recv", "_HostRecv"):
             continue
@@ -110,9 +111,10 @@ def _read_transfers(observed: Observed, nodes: Sequence[Any], devices: Mapping[s
         if made_by.op == "_Arg":  # the runtime may have renamed it
             tensor = sizes.traced.inputs[made_by.attr["index"].i].name
         source, target = (devices[node.attr[end].s.decode()] for end in ("send_device", "recv_device"))
-        size = sizes.of(tensor, node.attr["tensor_type"].type)
-        uses = tuple(users.get(node.name, ()))
-        observed.received.append(Received(tensor, source, target, size, uses, node.op, node.name, sender.name))
+        uses = users.get(node.name, [])
+        size = sizes.of(tensor, node.attr["tensor_type"].type, uses)
+        by = tuple(user for user, _ in uses)
+        observed.received.append(Received(tensor, source, target, size, by, node.op, node.name, sender.name))
 
 
 def _is_signal(node: Any) -> bool:
@@ -121,20 +123,26 @@ def _is_signal(node: Any) -> bool:
 
 
 class _Sizes:
-    """The bytes of tensors, from the traced graph, or from the optimised one for what only the optimiser made."""
+    """The bytes of tensors, from the traced graph; from the optimised one for what only the optimiser made; from what
+    takes them in the traced graph for what was made after that, as the exits of a loop."""
 
     def __init__(self, tf: Any, traced: Any, optimised: Any) -> None:
         self.tf, self.traced, self.optimised = tf, traced, optimised
 
-    def of(self, tensor: str, dtype: int) -> int:
-        try:
-            shape = self.traced.get_tensor_by_name(tensor).shape
-        except (KeyError, ValueError):
-            shape = self.imported.get_tensor_by_name(tensor).shape
-        count = shape.num_elements()
-        if count is None:
-            raise BackendError(f"TensorFlow does not tell the shape of {tensor}, which it sent to another device")
-        return int(count) * int(self.tf.as_dtype(dtype).size)
+    def of(self, tensor: str, dtype: int, uses: Iterable[tuple[str, int]]) -> int:
+        """Of a tensor, and of ops that take it there as the input with that number."""
+        for count in self._counts(tensor, uses):
+            if count is not None:
+                return count * int(self.tf.as_dtype(dtype).size)
+        raise BackendError(f"TensorFlow does not tell the shape of {tensor}, which it sent to another device")
+
+    def _counts(self, tensor: str, uses: Iterable[tuple[str, int]]) -> Iterator[int | None]:
+        for graph in ("traced", "imported"):
+            with suppress(KeyError, ValueError):  # it has no such tensor
+                yield getattr(self, graph).get_tensor_by_name(tensor).shape.num_elements()
+        for op, number in uses:
+            with suppress(KeyError, ValueError, IndexError):
+                yield self.traced.get_operation_by_name(op).inputs[number].shape.num_elements()
 
     @cached_property
     def imported(self) -> Any:
