@@ -178,6 +178,45 @@ def test_pieces_cross_devices_and_the_gradient_goes_back_to_each_of_them(three: 
     np.testing.assert_allclose(gradient, want, rtol=1e-12)
 
 
+def scanned(x: Any) -> Any:
+    """What a loop leaves in the end and what of each step, to another device, and the gradient back."""
+    with xb.device("dev1"):
+        last, every = xb.scan(lambda c, row: (c * 0.7 + xb.sin(c) * row, c + row), xb.ones((2,)), x)
+    with xb.device("dev2"):
+        loss = xb.sum(last * last) + xb.sum(xb.tanh(every))
+    return last, xb.to_device(every, "dev2"), loss, xb.grad(loss + xb.sum(x), x)
+
+
+def looped(x: Any) -> Any:
+    with xb.device("dev1"):
+        state = xb.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * s[1]), (xb.asarray(0), x))
+    with xb.device("dev2"):
+        return state[1] * 2.0, state[0] + 1
+
+
+def taken(x: Any) -> Any:
+    """A step with rows of a table on two devices and a norm of all gradients, as one that is clipped."""
+    rows = xb.asarray([0, 2, 2])
+    with xb.device("dev1"):
+        near = xb.sum(xb.square(xb.take(x, rows, axis=0)))
+    with xb.device("dev2"):
+        far = xb.sum(xb.tanh(xb.take(x * 3.0, rows, axis=0)))
+    gradients = [xb.grad(near, x), xb.grad(far, x)]
+    with xb.device("dev1"):
+        norm = xb.sqrt(sum(xb.sum(xb.square(g)) for g in gradients))
+    return [g / norm for g in gradients]
+
+
+@pytest.mark.parametrize("function", [scanned, looped, taken])
+def test_what_loops_leave_and_rows_that_were_taken_cross_devices(three: Backend, function: Any) -> None:
+    x = np.array([[0.5, -1.0], [0.25, 2.0], [-0.75, 0.1]])
+    alone, spread = (three.compile(function, x, devices=devices) for devices in (ONE, SPREAD))
+    for found, wanted in zip(spread(x), alone(x), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    spread.placement.check()
+    assert all(t.bytes for t in spread.placement.transfers)
+
+
 def test_a_gradient_of_a_gradient_crosses_devices(three: Backend) -> None:
     w = xb.shared(np.array([1.0, 2.0, 3.0]), name="w", device="dev0")
 

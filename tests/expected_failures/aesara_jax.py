@@ -5,10 +5,16 @@ from expected_failures._lineage import ALGEBRA
 
 EXPECTED = (
     ALGEBRA,
-    ExpectedFailure(
-        "test_control_flow",
-        "while_loop*",
-        "Aesara's JAX mode has no Scan, and how many steps to write one after the other is not known",
-        "https://github.com/aesara-devs/aesara/issues/924",
+    *(
+        ExpectedFailure(
+            test,
+            label,
+            "Aesara's JAX mode has no Scan, and how many steps to write one after the other is not known",
+            "https://github.com/aesara-devs/aesara/issues/924",
+        )
+        for test, label in (
+            ("test_control_flow", "while_loop*"),
+            ("test_what_loops_leave_and_rows_that_were_taken_cross_devices", "looped"),
+        )
     ),
 )

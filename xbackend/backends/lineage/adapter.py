@@ -22,7 +22,7 @@ from xbackend.backends.lineage import control_flow, gradient_rules, rewrites
 from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.lineage.indices import READ, in_range_op, known_inside
 from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, behind, is_filled, is_shuffled
-from xbackend.backends.lineage.shapes import lengths, shape_of
+from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
 from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
 from xbackend.backends.staged import Compiled
@@ -55,6 +55,7 @@ class LineageBackend(Generation):
     left_out: ClassVar[tuple[str, ...]] = ()  # rewrites of the generation that are wrong
     unchecked: ClassVar[frozenset[str]] = READ  # ops for which the framework does not look whether an index is one
     folds_lengths: ClassVar[bool] = True  # whether a graph may hold the lengths that are known as constants
+    finds_lengths: ClassVar[bool] = False  # whether the mode compiles for lengths that it has to know
     folds = False  # unless the compiler below the framework does it
     linker_name: ClassVar[str]
     differentiated = False  # whether the program that is lowered has gradients
@@ -297,7 +298,10 @@ class LineageBackend(Generation):
         compile for lengths that they know.
         """
         shape_op = self.module("tensor.shape").Shape
-        for node in toposort(variable for variable, _ in graph.results()):
+        order = toposort(variable for variable, _ in graph.results())
+        if self.finds_lengths:
+            find_lengths(order)
+        for node in order:
             for i, variable in enumerate(node.inputs):
                 if variable.owner is not None and isinstance(variable.owner.op, shape_op):
                     known = shape_of(variable.owner.inputs[0])

@@ -248,6 +248,7 @@ class NumbaMode(HostMode):
     """One function compiled by Numba."""
 
     linker_name = "numba"
+    finds_lengths = True
     mode_added: ClassVar[tuple[str, ...]] = (
         "products and powers of integers in integers",
         "on several devices: compiled without Python's lock",

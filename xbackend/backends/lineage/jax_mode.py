@@ -19,6 +19,7 @@ class JAXMode(JAXDevices, LineageBackend):
     """One function compiled by JAX for a device of JAX."""
 
     linker_name = "jax"
+    finds_lengths = True
     mode_added: ClassVar[tuple[str, ...]] = (
         "sums and constants in the dtypes of the graph",
         "shapes checked while tracing only",
