@@ -98,7 +98,7 @@ def test_stages_are_cut_at_transfers_and_run_in_straight_line() -> None:
     state = State([cell], [], [cell], confirmed.append)
     run = straight_line(schedule, compiled(plan), {D[0]: mover(D[0]), D[1]: mover(D[1])}, state)
     assert run(1, 2) == [14, 14]
-    assert moves == [D[0], D[1]] and confirmed == [[26]] and cell.value == 26
+    assert moves == [D[0], D[1]] and confirmed == [[14, 14, 26]] and cell.value == 26
     assert run(1, 2) == [30, 30] and cell.value == 58
     # What nothing reads any more is dropped at once; what is returned is not.
     dropped = {slot for step in schedule.steps for slot in step.last}
