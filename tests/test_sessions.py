@@ -112,7 +112,8 @@ def test_a_session_ends_when_it_should(
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
     assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 5, "thorough": 10}
-    assert PRESETS["quick"].extent() == Extent(3, within=180.0) and PRESETS["quick"].extent(1) == Extent(1)
+    assert PRESETS["quick"].extent() == Extent(3, within=180.0, pairs=1, wait=30.0)
+    assert PRESETS["quick"].extent(1) == Extent(1, pairs=1, wait=30.0)
     assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0)
     assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0)
     for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
@@ -446,7 +447,7 @@ def test_each_finished_round_is_a_line_of_its_processs_journal(tmp_path: Path) -
     (run,) = Store(tmp_path).runs()
     assert run.complete and run.name == found.run and Store(tmp_path).load("latest") == found
     files = sorted((tmp_path / run.name / "journal").glob("[1-9]*.jsonl"))
-    assert len(files) == 8  # two processes, and two more of each of three twins
+    assert len(files) == 4  # two processes, and two more of the twin
     lines = [line for file in files for line in journal.read(file)]
     for row in found.measurements:
         label = next(c for c in found.order if f"size={row.parameters['size']}," in c and "again" not in c)
@@ -460,7 +461,7 @@ class Ended(BaseException):
 
 
 def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_path: Path) -> None:
-    """The end comes in the seventh of fifteen processes."""
+    """The end comes in the seventh of nine processes."""
     count = 0
 
     def ends(_: Any) -> dict[str, Any]:
@@ -478,7 +479,7 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
     assert not found.complete
     whole = sum(len(row.processes) for row in found.measurements)
     assert whole + sum(len(pair.processes) for pair in found.pairs) == 6
-    assert len(found.pairs) == 2 and all(pair.first and pair.second for pair in found.pairs)
+    assert len(found.pairs) == 1 and all(pair.first and pair.second for pair in found.pairs)
     assert [row.status for row in found.measurements] == ["ok", "ok"]
 
 
