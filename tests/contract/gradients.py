@@ -119,6 +119,7 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "eigh": (lambda x: _exponential(_definite(x)), SQUARE),
     "qr": (lambda x: xb.square(xb.linalg.qr(x.T).R), X),
     "svdvals": (xb.linalg.svdvals, X),
+    "svdvals_of_a_number": (lambda x: xb.linalg.svdvals(xb.reshape(xb.sum(x), (1, 1))), X),
     "pinv": (xb.linalg.pinv, X),
     "matrix_norm": (xb.linalg.matrix_norm, STACK),
     "einsum": (lambda x: xb.einsum("bij,bkj,ik->bj", x, x, WEIGHTS.T @ WEIGHTS), STACK),

@@ -11,7 +11,7 @@ _RESULTS = (
     *("sort*", "argsort*", "searchsorted*", "special-searchsorted*", "isin-*", "isin_*"),
 )
 _GRADIENTS = (
-    *("cholesky*", "inv-*", "det-*", "slogdet-*", "eig*", "qr-*", "svdvals-*", "pinv-*", "solve*", "sort*"),
+    *("cholesky*", "inv-*", "det-*", "slogdet-*", "eig*", "qr-*", "svdvals*", "pinv-*", "solve*", "sort*"),
     *("of_a_symmetric_matrix", "known-cond_without_inv", "grad-cholesky", "grad-slogdet", "grad-sort"),
 )
 

@@ -38,7 +38,9 @@ def _class(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
                 for by, output in zip(cotangents, outputs, strict=True)
             ]
             formula = _of_svd if "full_matrices" in names else _of_qr
-            return [formula(T, self, outputs, known, solve_upper)]
+            result = formula(T, self, outputs, known, solve_upper)
+            # Its type has to say which axes have the length 1, as that of the matrix may.
+            return [T.reshape(result, self.lengths) if 1 in self.lengths else result]
 
     Differentiable.__name__ = kind.__name__
     return Differentiable
