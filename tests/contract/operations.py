@@ -301,7 +301,7 @@ def indexing() -> list[Batch]:
             "take_set": (lambda x, i, v: xb.at(x)[i].set(v), (x, np.array([3, -4]), plane)),
             "take_set_one": (lambda x, i, v: xb.at(x)[i].set(v), (row, np.array(-2), row[0])),
             "take_set_one_row": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array(2), x[:, 1])),
-            "take_set_number": (lambda x, i: xb.at(x)[:, i].set(xb.full((), 3, dtype=x.dtype)), (x, some[:2])),
+            "take_set_number": (lambda x, i: xb.at(x)[i].set(xb.full((), 3, dtype=x.dtype)), (x, some[:2])),
             "take_set_of_no_elements": (lambda x, i: xb.at(x[..., :0])[i].set(x[i, :, :0]), (x, some[:2])),
             "take_set_row": (lambda x, i: xb.at(x)[i].set(x[1]), (x, some[:2])),
             "take_set_inside": (lambda x, i, v: xb.at(x)[:, i].set(v), (x, np.array([2, 0]), x[:, 1:])),
