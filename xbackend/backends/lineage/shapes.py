@@ -20,23 +20,16 @@ def find_lengths(order: Iterable[Any]) -> None:
         if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
             continue
         if hasattr(node.op, "outer_nitsot_outs"):
-            for v in node.outputs:
-                v.type = v.type.clone(shape=(_steps(v), *v.type.shape[1:]))
+            # The memory of a state is none of these: the framework makes it shorter where it needs less, and what reads
+            # the last state of a type that says its length would read another one.
+            for v, number in zip(
+                node.op.outer_nitsot_outs(node.outputs), node.op.outer_nitsot(node.inputs), strict=True
+            ):
+                if hasattr(number, "data"):
+                    v.type = v.type.clone(shape=(int(number.data), *v.type.shape[1:]))
         else:
             for v, again in zip(node.outputs, node.op.make_node(*node.inputs).outputs, strict=True):
                 v.type = again.type
-
-
-def _steps(variable: Any) -> int | None:
-    """The length of the first axis of what a loop gives: that of the memory that it is given for a state, else a number
-    that it takes."""
-    node, op = variable.owner, variable.owner.op
-    made = op.outer_nitsot_outs(node.outputs)
-    if variable in made:
-        number = op.outer_nitsot(node.inputs)[made.index(variable)]
-        return int(number.data) if hasattr(number, "data") else None
-    length: int | None = node.inputs[1 + op.info.n_seqs + node.outputs.index(variable)].type.shape[0]
-    return length
 
 
 def lengths(variable: Any) -> tuple[int, ...]:
