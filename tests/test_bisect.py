@@ -216,7 +216,7 @@ class Releases:
 
     def __call__(self, name: str, *, environment: str = "", **_: Any) -> Worker:
         self.opened.append(environment)
-        number = len(self.opened)
+        number = self.opened.count(environment)  # its own: what others disturb is measured again, at any time
         backend = NumPyBackend(name, Settings(1))
 
         def call(function: str, job: Any) -> Any:
@@ -411,7 +411,7 @@ def test_the_first_line_is_the_answer_and_the_table_has_what_was_looked_at(
     planned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (planned / "mine.py").write_text("import numpy\ndef inputs(): return [numpy.ones(4)]\ndef twice(x): return x + x\n")
-    assert main(["bisect", "pytensor>=2.30", "mine.py:twice"]) == DONE
+    assert main(["bisect", "pytensor>=2.30", "mine.py:twice", "--quick"]) == DONE
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith("pytensor 2.38.0 is the first release in which twice on pytensor is slower: ")
     rows = {line.split("│")[1].strip(): line for line in rest if line.startswith("│")}
