@@ -184,8 +184,8 @@ WRONG = {
     "a missing key": ('"backend":"numpy",', ""),
     "a list for an object": ('"parameters":{"size":8,"dtype":"float32"}', '"parameters":[]'),
     "another format": ('"format":"xbackend.results"', '"format":"x"'),
-    "no version": ('"version":7', '"version":null'),
-    "version 0": ('"version":7', '"version":0'),
+    "no version": ('"version":8', '"version":null'),
+    "version 0": ('"version":8', '"version":0'),
     "nested too deep": ('"placement":{}', '"placement":' + '{"a":' * 20000 + "1" + "}" * 20000),
     "half a character": ('"backend":"numpy"', '"backend":"\\ud800"'),
 }
@@ -252,7 +252,7 @@ def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
     old = msgspec.json.encode({**content, "version": 2})
     assert schema.decode(old, tmp_path).measurements == results().measurements
     newer = {**content, "version": 99, "measurements": "of another kind"}
-    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 7: upgrade xbackend"):
+    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 8: upgrade xbackend"):
         schema.decode(msgspec.json.encode({**newer, "checksum": schema.checksum(newer)}), tmp_path)
     with pytest.raises(DamagedStore, match="no checksum"):
         schema.decode(msgspec.json.encode(results()), tmp_path)
