@@ -253,9 +253,10 @@ def listed(process: int, capsys: pytest.CaptureFixture[str]) -> list[str]:
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP", "SIGKILL"])
 def test_nothing_is_left_running_of_a_job_that_is_ended(
-    name: str, command: Callable[..., Command], capsys: pytest.CaptureFixture[str]
+    name: str, command: Callable[..., Command], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By Ctrl-C, by another process, with its terminal, or killed; until then `status` shows it."""
+    monkeypatch.setenv("COLUMNS", "300")  # a line for each task
     one = command("run", "jobs.py:endless")
     process = one.start()
     try:
