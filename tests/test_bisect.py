@@ -403,6 +403,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     monkeypatch.setattr(bisect, "Bisection", Planned)
     monkeypatch.setattr(command, "Bisection", Planned)
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

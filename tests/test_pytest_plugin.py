@@ -395,7 +395,7 @@ def test_workloads_of_a_file_are_benchmarks(project: Path) -> None:
     assert (
         "test_model[squares[n=3]-numpy] PASSED" in output and "test_model[squares+gradient[n=3]-numpy] PASSED" in output
     )
-    assert "squares: workload squares raised ValueError" in output, output
+    assert "squares: workload squares n=-1 raised ValueError" in output, output
     status, output = run_pytest(project, *options, "--workload", "nowhere.py")
     assert "there is no file nowhere.py" in output, output
 

@@ -155,7 +155,7 @@ def test_several_devices_are_ranked_by_their_speedup(everything: Results) -> Non
     for comparison in comparisons(everything):
         table = ranking.ranking(comparison)
         assert isinstance(table, blocks.Table)
-        assert table.headers == ("backend", "1 device", "2 devices", "speed-up (95 % interval)", "verdict")
+        assert table.headers == ("backend", "1 device", "2 devices", ranking.SPEEDUP, text.ERROR, "verdict")
         own = sorted(scalings(comparison), key=lambda s: -s.speedup)
         assert [row[0] for row in table.rows][: len(own)] == [s.many.label for s in own]
         assert len(table.rows) == len(registry.names())
@@ -166,7 +166,7 @@ def test_one_device_is_ranked_by_its_time() -> None:
     found = of(measured("numpy", [3.0] * 3), measured("a", [2.0] * 3), measured("b", [1.0] * 3), measured("c", []))
     table = ranking.ranking(comparisons(found)[0])
     assert isinstance(table, blocks.Table) and [row[0] for row in table.rows] == ["b", "a", "numpy", "c"]
-    assert table.rows[0][1] == blocks.Bold("1.000 s") and table.rows[2][-2:] == ("1", "baseline")
+    assert table.rows[0][1] == blocks.Bold("1.000 s") and table.rows[2][-3:] == ("1", text.NOTHING, "baseline")
 
 
 def test_of_several_numbers_of_devices_each_has_a_row() -> None:
@@ -175,12 +175,12 @@ def test_of_several_numbers_of_devices_each_has_a_row() -> None:
     (comparison,) = comparisons(of(*rows))
     table = ranking.ranking(comparison)
     assert isinstance(table, blocks.Table)
-    assert table.headers == ("backend", "devices", "1 device", "several", ranking.SPEEDUP, "verdict")
+    assert table.headers == ("backend", "devices", "1 device", "several", ranking.SPEEDUP, text.ERROR, "verdict")
     assert [row[:2] for row in table.rows] == [("a", "4"), ("a", "2"), ("b", text.NOTHING)]
     low, high = next(s.interval for s in scalings(comparison) if s.devices == 4) or (0.0, 0.0)
     assert low < 4 < high and table.rows[0][4] == f"4.00 ({text.number(low)} to {text.number(high)})"
     assert table.rows[0][2:4] == ("4.000 s", blocks.Bold("1.000 s"))
-    assert table.rows[2][2:] == ("5.000 s", "missing", text.NOTHING, "missing")  # on most devices
+    assert table.rows[2][2:] == ("5.000 s", "missing", text.NOTHING, text.NOTHING, "missing")  # on most devices
 
 
 # One warning for each cause.

@@ -15,6 +15,7 @@ from rich.table import Table
 
 from xbackend.wording import visible
 
+_NAME = 24  # so long a name is not broken to make a table narrower
 _SILENCE = 10.0  # seconds after which a log without a terminal gets the same kind of line again
 
 
@@ -34,8 +35,10 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[str]], title: str | No
     headers, rows = list(map(visible, headers)), [list(map(visible, row)) for row in rows]
     console = Console(soft_wrap=not sys.stdout.isatty(), highlight=False)
     grid = Table(title=None if title is None else escape(visible(title)), title_justify="left")
-    for header in headers:
-        grid.add_column(escape(header), overflow="fold")
+    for number, column in enumerate(zip(headers, *rows, strict=True)):
+        # The first has names, which are read, and looked for, in one piece.
+        whole = None if number else min(max(map(_width, column)), _NAME)
+        grid.add_column(escape(column[0]), overflow="fold", min_width=whole)
     for row in rows:
         grid.add_row(*map(escape, row))
     if not sys.stdout.isatty():
