@@ -13,22 +13,47 @@ from xbackend.errors import BackendUnavailable
 from xbackend.files import held
 from xbackend.workers.remote import RemoteBackend
 
-TWICE = """
+ASKED = """
+import pickle, threading
+
+
 def twice(backend):
     cmodule = backend.module("link.c.cmodule")
     data = cmodule.KeyData({"known"}, "hash", "", "entry")
     data.add_key("known", save_pkl=False)
     data.add_key("new", save_pkl=False)
     return sorted(data.keys)
+
+
+def cut_off(backend, path):
+    # How often keys that are written again and again are found cut off by who reads them meanwhile.
+    data = backend.module("link.c.cmodule").KeyData({"key" * 10**6}, "hash", path, "entry")
+    data.save_pkl()
+    done, found = threading.Event(), []
+
+    def read():
+        while not done.is_set():
+            with open(path, "rb") as file:
+                keys = file.read()
+            found.append(not keys.endswith(pickle.STOP))
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for _ in range(30):
+        data.save_pkl()
+    done.set()
+    reader.join()
+    return sum(found)
 """
 
 
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["theano", "aesara", "pytensor-c"])
-def test_a_key_that_another_process_made_is_no_failure(name: str, tmp_path: Path) -> None:
-    (tmp_path / "asking.py").write_text(TWICE)
+def test_several_processes_fill_the_cache_at_once(name: str, tmp_path: Path) -> None:
+    (tmp_path / "asking.py").write_text(ASKED)
     with RemoteBackend(name, modules={"asking": str(tmp_path / "asking.py")}) as backend:
         assert backend.call("asking:twice") == ["known", "new"]
+        assert backend.call("asking:cut_off", str(tmp_path / "keys.pkl")) == 0
 
 
 @pytest.mark.parametrize("which", ["home", "home/compiled", "home/compiled/it", "."])

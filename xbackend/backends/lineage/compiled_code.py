@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from xbackend.errors import BackendUnavailable
 from xbackend.files import make_own, open_to_others
@@ -33,19 +35,30 @@ def folder(backend: str, name: str) -> Path:
 
 
 def share_cache(cmodule: ModuleType) -> None:
-    """Let a module of the cache be known by a key already when one process finds it that another one has made.
+    """Let several processes fill the cache at once (theano/gof/cmodule.py, link/c/cmodule.py of Aesara and PyTensor).
 
-    `KeyData.add_key` asserts that it is not (theano/gof/cmodule.py, link/c/cmodule.py of Aesara and PyTensor): of two
-    processes that compile the same code into an empty cache one failed there, without a message.
+    A module may be known by a key already when one process finds it that another one has made: `KeyData.add_key`
+    asserts that it is not, and failed without a message. A file of keys is written whole: a process that begins reads
+    all of them without the lock, and deletes the module whose file it finds cut off.
     """
     data = cmodule.KeyData
-    add = data.add_key
+    add, save = data.add_key, data.save_pkl
     if getattr(add, "shared", False):
         return
 
-    def add_key(self: object, key: object, save_pkl: bool = True) -> None:
-        if key not in self.keys:  # type: ignore[attr-defined]
+    def add_key(self: Any, key: object, save_pkl: bool = True) -> None:
+        if key not in self.keys:
             add(self, key, save_pkl)
 
+    def save_whole(self: Any) -> None:
+        try:
+            keys = pickle.dumps(self, protocol=pickle.HIGHEST_PROTOCOL)
+        except pickle.PicklingError:
+            save(self)  # says so, and raises it
+        else:
+            new = f"{self.key_pkl}.{os.getpid()}"
+            Path(new).write_bytes(keys)
+            os.replace(new, self.key_pkl)
+
     add_key.shared = True  # type: ignore[attr-defined]
-    data.add_key = add_key
+    data.add_key, data.save_pkl = add_key, save_whole
