@@ -147,6 +147,23 @@ def test_a_temporary_whose_view_lives_is_not_overwritten(backend: Backend) -> No
     assert not set(found.values()) & {*program.outputs, *program.inputs}
 
 
+def test_what_a_loop_reads_at_a_number_is_not_overwritten(backend: Backend) -> None:
+    """An element, and a row that is a view of the array."""
+
+    def function(x: Any) -> Any:
+        def squared(c: Any, i: Any) -> Any:
+            return c + x[i] * x[i], xb.at(x)[i].set(-xb.take(x, i, axis=0))
+
+        def body(s: Any) -> Any:
+            return xb.tanh(xb.negative(x[s[1]])) + s[0], s[1] + 1
+
+        whole = xb.scan(squared, xb.zeros((3,)), xb.arange(2))
+        choice = xb.cond(x[0, 0] > 0.0, lambda i: xb.negative(x[i]), lambda i: x[i], xb.asarray(1))
+        return *whole, xb.while_loop(lambda s: s[1] < 2, body, (x[0], xb.asarray(0)))[0], choice, x * 1.0
+
+    check(backend, Case(xb.trace(function, X), (X,), ()))
+
+
 PLANTS: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "views are taken for memory of their own": lambda patch: patch.setattr(numpy, "VIEWS", frozenset({"none"})),
     "outputs are read for the last time": lambda patch: patch.setattr(

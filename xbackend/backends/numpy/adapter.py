@@ -329,20 +329,20 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
     """
     nodes = program.nodes
     views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all that may be in it
+    # At one of NumPy's numbers, which indices without axes are in a loop, `take` gives a view.
+    view = [n.op in VIEWS or (n.op == "take" and not nodes[n.inputs[1]].shape) for n in nodes]
+    of_call: dict[Any, int] = {}
     for i, node in enumerate(nodes):
-        if node.op in VIEWS:
-            views[i] = views[node.inputs[0]]
+        of = node.inputs[0] if view[i] else i
+        if "part" in node.params:  # nodes that are the same result of a call are one array
+            of = of_call.setdefault((node.call, node.params["part"]), i)
+        if of != i:
+            views[i] = views[of]
             views[i].append(i)
     # What a loop or a choice gives may be what it was given.
     lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
-    of_call: dict[Any, int] = {}
-    for i, node in enumerate(nodes):  # nodes that are the same result of a call are one array
-        if "part" in node.params:
-            first = of_call.setdefault((node.call, node.params["part"]), i)
-            if first != i:
-                views[i] = views[first]
-                views[i].append(i)
-    own = {i for step in steps for i in step.makes if nodes[i].op not in VIEWS | {"grad"} | control_flow.CONTROL} - lent
+    made = {i for step in steps for i in step.makes if not view[i]}
+    own = {i for i in made if nodes[i].op not in {"grad"} | control_flow.CONTROL} - lent
     last = {i: k for k, step in enumerate(steps) for i in step.last}
     operands: dict[int, int] = {}
     for k, step in enumerate(steps):
