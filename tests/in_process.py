@@ -18,8 +18,9 @@ from xbackend.cluster.programs import Programs, compiled
 from xbackend.cluster.tasks import joined
 from xbackend.devices import DeviceMap
 from xbackend.engines import alone
+from xbackend.engines.contract import Brought, HostUpdate
 from xbackend.engines.member import Step
-from xbackend.engines.record import Layout
+from xbackend.engines.record import Applied, Layout
 from xbackend.engines.registry import of
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
 from xbackend.program.program import Program
@@ -54,6 +55,17 @@ class Together(alone.Alone):
 
     def pull(self, layout: Layout) -> np.ndarray:
         return self.records[layout.server].copy()
+
+    def push(
+        self, layouts: Sequence[Layout], updates: Sequence[HostUpdate], brought: Brought
+    ) -> list[tuple[Applied, list[np.ndarray]]]:
+        done = []
+        for layout, update, arrays in zip(layouts, updates, brought.arrays, strict=True):
+            record = self.records[layout.server]
+            returned = update(layout, record, arrays)
+            layout.add(record, self.task.index, brought.step, brought.read)
+            done.append((layout.applied(record, self.task.index, brought.step), returned))
+        return done
 
 
 class Here:

@@ -32,13 +32,14 @@ from xbackend.engines.contract import Brought, HostUpdate
 from xbackend.engines.record import Layout, Stored
 from xbackend.engines.registry import checked, of
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
-from xbackend.errors import CheckpointError, ClusterError, UsageError
+from xbackend.errors import CheckpointError, ClusterError, ComputationError, UsageError
 from xbackend.measure import clusters
 from xbackend.results.clustered import Clustered
 from xbackend.training import checkpoints
 from xbackend.training.checkpoints import Checkpoint
 
 pytestmark = pytest.mark.tier("standard")
+HEAVY = pytest.mark.tier("exhaustive")
 ROWS = (4, 4, 3)  # of the batches of an epoch
 LIMITS = {"limit": 10.0, "asynchronous": True}
 
@@ -255,6 +256,56 @@ def test_fewer_steps_than_an_asynchronous_task_has_taken_are_refused(tmp_path: P
         running.run(asked(adding, servers=1, steps=9, asynchronous=True, folder=tmp_path))
 
 
+def failing(on_server: bool) -> Job:
+    """Adds to a first server; what a second one becomes, or what is returned, is an inverse that is none at step 3."""
+
+    def step(task: Task, x: Any) -> Any:
+        first = xb.shared(np.float64(0.0), "first", device="/job:ps/task:0")
+        second = xb.shared(np.eye(2), "second", device="/job:ps/task:1")
+        xb.update(first, first + 1.0)
+        xb.update(second, xb.linalg.inv(second * x) if on_server else second * x)
+        return x if on_server else xb.linalg.inv(xb.eye(2) * x)
+
+    made = Job(step)
+    made.data(lambda task, number: [np.float64(number != 3)])
+    return made
+
+
+@pytest.mark.parametrize("on_server", [False, True], ids=["an output", "another server"])
+@pytest.mark.parametrize(
+    ("backend", "engine", "asynchronous"),
+    [
+        ("numpy", "", True),
+        ("numpy", "", False),
+        ("tensorflow", "", True),
+        *(pytest.param("tensorflow", *how, marks=HEAVY) for how in (("", False), ("coordinator", True))),
+    ],
+)
+def test_a_step_that_fails_updates_no_server(
+    backend: str, engine: str, asynchronous: bool, on_server: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, taking = dict[str, np.ndarray](), "_out_of_step" if asynchronous else "_in_step"
+    take = getattr(attempt.Attempt, taking)
+
+    def looked(self: attempt.Attempt) -> None:
+        try:
+            take(self)
+        finally:
+            for one, record in zip(self.layouts, self._records(), strict=True):
+                left.update(one.arrays(record))
+
+    monkeypatch.setattr(attempt.Attempt, taking, looked)
+    lines = list[str]()
+    with pytest.raises(ComputationError, match="has no result for these numbers"):
+        running.run(
+            examples.asked(
+                failing(on_server), backend, 1, 2, asynchronous=asynchronous, engine=engine, on_line=lines.append
+            )
+        )
+    assert not [line for line in lines if "was lost" in line]
+    assert left["first"] == 3.0 and np.array_equal(left["second"], np.eye(2))
+
+
 def test_a_replay_keeps_only_what_is_read_later() -> None:
     layout, kept = Layout(0, 1, 1, (Stored("total", (), "float64"),)), list[int]()
     own = {"job": "worker", "index": 0, "count": 1}
@@ -263,8 +314,7 @@ def test_a_replay_keeps_only_what_is_read_later() -> None:
     for step in range(50):
         alone.set(0, 1, (step,))
         assert layout.version(alone.pull(layout)) == step
-        alone.push(layout, HostUpdate(None, (), ()), Brought(step, (step,), ()))
-        alone.done(layout, (step,))
+        alone.repeat(layout, HostUpdate(None, (), ()), Brought(step, (step,), [()]))
         kept.append(len(alone.held))
     assert max(kept) == 1 and kept[-1] == 0
 

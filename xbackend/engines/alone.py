@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend.engines.contract import Brought, Engine, HostUpdate
-from xbackend.engines.record import Applied, Layout
+from xbackend.engines.record import Layout
 from xbackend.engines.spec import Task
 from xbackend.errors import ClusterError
 
@@ -46,25 +46,26 @@ class Alone(Engine):
         """Which task the next step is of, and which versions it reads."""
         self.task, self.wanted = Task("worker", worker, count), read
 
-    def done(self, one: Layout, read: Sequence[int]) -> None:
-        """An update of that server was repeated, of what it read."""
-        self._hold(one)
-        for version in enumerate(read):
-            self.readers[version] -= 1
-            if not self.readers[version]:
-                del self.held[version]
-
     def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
+        """What computes an update of a server here, of an apply as it came from the launcher."""
         return HostUpdate.of(apply)
+
+    def updates(self, layouts: Sequence[Layout], applies: Sequence[Mapping[str, Any]]) -> list[HostUpdate]:
+        return [self.update(layout, apply) for layout, apply in zip(layouts, applies, strict=True)]
 
     def pull(self, layout: Layout) -> np.ndarray:
         return self.held[layout.server, self.wanted[layout.server]]
 
-    def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
+    def repeat(self, layout: Layout, update: HostUpdate, brought: Brought) -> None:
+        """Apply the update of one server, once more."""
         record = self.records[layout.server]
-        returned = update(layout, record, brought.arrays)
+        update(layout, record, brought.arrays[layout.server])
         layout.add(record, self.task.index, brought.step, brought.read)
-        return layout.applied(record, self.task.index, brought.step), returned
+        self._hold(layout)
+        for version in enumerate(brought.read):
+            self.readers[version] -= 1
+            if not self.readers[version]:
+                del self.held[version]
 
     def record(self, server: int) -> np.ndarray:
         return self.records[server].copy()

@@ -30,12 +30,12 @@ LONGEST = 1e-4  # seconds that it sleeps at most
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What a task brings to a server: the number of its step, the versions of all servers that this was computed from,
-    and the arrays."""
+    """What a task brings to the servers: the number of its step, the versions of all servers that this was computed
+    from, and the arrays for each server."""
 
     step: int
     read: Sequence[int]
-    arrays: Sequence[np.ndarray]
+    arrays: Sequence[Sequence[np.ndarray]]
 
 
 class Engine(abc.ABC):
@@ -96,9 +96,11 @@ class Engine(abc.ABC):
         if layouts:
             raise self._no_servers()
 
-    def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
-        """What `push` needs to compute an update of a server, of an apply as it came from the launcher."""
-        raise self._no_servers()
+    def updates(self, layouts: Sequence[Layout], applies: Sequence[Mapping[str, Any]]) -> Any:
+        """What `push` needs to compute the updates of a step, of the applies of all servers as they came from the
+        launcher."""
+        if layouts:
+            raise self._no_servers()
 
     def pull(self, layout: Layout) -> np.ndarray:
         """A copy of a server's record, of one version."""
@@ -119,9 +121,9 @@ class Engine(abc.ABC):
 
         self.until(due, lambda: f"for {what} of /job:{SERVER}/task:{layout.server}: it has {now} of {version}")
 
-    def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
-        """Apply an update of this task's step, once: one that is in already is not applied again. What was written down
-        of it, and what the update returns."""
+    def push(self, layouts: Sequence[Layout], updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
+        """Apply the updates of this task's step: none of them before all are computed, and each once: one that is in
+        already is not applied again. What was written down of each, and what it returns."""
         raise self._no_servers()
 
     def record(self, server: int) -> np.ndarray:

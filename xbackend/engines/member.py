@@ -62,19 +62,43 @@ class Step:
         self.reduced: list[list[tuple[int, int]]] = wiring["reduced"]
         self.results: list[int] = wiring["results"]
         self.outputs: list[tuple[int | None, int]] = wiring["outputs"]
-        self.applies = [
-            (one["server"], one["pushed"], self.engine.update(self.layouts[one["server"]], {**one, "backend": backend}))
-            for one in wiring["applies"]
-        ]
+        self.pushed: list[list[int]] = [one["pushed"] for one in wiring["applies"]]
+        self.updates = self.engine.updates(self.layouts, [{**one, "backend": backend} for one in wiring["applies"]])
+        self.workers = self.layouts[0].workers if self.layouts else 1
 
-    def run(
-        self, number: int, arrays: Sequence[np.ndarray], *, only: int | None = None
-    ) -> tuple[list[np.ndarray], list[Any]]:
-        """The step of that number: what the function returned, and what was written down of its updates, of all servers
-        or ``only`` one."""
-        workers = self.layouts[0].workers if self.layouts else 1
-        in_step = not self.engine.asynchronous
-        before = number * workers  # updates of each server, where tasks are in step
+    def run(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[Any]]:
+        """The step of that number: what the function returned, and what was written down of its updates.
+
+        Raises `ComputationError` for numbers that have no result; then no server is updated.
+        """
+        try:
+            return self._run(number, arrays)
+        except Exception as error:
+            ours = self.backend.refused(error)
+            if ours is error:
+                raise
+            raise ours from error
+
+    def _run(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[Any]]:
+        own, brought = self.computed(number, arrays)
+        if not self.engine.asynchronous and self.layouts:
+            # Nobody changes what another one has not read; an all-reduce says it, too.
+            if self.workers > 1 and not self.reduced:
+                self.engine.meet(self.backend)
+            turn = number * self.workers + self.engine.task.index
+            for one, read in zip(self.layouts, brought.read, strict=True):
+                if read < turn:
+                    self.engine.reach(one, turn, "its turn to change the variables")
+        applied, returned = [], []
+        if self.layouts:
+            for entry, back in self.engine.push(self.layouts, self.updates, brought):
+                applied.append(tuple(entry))
+                returned.append(back)
+        return [own[k] if server is None else returned[server][k] for server, k in self.outputs], applied
+
+    def computed(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Brought]:
+        """What the task's own program gives at the step of that number, and what the servers are brought of it."""
+        before = number * self.workers  # updates of each server, where tasks are in step
         records = [self._pulled(one, before) for one in self.layouts]
         read = [one.version(record) for one, record in zip(self.layouts, records, strict=True)]
         held = [one.arrays(record) for one, record in zip(self.layouts, records, strict=True)]
@@ -89,22 +113,7 @@ class Step:
                 sums = self.engine.all_reduce(self.backend, [values[source] for _, source in self.reduced[k]])
                 values.update(zip([node for node, _ in self.reduced[k]], sums, strict=True))
         own = self.backend.get_all([values[i] for i in self.results])
-        if in_step and workers > 1 and self.applies and not self.reduced:
-            self.engine.meet(self.backend)  # nobody changes what another one has not read; an all-reduce says it, too
-        applied, returned = [], {}
-        for server, pushed, update in self.applies:
-            if only not in (None, server):
-                continue
-            turn = before + self.engine.task.index
-            if in_step and read[server] < turn:
-                self.engine.reach(self.layouts[server], turn, "its turn to change the variables")
-            given = [own[k] for k in pushed]
-            entry, returned[server] = self.engine.push(self.layouts[server], update, Brought(number, read, given))
-            applied.append(tuple(entry))
-        if only is not None:
-            return [], applied
-        outputs = [own[k] if server is None else returned[server][k] for server, k in self.outputs]
-        return outputs, applied
+        return own, Brought(number, read, [[own[k] for k in pushed] for pushed in self.pushed])
 
     def _pulled(self, one: Layout, version: int) -> np.ndarray:
         """A server's record, of that version at least; of any where tasks do not wait for each other."""
@@ -196,9 +205,9 @@ def begun(
 def repeated(backend: Backend, step: Step, plain: Sequence[Any], arrays: Sequence[np.ndarray]) -> None:
     """Repeat an update that was written down."""
     engine, update = _alone(backend), Applied.of(plain)
-    engine.set(update.worker, step.layouts[update.server].workers, update.read)
-    step.run(update.step, arrays, only=update.server)
-    engine.done(step.layouts[update.server], update.read)
+    engine.set(update.worker, step.workers, update.read)
+    _, brought = step.computed(update.step, arrays)
+    engine.repeat(step.layouts[update.server], step.updates[update.server], brought)
 
 
 def came_to(backend: Backend) -> list[np.ndarray]:

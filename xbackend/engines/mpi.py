@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -149,18 +149,27 @@ class MPI(Engine):
     def record(self, server: int) -> np.ndarray:
         return self.pull(self.layouts[server])
 
-    def update(self, layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
-        return HostUpdate.of(apply)
+    def updates(self, layouts: Sequence[Layout], applies: Sequence[Mapping[str, Any]]) -> list[HostUpdate]:
+        return [HostUpdate.of(apply) for apply in applies]
 
-    def push(self, layout: Layout, update: HostUpdate, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
-        with self._alone(layout.server):
-            record = self._read(layout)
-            again = layout.steps(record)[self.task.index] > brought.step
-            # One that is in already only says again what it returns.
-            returned = update(layout, record.copy() if again else record, brought.arrays)
-            if not again:
-                layout.add(record, self.task.index, brought.step, brought.read)
-                self._write(layout.server, record)
-        if self.asynchronous:
-            self.keep(layout, record)
-        return layout.applied(record, self.task.index, brought.step), returned
+    def push(
+        self, layouts: Sequence[Layout], updates: Sequence[HostUpdate], brought: Brought
+    ) -> list[tuple[Applied, list[np.ndarray]]]:
+        own, made, done = self.task.index, list[tuple[np.ndarray, bool]](), list[tuple[Applied, list[np.ndarray]]]()
+        with ExitStack() as locks:
+            for layout, update, arrays in zip(layouts, updates, brought.arrays, strict=True):
+                locks.enter_context(self._alone(layout.server))  # all tasks lock the servers in this order
+                record = self._read(layout)
+                again = layout.steps(record)[own] > brought.step
+                # One that is in already only says again what it returns.
+                returned = update(layout, record.copy() if again else record, arrays)
+                if not again:
+                    layout.add(record, own, brought.step, brought.read)
+                made.append((record, again))
+                done.append((layout.applied(record, own, brought.step), returned))
+            for layout, (record, again) in zip(layouts, made, strict=True):
+                if not again:
+                    self._write(layout.server, record)
+                if self.asynchronous:
+                    self.keep(layout, record)
+        return done

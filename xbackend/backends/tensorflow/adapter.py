@@ -237,9 +237,11 @@ class TensorFlow(Backend):
     def failed(self, error: Any) -> BackendError:
         """The error of xbackend for a failure that TensorFlow's runtime reports."""
         kind, errors = type(error).__name__, self.tf.errors
-        if isinstance(error, errors.InvalidArgumentError) and any(said in error.message for said in _NO_RESULT):
+        # A session's error begins with the trace of what built the graph.
+        said = [line.strip() for line in error.message.splitlines() if any(word in line for word in _NO_RESULT)]
+        if isinstance(error, errors.InvalidArgumentError) and said:
             return ComputationError(
-                f"backend {self.name} has no result for these numbers: {error.message}; what each framework does with "
+                f"backend {self.name} has no result for these numbers: {said[0]}; what each framework does with "
                 "singular matrices and the like is in docs/linear_algebra.md"
             )
         if isinstance(error, errors.UnimplementedError | errors.NotFoundError | errors.InvalidArgumentError):

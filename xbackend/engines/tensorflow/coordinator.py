@@ -7,7 +7,7 @@ computes, and the updates of the servers. It schedules one step of each task at 
 worker that is free, again to another one where that is lost, and waits for lost workers to come back.
 
 That promises each step at least once. The record of a server makes it once: an update is there with whose step it is,
-or not at all, and one that is in already is not applied again (`updates.Update.applied`).
+or not at all, and one that is in already is not applied again (`updates.applied`).
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ from xbackend.engines.contract import Coordinating
 from xbackend.engines.record import Applied, Layout
 from xbackend.engines.spec import CHIEF, SERVER, WORKER
 from xbackend.engines.tensorflow.meeting import await_task, why_not_there
-from xbackend.engines.tensorflow.updates import Unhosted, Update, as_bytes, numbers, place, unpacked
+from xbackend.engines.tensorflow.updates import Unhosted, Update, applied, as_bytes, numbers, place, unpacked
 from xbackend.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -182,10 +183,9 @@ class Coordinator(Coordinating):
                 for i, (server, name) in zip(program.inputs[count:], wiring["pulled"], strict=True)
             ]
             own = lowering.whole([*arrays, *pulled])[0]
-            results = list(own)
-            for update, apply, variable in zip(updates, wiring["applies"], self.records, strict=True):
-                pushed = [own[k] for k in apply["pushed"]]
-                results += update.applied(tf, variable.handle, step, tf.stack(read), pushed)
+            pushed = [[own[k] for k in apply["pushed"]] for apply in wiring["applies"]]
+            brought = list(zip(updates, (variable.handle for variable in self.records), pushed, strict=True))
+            results = [*own, *chain(*applied(tf, brought, step, tf.stack(read), after=own))]
             kinds[:] = [(np.dtype(one.dtype.as_numpy_dtype), tuple(one.shape)) for one in results]
             return [tf.concat([as_bytes(tf, one) for one in results], 0)]
 

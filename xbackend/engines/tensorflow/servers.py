@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -17,13 +18,15 @@ from xbackend.engines.contract import Brought, Engine
 from xbackend.engines.record import Applied, Layout
 from xbackend.engines.spec import SERVER, WORKER, Task
 from xbackend.engines.tensorflow.meeting import await_task
-from xbackend.engines.tensorflow.updates import Update, numbers, place
-from xbackend.errors import ClusterError
+from xbackend.engines.tensorflow.updates import Update, applied, numbers, place
+from xbackend.errors import ClusterError, ComputationError
+from xbackend.wording import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from xbackend.backends.contract import Backend, Value
+    from xbackend.backends.tensorflow.adapter import TensorFlow
 
 _RECORD = "xbackend_record"
 
@@ -53,6 +56,9 @@ class TensorFlowServers(Engine):
         for other in self._needed():
             await_task(self, other)
         self.session: Any = None
+
+    def started(self, backend: Backend) -> None:
+        self.backend = cast("TensorFlow", backend)
 
     def _needed(self) -> list[Task]:
         """The tasks that this one waits for."""
@@ -92,6 +98,8 @@ class TensorFlowServers(Engine):
         try:
             return call(*arguments)
         except self.tf.errors.OpError as error:
+            if isinstance(ours := self.backend.failed(error), ComputationError):  # no task is lost by that
+                raise ours from error
             raise ClusterError(
                 f"{self.task} could not {what}: {type(error).__name__}: {error.message[:500]}"
             ) from error
@@ -173,28 +181,36 @@ class TensorFlowServers(Engine):
     def record(self, server: int) -> np.ndarray:
         return self.pull(self.layouts[server])
 
-    def update(self, layout: Layout, apply: Mapping[str, Any]) -> Any:
-        """A call that runs the update's graph on the server."""
-        update = Update.of(layout, self.task.index, apply)
+    def updates(self, layouts: Sequence[Layout], applies: Sequence[Mapping[str, Any]]) -> Any:
+        """A call that runs the graph of a step's updates on the servers."""
+        if not layouts:
+            return None
+        updates = list[tuple[Update, Any, list[Any]]]()
         with self._graph() as tf:
-            # What is fed there goes with the question, and what is fetched with its answer.
-            with tf.device(place(layout.server)):
-                given = [tf.compat.v1.placeholder(dtype, shape) for dtype, shape in update.given]
+            for layout, apply in zip(layouts, applies, strict=True):
+                update = Update.of(layout, self.task.index, apply)
+                # What is fed there goes with the question, and what is fetched with its answer.
+                with tf.device(place(layout.server)):
+                    given = [tf.compat.v1.placeholder(dtype, shape) for dtype, shape in update.given]
+                    updates.append((update, self._handle(layout), given))
+            with tf.device(place(layouts[0].server)):
                 step = tf.compat.v1.placeholder(tf.int64, [])
-                read = tf.compat.v1.placeholder(tf.int64, [layout.servers])
-                handle = self._handle(layout)
+                read = tf.compat.v1.placeholder(tf.int64, [len(layouts)])
             # Tasks that do not wait for each other go on from what they left, and need not read it again.
-            out = update.applied(tf, handle, step, read, given, whole=self.asynchronous)
-            return self._target().make_callable(out, [step, read, *given])
+            out = applied(tf, updates, step, read, whole=self.asynchronous)
+            return self._target().make_callable(out, [step, read, *chain(*(given for _, _, given in updates))])
 
-    def push(self, layout: Layout, update: Any, brought: Brought) -> tuple[Applied, list[np.ndarray]]:
-        what = f"update /job:{SERVER}/task:{layout.server}"
-        answer = self._run(what, update, brought.step, np.asarray(brought.read, np.int64), *brought.arrays)
-        self.moved["pushed"] += sum(array.nbytes for array in brought.arrays)
-        self.moved["pulled"] += sum(array.nbytes for array in answer)
-        entry, *returned = answer
-        if self.asynchronous:
-            left, *returned = returned
-            self.keep(layout, left)
-        version, *read_then = (int(n) for n in entry)
-        return Applied(layout.server, self.task.index, brought.step, version, tuple(read_then)), returned
+    def push(self, layouts: Sequence[Layout], updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
+        arrays = list(chain(*brought.arrays))
+        what = f"update {join(f'/job:{SERVER}/task:{one.server}' for one in layouts)}"
+        answers = self._run(what, updates, brought.step, np.asarray(brought.read, np.int64), *arrays)
+        self.moved["pushed"] += sum(array.nbytes for array in arrays)
+        self.moved["pulled"] += sum(array.nbytes for answer in answers for array in answer)
+        done = []
+        for layout, (entry, *returned) in zip(layouts, answers, strict=True):
+            if self.asynchronous:
+                left, *returned = returned
+                self.keep(layout, left)
+            version, *read = (int(n) for n in entry)
+            done.append((Applied(layout.server, self.task.index, brought.step, version, tuple(read)), returned))
+        return done

@@ -92,39 +92,63 @@ class Update:
             return []
         return Lowered(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
 
-    def applied(
-        self, tf: Any, handle: Any, step: Any, read: Any, given: Sequence[Any], *, whole: bool = False
-    ) -> list[Any]:
-        """The graph of the update, on the server: under the mutex the record behind the handle is read, and replaced by
-        what it becomes; of a step that is in already it stays as it is.
+    def computed(self, tf: Any, now: Any, step: Any, read: Any, given: Sequence[Any]) -> tuple[Any, list[Any]]:
+        """What the record that is there ``now`` becomes; it stays as it is of a step that is in already. Also what is
+        written down of the step (int64: the version made, those read), and what the program returns."""
+        layout = self.layout
+        counts, held = unpacked(tf, layout, now)
+        results = self.lowered(tf, place(layout.server), [*given, *(held[name] for name in self.reads)])
+        new = {**held, **dict(zip(self.writes, results, strict=False))}
+        at, row = layout.steps_at(self.worker), layout.entry
+        fresh = counts[at] <= step
+        begin = layout.entry_at(self.worker, 0) + step % KEPT * row
+        places = tf.concat([[0, at], begin + tf.range(row, dtype=tf.int64)], 0)
+        values = tf.concat([[counts[0] + 1, step + 1, counts[0] + 1], read], 0)
+        said = tf.tensor_scatter_nd_update(counts, places[:, None], values)
+        changed = tf.where(fresh, packed(tf, layout, said, new), now)
+        entry = tf.where(fresh, values[2:], tf.slice(counts, [begin], [row]))
+        return changed, [entry, *results[len(self.writes) :]]
 
-        Returns what is written down of the step (int64: the version made, those read), the ``whole`` record where that
-        is asked for, and what the program returns. ``step`` and ``read`` are int64, what is ``given`` is pushed.
-        """
-        layout, raw = self.layout, tf.raw_ops
-        with tf.device(place(layout.server)):
-            # All that comes from the worker is there before the mutex is taken.
-            there = [tf.identity(one) for one in (step, read, *given)]
-            outer = _locked(tf, _OUTER, there)
+
+def applied(
+    tf: Any,
+    updates: Sequence[tuple[Update, Any, Sequence[Any]]],
+    step: Any,
+    read: Any,
+    *,
+    after: Sequence[Any] = (),
+    whole: bool = False,
+) -> list[list[Any]]:
+    """The graph of a step's updates, each with the handle of its server's record and what is pushed there: under the
+    mutexes of all servers the records are read, and replaced when all that they become is computed. That begins when
+    what it is to be ``after`` is there.
+
+    Returns of each what is written down of the step, the ``whole`` record where that is asked for, and what its program
+    returns. ``step`` and ``read`` are int64.
+    """
+    there, locks, made = list[list[Any]](), list[list[Any]](), list[tuple[Any, list[Any]]]()
+    for update, _, pushed in updates:
+        with tf.device(place(update.layout.server)):
+            there.append([tf.identity(one) for one in (step, read, *pushed)])
+    # All that comes from elsewhere is there before a mutex is taken, and all tasks take them in the same order.
+    before = [*after, *(one for own in there for one in own)]
+    for (update, handle, _), (number, versions, *pushed) in zip(updates, there, strict=True):
+        with tf.device(place(update.layout.server)):
+            outer = _locked(tf, _OUTER, before)
             inner = _locked(tf, _INNER, [outer])
             with tf.control_dependencies([inner]):
-                now = raw.ReadVariableOp(resource=handle, dtype=tf.uint8)
-            counts, held = unpacked(tf, layout, now)
-            results = self.lowered(tf, place(layout.server), [*there[2:], *(held[name] for name in self.reads)])
-            new = {**held, **dict(zip(self.writes, results, strict=False))}
-            returned = results[len(self.writes) :]
-            at, row = layout.steps_at(self.worker), layout.entry
-            fresh = counts[at] <= there[0]
-            begin = layout.entry_at(self.worker, 0) + there[0] % KEPT * row
-            places = tf.concat([[0, at], begin + tf.range(row, dtype=tf.int64)], 0)
-            values = tf.concat([[counts[0] + 1, there[0] + 1, counts[0] + 1], there[1]], 0)
-            said = tf.tensor_scatter_nd_update(counts, places[:, None], values)
-            changed = tf.where(fresh, packed(tf, layout, said, new), now)
-            entry = tf.where(fresh, values[2:], tf.slice(counts, [begin], [row]))
+                now = tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.uint8)
+            made.append(update.computed(tf, now, number, versions, pushed))
+        before = [inner]
+        locks.append([inner, outer])
+    ready, results = [one for changed, said in made for one in (changed, *said)], list[list[Any]]()
+    for (update, handle, _), (changed, (entry, *returned)), own in zip(updates, made, locks, strict=True):
+        with tf.device(place(update.layout.server)):
+            with tf.control_dependencies(ready):
+                assign = tf.raw_ops.AssignVariableOp(resource=handle, value=changed)
             left = [changed] if whole else []
-            with tf.control_dependencies([entry, *returned]):
-                assign = raw.AssignVariableOp(resource=handle, value=changed)
-            return _released(tf, assign, [inner, outer], [entry, *left, *returned])
+            results.append(_released(tf, assign, own, [entry, *left, *returned]))
+    return results
 
 
 def _locked(tf: Any, name: str, after: Sequence[Any]) -> Any:
