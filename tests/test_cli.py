@@ -174,7 +174,7 @@ def test_run_takes_inputs_and_settings_from_the_command_line(folder: Path) -> No
 
 
 def test_draw_prints_mermaid_and_dot(folder: Path) -> None:
-    mermaid = xbackend("draw", "mine.py:gram", "--devices", "dev1=cpu:1", cwd=folder).stdout
+    mermaid = xbackend("draw", "mine.py:gram", "--devices-map", "dev1=cpu:1", cwd=folder).stdout
     assert mermaid.startswith("flowchart TD")
     assert "cpu:1" in mermaid
     assert xbackend("draw", "matpow", "--form", "dot", cwd=folder).stdout.startswith("digraph")
@@ -185,7 +185,7 @@ def test_draw_prints_svg_and_what_a_backend_executed(folder: Path) -> None:
     executed = xbackend("draw", "matpow", "--backend", "numpy", "--set", "n=2", cwd=folder).stdout
     assert executed.startswith("flowchart TD") and "==>|256 bytes, crossing|" in executed
     assert "cpu:1" in executed and "dev1" not in executed
-    one = xbackend("draw", "matpow", "--backend", "numpy", "--devices", "dev0=cpu:0,dev1=cpu:0", cwd=folder).stdout
+    one = xbackend("draw", "matpow", "--backend", "numpy", "--devices-map", "dev0=cpu:0,dev1=cpu:0", cwd=folder).stdout
     assert "crossing" not in one
     told = xbackend("draw", "matpow", "--backend", "numpy", "--set", "n=2", cwd=folder).stderr
     assert "placement on numpy: all 3 ops as asked, 1 transfer (256 bytes)" in told
@@ -239,8 +239,8 @@ def test_env_lists_every_environment(folder: Path) -> None:
         (("run", "mine.py:unplaced", "--input", "complex64[2]"), "dtype complex64 is not supported"),
         (("run", "mine.py:unplaced", "--input", "float32(2)"), "is no number, no FILE.npy and not like float32[3,4]"),
         (("draw", "mine.py:gram", "--backend", "cupy"), "there is no backend 'cupy'"),
-        (("draw", "mine.py:gram", "--devices", "dev9=cpu:0"), "logical device 'dev1' is not bound"),
-        (("draw", "mine.py:gram", "--devices", "dev1=gpu:x"), "'gpu:x' names no device"),
+        (("draw", "mine.py:gram", "--devices-map", "dev9=cpu:0"), "logical device 'dev1' is not bound"),
+        (("draw", "mine.py:gram", "--devices-map", "dev1=gpu:x"), "'gpu:x' names no device"),
         (("env", "remove"), "name the environments to remove"),
         (("env", "sync", "theana"), "there is no environment 'theana'"),
         (("bench", "--quick"), "there is no folder bench here"),

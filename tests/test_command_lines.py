@@ -90,7 +90,7 @@ def ended(*arguments: str) -> int:
         (("compare", "--store", ""), "--store: it is empty"),
         (("compare", "--reports", " "), "--reports: it is empty"),
         (("run", "mine.py:double", "--drawings", ""), "--drawings: it is empty"),
-        (("run", "mine.py:double", "--devices", ","), "--devices: ',' binds nothing; write dev0=cpu:0,dev1=cpu:1"),
+        (("run", "mine.py:double", "--devices-map", ","), "--devices-map: ',' binds nothing; write dev0=cpu:0"),
         (("runs", ""), "there is no run ''"),
         (("gate", "", "latest"), "there is no run ''"),
         (("compare", "--set", "n=2", "--set", "n=4"), "--set: n is set twice, to 2 and to 4"),
@@ -104,7 +104,7 @@ def ended(*arguments: str) -> int:
         (("compare", "--processes", "many"), "--processes: 'many' is not a whole number from 1 to 1024"),
         (("compare", "--devices", "1,1025"), "'1025' is not a whole number from 1 to 1024; write a list such as 1,2"),
         (("devices", "--virtual-devices", "3000000"), "'3000000' is not a whole number from 1 to 1024"),
-        (("run", "mine.py:double", "--devices", "dev0=cpu:5000"), "cpu:5000 needs 5001 CPU devices"),
+        (("run", "mine.py:double", "--devices-map", "dev0=cpu:5000"), "cpu:5000 needs 5001 CPU devices"),
         (("compare", "--minutes", "nan"), "'nan' is not a number of minutes above 0"),
         (("run", "mine.py:double", "--tolerance", "nan"), "--tolerance: 'nan' is not a number from 0 up"),
         (("run", "mine.py:double", "--tolerance", "x"), "--tolerance: 'x' is not a number from 0 up"),
@@ -174,7 +174,7 @@ RED = "red\x1b[31m\u202e\x07"
         ("draw", "mine.py:red_name"),
         ("draw", "mine.py:red_name", "--form", "svg"),
         ("run", "mine.py:double", "--input", f"{RED}.npy"),
-        ("run", "mine.py:double", "--devices", RED),
+        ("run", "mine.py:double", "--devices-map", RED),
     ],
 )
 def test_nothing_from_outside_steers_the_terminal(
@@ -358,3 +358,59 @@ def test_what_can_be_refused_is_refused_before_anything_is_computed_or_waited_fo
     monkeypatch.setattr(matrix, "ready", lambda runs, say: {"numpy": "no room"})
     assert ended("compare", "mine.py:double", "--input", "2.0", "--backends", "numpy", "--quick") == INCOMPLETE
     assert "missing: numpy on 1 device: no room" in capsys.readouterr().out
+
+
+_OLD = """
+import numpy as np
+import xbackend as xb
+
+def old(x):
+    with xb.device("/gpu:1"):
+        y = x * 2.0
+    return xb.sum(y + 1.0)
+
+def inputs():
+    return (np.arange(4.0),)
+
+@xb.job(steps=2)
+def step(task):
+    w = xb.shared(np.ones(2), "w")
+    with xb.device("/gpu:1"):
+        xb.update(w, w * 2.0)
+    return w
+
+@xb.model(epochs=1)
+def fitted(weights, x):
+    with xb.device("/gpu:1"):
+        return xb.mean((x * weights["w"]) ** 2)
+
+@fitted.weights
+def weights(rng):
+    return {"w": np.ones(2)}
+
+@fitted.data
+def data(rng):
+    return (np.ones((8, 2)),)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("run old.py:old --backends numpy", "agree with the oracle: numpy"),
+        ("draw old.py:old", "cpu:1"),
+        ("compare old.py:old --devices 2 --backends numpy --quick --processes 1 --wait 0", "devices_map=gpu:1=cpu:1"),
+        ("train old.py:fitted --devices 2 --strategy towers --backends numpy", "as asked for: gpu:1=cpu:1"),
+        ("cluster run old.py:step --devices 2 --workers 1", "/job:worker/task:0/w"),
+    ],
+)
+def test_old_code_keeps_the_lines_that_name_a_device_that_is_not_there(
+    line: str, says: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every command that runs a program binds it by the option that the error names."""
+    (folder / "old.py").write_text(_OLD)
+    if line.startswith("run"):  # the others say the same
+        assert ended(*line.split()) == INCOMPLETE
+        assert "--devices-map gpu:1=cpu:0" in capsys.readouterr().out
+    assert ended(*line.split(), "--devices-map", "/gpu:1=cpu:1") == DONE
+    assert says in "".join(capsys.readouterr())

@@ -203,9 +203,7 @@ def test_a_device_that_is_not_there_is_named_with_those_that_are() -> None:
 def test_a_device_is_bound_to_another_one_and_a_missing_one_says_how() -> None:
     """Code that names a device that is not there keeps its lines."""
     there = [Device("cpu"), Device("cpu", 1)]
-    with pytest.raises(
-        DeviceUnavailable, match=r'devices=\{"gpu:1": "cpu:0"\} \(xbackend run and draw: --devices gpu:1='
-    ):
+    with pytest.raises(DeviceUnavailable, match=r'devices=\{"gpu:1": "cpu:0"\} \(a command: --devices-map gpu:1='):
         DeviceMap().resolve("gpu:1", there, "a.py:3")
     assert DeviceMap.parse("/gpu:1=cpu:1").resolve("gpu:1", there) == there[1]
 

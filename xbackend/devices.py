@@ -211,8 +211,8 @@ class DeviceMap(Mapping[str, Device]):
                 )
             elif where and name not in self._bound and there:
                 hint = (
-                    f'; bind it to one of these: compile with devices={{"{name}": "{there[0]}"}} (xbackend run and '
-                    f"draw: --devices {name}={there[0]})"
+                    f'; bind it to one of these: compile with devices={{"{name}": "{there[0]}"}} (a command: '
+                    f"--devices-map {name}={there[0]})"
                 )
             raise DeviceUnavailable(f"there is no device {said}{place}; there is {_listing(there)}{hint}")
         return device

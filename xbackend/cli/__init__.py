@@ -105,7 +105,7 @@ def _refused(command: str, why: object, code: int) -> int:
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
     "--json": "What was measured is JSON already: results.json beside each report, and in .xbackend/runs",
-    "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices dev0=gpu:0",
+    "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0",
 }
 
 

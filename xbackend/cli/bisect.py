@@ -60,6 +60,7 @@ def bisect(
     quick: Annotated[bool, _QUICKLY] = False,
     processes: Annotated[int | None, _PROCESSES] = None,
     devices: Annotated[int, _DEVICES] = 1,
+    devices_map: options.DevicesMap = None,
     threads: options.Threads = None,
     seed: options.Seed = 0,
     limit: options.Limit = 600.0,
@@ -71,6 +72,8 @@ def bisect(
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
     task = users.task(target, inputs, settings, quick=quick, seed=seed)
+    if devices_map:
+        task = task.bound(devices_map)
     with progress() as shown:
         shown(f"asking the package index for {wanted}")
         there = releases(wanted)

@@ -15,6 +15,7 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table, width
 from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
+from xbackend.devices import DeviceMap
 from xbackend.engines.registry import ENGINES, checked
 from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read
 from xbackend.errors import UsageError
@@ -145,6 +146,7 @@ def cluster(
     ps: Annotated[int | None, _SERVERS] = None,
     steps: Annotated[int | None, _STEPS] = None,
     devices: Annotated[int, _DEVICES] = 1,
+    devices_map: options.DevicesMap = None,
     asynchronous: Annotated[bool, _ASYNCHRONOUS] = False,
     replay: Annotated[bool, _REPLAY] = False,
     cluster: Annotated[str | None, _CLUSTER] = None,
@@ -182,6 +184,7 @@ def cluster(
         cluster=_at_home(specs, here).__next__,
         steps=steps or chosen.steps,
         settings=Settings(virtual_devices=devices, cores_per_device=cores_per_device),
+        devices=devices_map or DeviceMap(),
         asynchronous=asynchronous,
         restarts=restarts,
         limit=limit,

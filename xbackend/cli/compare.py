@@ -78,6 +78,7 @@ class Measuring:
     limit: options.Limit = 600.0
     wait: options.Wait = None
     devices: Annotated[Sequence[int], _DEVICES] = (1,)
+    devices_map: options.DevicesMap = None
     threads: options.Threads = None
     cores_per_device: Annotated[int | None, _EACH] = None
     shared_cores: Annotated[bool, _SHARED] = False

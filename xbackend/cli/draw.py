@@ -35,7 +35,7 @@ def draw(
     *,
     inputs: options.Inputs = None,
     settings: options.Settings = None,
-    devices: options.Bindings = None,
+    devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
     python: options.Python = None,
     form: Literal["mermaid", "dot", "svg"] = "mermaid",
@@ -47,10 +47,11 @@ def draw(
     if backend is not None:
         if len(arrays) != len(program.inputs):
             raise UsageError(f"{target} holds no arguments to run it with; draw a FILE.py:FUNCTION or a workload")
-        drawing = _executed(program, arrays, selected, devices, form)
-    elif devices:
-        there = sorted({*devices.values(), xb.Device("cpu", 0)}, key=str)
-        drawing = forms.draw(bind(program, devices, there, xb.Device("cpu", 0)).program, form)
+        drawing = _executed(program, arrays, selected, devices_map, form)
+    elif devices_map:
+        bindings, _ = spread(program, devices_map)
+        there = sorted({*bindings.values(), xb.Device("cpu", 0)}, key=str)
+        drawing = forms.draw(bind(program, bindings, there, xb.Device("cpu", 0)).program, form)
     else:
         drawing = forms.draw(program, form)
     say(drawing.rstrip("\n"))

@@ -279,12 +279,13 @@ AllowNaN = Annotated[bool, flag("NaN that the right result, or another one, has 
 Backends = Annotated[list[str] | None, backends_of()]
 Backend = Annotated[str | None, backend("run it once there and draw what was executed, where, with its transfers")]
 Baseline = Annotated[str | None, backend("what the ratios are taken to")]
-Bindings = Annotated[
+DevicesMap = Annotated[
     DeviceMap | None,
     option(
         _bindings,
         "dev0=cpu:0,...",
-        "what the program's devices are bound to, logical names or others than there are: /gpu:1=cpu:1",
+        "what devices that the program names are bound to: logical ones (default: spread over those that there are), "
+        "or others than there are: /gpu:1=cpu:1",
     ),
 ]
 Count = Annotated[int, option(count, "N", "CPU devices to make")]

@@ -30,7 +30,7 @@ from xbackend.workloads.agreement import DOUBTFUL, Agreement, Verified, most, ve
 
 _TARGET = Parameter(help="a function in a file", metavar="FILE.py:FUNCTION")
 _TOLERANCE = options.tolerance("largest relative difference that passes (default: what docs/workloads.md says)")
-_VIRTUAL = options.option(options.count, "N", "CPU devices to make (default: as needed)")
+_DEVICES = options.option(options.count, "N", "how many CPU devices there are (default: as needed)")
 _PLACEMENT = options.flag("list every op and transfer: where it was asked to run, and where it did")
 _WITHOUT = (Agreement.UNDETERMINED, Agreement.UNVERIFIED)
 _WORDS = {agreement: str(agreement) for agreement in Agreement} | {
@@ -46,11 +46,11 @@ def run(
     *,
     inputs: options.Inputs = None,
     settings: options.Settings = None,
-    devices: options.Bindings = None,
+    devices_map: options.DevicesMap = None,
     seed: options.Seed = 0,
     backends: options.Backends = None,
     python: options.Python = None,
-    virtual_devices: Annotated[int | None, _VIRTUAL] = None,
+    devices: Annotated[int | None, _DEVICES] = None,
     tolerance: Annotated[float | None, _TOLERANCE] = None,
     allow_nan: options.AllowNaN = False,
     drawings: Annotated[Path | None, _DRAWINGS] = None,
@@ -59,7 +59,7 @@ def run(
     """Run a function on backends; print results' agreement with the oracle, time and placement."""
     selected = matrix.runs(backends)
     made = traced(target, inputs, settings, seed)
-    bindings, count = spread(made.program, devices, virtual_devices)
+    bindings, count = spread(made.program, devices_map, devices)
     right = _right(made, tolerance)
     rows: list[list[str]] = []
     placed: dict[str, list[str]] = {}  # what is said of a placement -> the backends

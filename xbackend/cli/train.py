@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, say, width
 from xbackend.cli.users import calling, model
+from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
 from xbackend.report import columns, write_trainings
@@ -39,6 +40,7 @@ def train(
     *,
     strategy: Annotated[list[str] | None, _STRATEGY] = None,
     devices: Annotated[int | None, _DEVICES] = None,
+    devices_map: options.DevicesMap = None,
     epochs: Annotated[int | None, _EPOCHS] = None,
     batch: Annotated[int | None, _BATCH] = None,
     seed: options.Seed = 0,
@@ -70,6 +72,7 @@ def train(
         guard=calling,
         on_notice=notices.append,
         device_memory=device_memory,
+        devices_map=devices_map or DeviceMap(),
         allow_nan=allow_nan,
     )
     runs = matrix.runs(backends)
@@ -81,7 +84,8 @@ def train(
     for line in columns.wrapped(report.answer(done), width()):
         say(line)
     table = columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT)
-    for line in (*table, *(part for note in (*failed, report.TIMES) for part in columns.wrapped(note, width(), "  "))):
+    notes = [part for note in (*failed, *report.notes(done)) for part in columns.wrapped(note, width(), "  ")]
+    for line in (*table, *notes):
         say(line)
     if len(failed) < len(done.runs):
         say(f"report: {write_trainings(done, folder)}")

@@ -24,7 +24,7 @@ from xbackend.engines.record import Layout, Stored
 from xbackend.engines.registry import Entry
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError
-from xbackend.program.binding import Placed, bind
+from xbackend.program.binding import Placed, bind, bound
 from xbackend.program.program import Program
 from xbackend.program.serialization import to_json
 from xbackend.program.shared import SharedVariable
@@ -201,7 +201,8 @@ def scheduled(
 
 def _placed(backend: TaskBackend, traced: Traced, devices: DeviceMap) -> Placed:
     """A task's own program, bound, and its variables, stored."""
-    placed = bind(traced.parts.own, devices, backend.devices, backend.default_device)
+    own = traced.parts.own
+    placed = bind(own, bound(own, devices, backend.devices), backend.devices, backend.default_device)
     for node, variable in placed.program.shared.items():
         backend.ensure_storage(variable, placed.devices[node])
     return placed

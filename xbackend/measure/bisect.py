@@ -185,7 +185,9 @@ class Bisection:
             try:
                 worker = self.opener(self.backend, environment=name, virtual_devices=self.devices, **options)
                 with worker.backend as backend:
-                    run = backend.compile(self.task.program, devices=bind(self.task.program, backend, self.devices))
+                    program = self.task.program
+                    where = bind(program, backend, self.devices, self.task.devices_map)
+                    run = backend.compile(program, devices=where)
                     self._results[name] = flatten(run(*self.task.inputs), np.asarray)[0]
             except XBackendError as error:
                 self.found.reasons[name] = f"failed: {error}".split("\n")[0]

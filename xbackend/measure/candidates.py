@@ -15,6 +15,7 @@ from xbackend import workloads
 from xbackend.api.repeated import TWICE, check_repeated
 from xbackend.api.trace import trace
 from xbackend.backends.description import Description
+from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
@@ -53,7 +54,7 @@ class Task:
 
     ``seconds`` is what tracing took. ``expected`` is a flat list; ``tolerance`` is the largest relative error that
     passes, ``derived`` how that is known; ``undetermined`` and ``allow_nan`` are those of `oracle.Expected`. Tasks of
-    another ``revision`` have other processes.
+    another ``revision`` have other processes. ``devices_map`` is what devices of the program are bound to.
     """
 
     workload: str
@@ -68,6 +69,14 @@ class Task:
     undetermined: str = ""
     allow_nan: bool = False
     revision: str = ""
+    devices_map: DeviceMap = field(default_factory=DeviceMap)
+
+    def bound(self, devices: DeviceMap) -> Task:
+        """With devices bound as asked for; of those that it uses the parameters say so."""
+        used = {node.device for node in self.program.nodes}
+        own = DeviceMap({name: device for name, device in devices.items() if name in used})
+        said = {**self.parameters, "devices_map": str(own)} if own else self.parameters
+        return replace(self, devices_map=devices, parameters=said)
 
     @property
     def label(self) -> str:

@@ -22,6 +22,7 @@ from xbackend.api.trace import trace
 from xbackend.backends.contract import Backend
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, DeviceUnavailable, WorkloadError, XBackendError
+from xbackend.program.binding import bound
 from xbackend.program.precision import widened
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
@@ -223,8 +224,9 @@ def _on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray
         return flatten(backend.compile(program)(*inputs), np.asarray)[0]
 
 
-def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
-    """The program's logical devices spread over the backend's first ``devices`` of the default device's kind.
+def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap) -> DeviceMap:
+    """The program's devices as `bound` to what is ``asked`` for, and to the backend's first ``devices`` of the default
+    device's kind.
 
     Raises `DeviceUnavailable` where there are fewer.
     """
@@ -235,4 +237,4 @@ def bind(program: Program, backend: Backend, devices: int) -> DeviceMap:
             f"backend {backend.name} has {len(pool)} devices of kind {kind} ({', '.join(map(str, backend.devices))}), "
             f"{devices} were asked for"
         )
-    return DeviceMap.spread(program.logical_devices, pool)
+    return bound(program, asked, pool)

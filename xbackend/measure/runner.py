@@ -284,7 +284,7 @@ class Session:
 
     def _measure(self, worker: Worker, candidate: Candidate, begun: dict[str, Any]) -> Process | None:
         """The new process, if it gave seconds."""
-        bindings = bind(candidate.task.program, worker.backend, candidate.devices)
+        bindings = bind(candidate.task.program, worker.backend, candidate.devices, candidate.task.devices_map)
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
         job = self._job(candidate)
         began, own = time.perf_counter(), time.process_time()

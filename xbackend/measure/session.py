@@ -16,6 +16,7 @@ import msgspec
 from xbackend import cores, workloads
 from xbackend.analysis import statistics
 from xbackend.backends import registry
+from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
 from xbackend.measure.candidates import Candidate, Refused, Task
@@ -37,6 +38,7 @@ def compare(
     backends: Iterable[str] | None = None,
     environments: Sequence[str] = (),
     devices: Sequence[int] = (1,),
+    devices_map: DeviceMap | None = None,
     quick: bool = True,
     thorough: bool = False,
     processes: int | None = None,
@@ -58,6 +60,7 @@ def compare(
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
         devices: for each number, a process with so many (virtual) devices over which the logical ones are spread.
+        devices_map: what devices of the programs are bound to, as in ``DeviceMap({"/gpu:1": "cpu:1"})``.
         quick: 3 processes of each backend and number of devices, with fewer and shorter rounds; else 5.
         thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
         processes: another number of processes; with ``thorough`` the fewest.
@@ -76,7 +79,10 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    measured, refused = _candidates(_tasks(workload, parameters, quick, seed), devices, runs, unready)
+    tasks = _tasks(workload, parameters, quick, seed)
+    if devices_map:
+        tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
+    measured, refused = _candidates(tasks, devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
         measured,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import numpy as np
 
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
-from xbackend.devices import default_device
+from xbackend.devices import DeviceMap, default_device
 from xbackend.errors import ArgumentError, BackendUnavailable, DeviceUnavailable, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import machine
@@ -47,8 +47,9 @@ class Asked:
 
     ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where several
     are asked for: so that what one began another can go on with. ``guard`` is around what the model's own functions do;
-    ``on_notice`` is told what is wrong with a checkpoint; ``device_memory`` as of `Backend.compile`. With ``allow_nan``
-    a training that ends with NaN is one like any other.
+    ``on_notice`` is told what is wrong with a checkpoint; ``device_memory`` as of `Backend.compile`, ``devices_map`` as
+    its ``devices``, beside those of the strategy. With ``allow_nan`` a training that ends with NaN is one like any
+    other.
     """
 
     model: Model
@@ -60,6 +61,7 @@ class Asked:
     guard: Callable[[str], AbstractContextManager[None]]
     on_notice: Progress
     device_memory: int | None = None
+    devices_map: DeviceMap = field(default_factory=DeviceMap)
     allow_nan: bool = False
 
 
@@ -82,6 +84,7 @@ def trainings(
         created=created,
         machine=machine(),
         runs=tuple(_each(asked, (start, *data), runs, spreads, on_progress)),
+        devices_map=str(asked.devices_map),
     )
 
 
@@ -167,7 +170,7 @@ class _One:
                 start,
                 asked.model.optimizer,
                 strategy=named(self.strategy, logical[: self.devices], asked.model.places),
-                devices={name: places[i % len(places)] for i, name in enumerate(logical)},
+                devices={**{n: places[i % len(places)] for i, n in enumerate(logical)}, **asked.devices_map},
                 device_memory=asked.device_memory,
             )
             batches = copy(data)

@@ -32,21 +32,29 @@ from xbackend.program.program import Node, Program
 MOST = 1024  # devices that are made from one CPU: beyond, a number is a slip of the keyboard
 
 
-def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None) -> tuple[dict[str, Device], int]:
-    """What the program's devices are bound to on a CPU of many devices, and how many that takes.
+def bound(program: Program, asked: DeviceMap, pool: Sequence[Device]) -> DeviceMap:
+    """What of the program's devices is ``asked`` for; where that names no logical one, those are spread over the pool.
+    A logical name without a binding is an error of compiling."""
+    used = {node.device for node in program.nodes}
+    logical = DeviceMap.spread(program.logical_devices, pool) if all(map(is_device, asked)) else {}
+    return DeviceMap({**logical, **{name: device for name, device in asked.items() if name in used}})
 
-    Those that were ``asked`` for, else the logical names spread over ``virtual`` devices, or over as many as there are
-    names; a name without a binding stays an error of compiling. Raises `UsageError` for more devices than can be made.
+
+def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None) -> tuple[DeviceMap, int]:
+    """What the program's devices are `bound` to on a CPU of many devices, and how many that takes.
+
+    Logical names are spread over ``virtual`` devices, or over as many as there are names. Raises `UsageError` for more
+    devices than can be made.
     """
-    names = program.logical_devices
-    bindings = asked or DeviceMap.spread(names, [Device("cpu", i) for i in range(virtual or max(len(names), 1))])
+    pool = [Device("cpu", i) for i in range(virtual or max(len(program.logical_devices), 1))]
+    bindings = bound(program, asked or DeviceMap(), pool)
     named = {n.device for n in program.nodes if n.device and is_device(n.device)}
     fixed = [Device.parse(name) for name in named if name not in bindings]
-    cpus = [d.index for d in [*bindings.values(), *fixed] if d.kind == "cpu"]
+    cpus = [d.index for d in [*bindings.values(), *(asked or {}).values(), *fixed] if d.kind == "cpu"]
     count = virtual or max([0, *cpus]) + 1
     if count > MOST:
         raise UsageError(f"cpu:{count - 1} needs {count} CPU devices; xbackend makes at most {MOST}")
-    return {name: device for name, device in bindings.items() if name in {*names, *named}}, count
+    return bindings, count
 
 
 @dataclass(frozen=True)

@@ -99,6 +99,12 @@ def apart(trainings: Trainings) -> list[Trained]:
     return [run for run in trainings.runs if not agree(run.difference or 0.0, trainings.dtypes)]
 
 
+def notes(trainings: Trainings) -> list[str]:
+    """What the table's numbers are of."""
+    said = f"Devices that the model names were bound as asked for: {plain(trainings.devices_map)}."
+    return [TIMES, *([said] if trainings.devices_map else [])]
+
+
 def failures(trainings: Trainings) -> list[str]:
     """A line for each training that failed."""
     return [f"{_named(run)}: {plain(run.reason)}" for run in trainings.runs if run.status != "ok"]
@@ -120,7 +126,7 @@ def build(trainings: Trainings) -> tuple[list[Block], Pictures]:
         words = f"Loss of {plain(trainings.model)} over the epochs, of {many}, and how far they are apart"
         file = pictures.add("losses", "", _losses(done, of_roundings(trainings.dtypes), words))
         blocks += [Heading(2, "What was learnt?"), Image(file, words)]
-    blocks += [table(HEADERS, rows(trainings), right=RIGHT), paragraph(TIMES), terms(READING)]
+    blocks += [table(HEADERS, rows(trainings), right=RIGHT), *map(paragraph, notes(trainings)), terms(READING)]
     if failures(trainings):
         blocks += [Heading(2, "What failed"), bullets(*([line] for line in failures(trainings)))]
     blocks += [Heading(2, "Devices"), *_devices(done), Heading(2, "Circumstances"), _circumstances(trainings)]

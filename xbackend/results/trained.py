@@ -59,7 +59,8 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trainings(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one call of `xbackend train`. ``summary`` and ``optimizer`` are the model's, in words."""
+    """All of one call of `xbackend train`. ``summary`` and ``optimizer`` are the model's, in words; ``devices_map`` is
+    what devices that it names were bound to."""
 
     model: str
     summary: str
@@ -70,6 +71,7 @@ class Trainings(msgspec.Struct, frozen=True, kw_only=True):
     created: str
     machine: Machine
     runs: tuple[Trained, ...]
+    devices_map: str = ""
     version: Positive = VERSION
     format: str = FORMAT
 
