@@ -327,6 +327,10 @@ def test_the_first_line_has_the_numbers_of_the_rows_that_decide() -> None:
     ) and found.sentence.endswith(" and 2 more.")
     noisy = judged(times(1.0, spread=8), times(1, spread=8))
     assert "below 20 % nothing could be found" in noisy.sentence, noisy.sentence
+    loud = [msgspec.structs.replace(process(m, i), foreign_cores=1.5) for i, m in enumerate(times(1.2))]
+    found = judge(results(row()), results(row(processes=loud)), SLOWER)
+    assert found.sentence.startswith("In doubt, as others disturbed 5 of the 10 timings that count: regression: 1 of 1")
+    assert "In doubt, as no difference below" in judged([4.0, 15.0, 60.0], [1e-3, 1.1e-3, 0.9e-3]).sentence
     faster = judged(times(0.8), limits=["faster:10%"])
     assert "numpy with 0.800 times the time" in faster.sentence
 

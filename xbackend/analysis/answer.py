@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import REAL, Scaling, scalings
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict
 from xbackend.backends.description import IN_TURN
+from xbackend.results.schema import Process
 from xbackend.wording import counted, few, join, number, percent, plain
 from xbackend.workloads.agreement import DOUBTFUL, most
 
@@ -33,30 +34,30 @@ def answer(comparisons: Sequence[Comparison]) -> str:
     more = devices_compared(comparisons)
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
     doubts = _doubts(comparisons)
-    said = f"in doubt, as {join(doubts)}: {said}" if doubts else said
     against = "".join(f"; {words}" for words in _against_the_oracle(comparisons))
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
+    said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
 
 
-def _doubts(comparisons: Sequence[Comparison]) -> list[str]:
-    """What makes all of the answer doubtful: most timings that count were disturbed, or hardly a difference could have
-    been shown."""
+def _doubts(comparisons: Sequence[Comparison]) -> str:
     timings = [process for c in comparisons for row in c.ranked for process in row.processes]
+    return in_doubt(timings, {named(row, c): ratio for c in comparisons for row, ratio in c.against_first})
+
+
+def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio]) -> str:
+    """What makes all of an answer doubtful, as its beginning: most of the timings that count were disturbed, or hardly
+    a difference could have been shown for one that was; empty where nothing does."""
     disturbed = sum(process.disturbed for process in timings)
     said = []
     if disturbed and 2 * disturbed >= len(timings):
         said.append(f"others disturbed {disturbed} of the {counted(len(timings), 'timing')} that count")
-    wide = {
-        named(row, c): ratio.smallest
-        for c in comparisons
-        for row, ratio in c.against_first
-        if ratio.shown and ratio.smallest > WIDE  # of others the answer says itself what was not shown
-    }
+    # Of what was not shown the answer says that itself.
+    wide = {name: ratio.smallest for name, ratio in ratios.items() if ratio.shown and ratio.smallest > WIDE}
     if wide:
         widest = max(wide, key=lambda name: wide[name])
         said.append(f"no difference below {percent(wide[widest])} could be shown for {widest}")
-    return said
+    return f"in doubt, as {join(said)}: " if said else ""
 
 
 def _against_the_oracle(comparisons: Sequence[Comparison]) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from xbackend.analysis import between_runs, statistics
+from xbackend.analysis.answer import in_doubt
 from xbackend.analysis.comparison import Row, told_apart
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
@@ -85,12 +86,14 @@ class Judged:
 
 @dataclass(frozen=True)
 class Judgement:
-    """All rows, what is worth knowing besides, and the outcome with its reason."""
+    """All rows, what is worth knowing besides, and the outcome with its reason. ``doubts`` is the beginning of the
+    sentence where they are of the whole (`answer.in_doubt`)."""
 
     outcome: Outcome
     reason: str
     rows: list[Judged] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    doubts: str = ""
 
     @property
     def sentence(self) -> str:
@@ -99,7 +102,8 @@ class Judgement:
         more = few([self._said(row) for row in deciding], 3)
         if self.outcome is Outcome.PASSED and deciding:
             more = f"the one furthest from its time in BASE is {self._said(deciding[0])}"
-        return f"{words(self.outcome).capitalize()}: {self.reason}{': ' if more else ''}{more}."
+        said = f"{self.doubts}{words(self.outcome)}"
+        return f"{said[0].upper()}{said[1:]}: {self.reason}{': ' if more else ''}{more}."
 
     def _said(self, row: Judged) -> str:
         """A row by what tells it from the others, and its ratio."""
@@ -169,7 +173,9 @@ def judge(
     if not base.run or base.run != head.run:
         notes += _unknown_sessions(rows)
     outcome, reason = _overall(rows, partial)
-    return Judgement(outcome, reason, rows, notes)
+    timings = [p for at, row in wanted.items() for one in (row, ours.get(at)) if one for p in Row(one).processes]
+    doubts = in_doubt(timings, {row.label: row.ratio for row in rows if row.ratio is not None})
+    return Judgement(outcome, reason, rows, notes, doubts)
 
 
 def label(row: Measurement) -> str:

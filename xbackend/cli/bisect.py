@@ -106,8 +106,10 @@ def answer(found: Found, what: What, subject: str) -> str:
         return f"no two of {counted(len(found.releases), 'release')} work: the table says why"
     first, last, high = (_words(name) for name in (found.first, found.last, found.high))
     if not found.high:
-        return f"{subject} is not told apart in {first} and {last}: {_compared(found.beside[found.last], what)}"
+        ends = found.beside[found.last]
+        return f"{ends.doubts}{subject} is not told apart in {first} and {last}: {_compared(ends, what)}"
     whole, step = found.beside[found.high], found.step
+    doubts = (step or whole).doubts
     if what is What.NUMBERS:
         does = "returns other numbers"
     else:
@@ -115,9 +117,9 @@ def answer(found: Found, what: What, subject: str) -> str:
         does = _SHOWN[what, verdict.verdict] if verdict else ""
     if found.between:
         one_of = join([_number(name) for name in [*found.between, found.high]])
-        said = f"the first release of {high.partition(' ')[0]} in which {subject} {does} is one of {one_of}"
+        said = f"{doubts}the first release of {high.partition(' ')[0]} in which {subject} {does} is one of {one_of}"
     else:
-        said = f"{high} is the first release in which {subject} {does}"
+        said = f"{doubts}{high} is the first release in which {subject} {does}"
     if step is not None and step.differs:
         return f"{said}: {_compared(step, what, _number(found.low))}"
     beside = f"{_compared(whole, what, _number(found.first))}; from {_number(found.low)} it is not told apart"

@@ -175,9 +175,8 @@ def cluster(
     specs, said = _specs(cluster, hosts, workers, ps, port, coordinated=any(one.coordinated for _, one in pairs))
     if not _starts(said):
         return DONE
-    folder = reports / (name or chosen.name)
-    options.check_places(folder, checkpoints)
-    here = said.host if said is not None else socket.gethostname()
+    options.check_places(folder := reports / (name or chosen.name), checkpoints)
+    here = socket.gethostname() if said is None else said.host
     asked = Asked(
         job=chosen,
         backend="",

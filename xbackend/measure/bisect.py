@@ -15,6 +15,7 @@ import numpy as np
 
 from xbackend import environments
 from xbackend.analysis import bisection
+from xbackend.analysis.answer import in_doubt
 from xbackend.analysis.bisection import What
 from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
@@ -34,13 +35,14 @@ MORE = 2  # times the processes, where a release is told from neither end
 
 @dataclass(frozen=True)
 class Beside:
-    """A release against another one in one session: seconds of both and their ratio; of numbers, by how much the
-    results differ, and how much passes."""
+    """A release against another one in one session: seconds of both and their ratio, with the ``doubts`` of that
+    session (`answer.in_doubt`); of numbers, by how much the results differ, and how much passes."""
 
     seconds: tuple[float, float] | None = None  # of this one, of the other
     ratio: Ratio | None = None
     difference: float = 0.0
     passes: float = 0.0
+    doubts: str = ""
 
     @property
     def differs(self) -> bool:
@@ -175,7 +177,8 @@ class Bisection:
             return None
         timing = self.what is What.TIME
         one, other = (time_of(r.medians if timing else r.compilations) for r in (rows[head], rows[base]))
-        return Beside((one, other), ratio)
+        timings = [process for row in rows.values() for process in row.processes]
+        return Beside((one, other), ratio, doubts=in_doubt(timings, {head: ratio}))
 
     def _returned(self, name: str) -> list[np.ndarray] | None:
         """What a release computes, in one process; `None` where it fails, with the reason under its name."""
