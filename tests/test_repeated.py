@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,11 @@ import pytest
 
 import xbackend as xb
 from xbackend.api.repeated import check_repeated, noticing_kept
+from xbackend.cli import DONE, WRONG, main
+from xbackend.cluster import running
+from xbackend.cluster.asked import Asked
+from xbackend.cluster.job import Job
+from xbackend.cluster.starting import local
 from xbackend.errors import TraceError
 from xbackend.measure.candidates import brought
 
@@ -65,6 +72,34 @@ def test_a_function_that_is_another_program_each_time_is_refused(function: Calla
 def test_what_is_measured_is_traced_again() -> None:
     with pytest.raises(TraceError, match="noisy is another program"):
         brought("noisy", noisy, [X], static={})
+
+
+def test_what_tasks_of_a_cluster_compute_is_traced_again() -> None:
+    asked = Asked(Job(lambda task: noisy(xb.shared(X, "w"))), "numpy", partial(local, 1, 0), 1)
+    with pytest.raises(TraceError, match="lambda> is another program when it is traced again"):
+        running.run(asked)
+
+
+def test_what_is_trained_is_traced_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything is trained."""
+    lines = [
+        "import numpy as np, xbackend as xb",
+        "kept = []",
+        "@xb.model",
+        "def model(weights, x):",
+        "    kept.append(x)",
+    ]
+    lines += ["    return xb.sum(x * weights['w']) + NOISE", "@model.weights", "def _(rng): return {'w': np.ones(2)}"]
+    lines += ["@model.data", "def _(rng): return (np.ones((4, 2)),)"]
+    words = ["--backends", "numpy", "--epochs", "1", "--reports", str(tmp_path)]
+    for noise, code, said in (
+        ("np.random.default_rng().normal()", WRONG, "model is another program when it is traced again: constant has"),
+        ("0.0", DONE, "traced arrays are kept beyond their function"),
+    ):
+        file = tmp_path / f"file_{code}.py"
+        file.write_text("\n".join(lines).replace("NOISE", noise))
+        assert main(["train", f"{file}:model", *words]) == code
+        assert said in capsys.readouterr().err
 
 
 def test_the_same_program_passes_with_variables_of_its_own() -> None:

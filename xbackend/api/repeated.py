@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -12,12 +13,25 @@ import numpy as np
 from xbackend.api.array import Array
 from xbackend.api.lines import raised_at
 from xbackend.api.trace import trace
+from xbackend.api.traced_program import TracedProgram
 from xbackend.errors import TraceError
 from xbackend.program.program import Node, Program
 from xbackend.wording import join
 
 TWICE = 1.0  # seconds that tracing may take for a function to be traced again
 _CURE = "it is traced once, and that would stay: give what changes as an argument, or keep it with xb.shared"
+
+
+def trace_twice(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> TracedProgram:
+    """The traced function; where that is soon done, it is checked that it is the same program again.
+
+    Raises what `xbackend.trace` and `check_repeated` raise.
+    """
+    begun = time.perf_counter()
+    program = trace(function, *arguments, **static)
+    if time.perf_counter() - begun < TWICE:
+        check_repeated(program, function, *arguments, **static)
+    return program
 
 
 def check_repeated(program: Program, function: Callable[..., Any], /, *arguments: Any, **static: Any) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,9 +17,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-import xbackend as xb
 from xbackend import errors, workloads
-from xbackend.api.repeated import TWICE, check_repeated, noticing_kept
+from xbackend.api.repeated import noticing_kept, trace_twice
 from xbackend.backends import registry
 from xbackend.cli import neighbours
 from xbackend.cli.console import say
@@ -125,20 +123,11 @@ def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, see
         arrays = _arrays(target, module, inputs, seed)
     with _asking(target, arrays):
         if isinstance(function, Workload):
-            program = _repeated(function.traced(static, gradient), arrays, {})
+            program = trace_twice(function.traced(static, gradient), *arrays)
             return Traced(program, arrays, function, static, gradient)
         alone = Workload(function, name=target.rpartition(":")[2])
         alone.check_numbers(static)
-        return Traced(_repeated(function, arrays, static), arrays, alone, static)
-
-
-def _repeated(function: Callable[..., Any], arrays: Sequence[np.ndarray], static: Mapping[str, Any]) -> Program:
-    """The traced function; where that is soon done, it is checked that it is the same program again."""
-    began = time.perf_counter()
-    program = xb.trace(function, *arrays, **static)
-    if time.perf_counter() - began < TWICE:
-        check_repeated(program, function, *arrays, **static)
-    return program
+        return Traced(trace_twice(function, *arrays, **static), arrays, alone, static)
 
 
 def tasks(

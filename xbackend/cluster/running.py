@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+from xbackend.api.repeated import noticing_kept
 from xbackend.cluster import status
 from xbackend.cluster.asked import Asked
 from xbackend.cluster.attempt import Attempt, Common, State, short
@@ -29,10 +30,11 @@ def run(asked: Asked) -> Ran:
     ready_environment(asked.backend, on_progress=asked.on_line)
     spec = _cluster(asked, engine)
     programs = Programs(asked.job, spec, engine, asynchronous=asked.asynchronous, guard=asked.guard)
-    for task in spec.tasks:
-        if task.job == WORKER:
-            what = f"the job's own functions for {task}"
-            within(asked.start_limit, what, lambda own=task: programs.of(own, programs.arrays(own, 0)))  # type: ignore[misc]
+    with noticing_kept(asked.on_line):
+        for task in spec.tasks:
+            if task.job == WORKER:
+                what = f"the job's own functions for {task}"
+                within(asked.start_limit, what, lambda own=task: programs.of(own, programs.arrays(own, 0)))  # type: ignore[misc]
     if asked.asynchronous and not programs.servers:
         raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
     ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)

@@ -185,7 +185,7 @@ def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mappin
     function = workload.traced(parameters, gradient)
     program = trace(function, *inputs)
     seconds = time.perf_counter() - start
-    if seconds < TWICE:
+    if seconds < TWICE:  # as `trace_twice`, which is not clocked
         check_repeated(program, function, *inputs)
     right = expected(workload, program, inputs, parameters, gradient=gradient)
     return Task(

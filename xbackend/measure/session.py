@@ -59,8 +59,7 @@ def compare(
         parameters: of the workload: for each of these a comparison; left out, all combinations of its sweep.
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
-        devices: for each number, a process with so many (virtual) devices over which the logical ones are spread.
-        devices_map: what devices of the programs are bound to, as in ``DeviceMap({"/gpu:1": "cpu:1"})``.
+        devices: for each number, a process with so many devices; ``devices_map``: what names of devices are bound to.
         quick: 3 processes of each backend and number of devices, with fewer and shorter rounds; else 5.
         thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
         processes: another number of processes; with ``thorough`` the fewest.
@@ -79,10 +78,7 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = _tasks(workload, parameters, quick, seed)
-    if devices_map:
-        tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
-    measured, refused = _candidates(tasks, devices, runs, unready)
+    measured, refused = _candidates(_tasks(workload, parameters, quick, seed, devices_map), devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
         measured,
@@ -175,7 +171,11 @@ def _tasks(
     parameters: Iterable[Mapping[str, Any]] | None,
     quick: bool,
     seed: int,
+    devices_map: DeviceMap | None,
 ) -> Sequence[Task | Refused]:
+    if devices_map:
+        unbound = _tasks(workload, parameters, quick, seed, None)
+        return [one.bound(devices_map) if isinstance(one, Task) else one for one in unbound]
     if not isinstance(workload, str | Workload):
         return workload
     chosen = workloads.get(workload) if isinstance(workload, str) else workload

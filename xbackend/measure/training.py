@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from xbackend.api.repeated import noticing_kept, trace_twice
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
 from xbackend.devices import DeviceMap, default_device
@@ -72,14 +73,15 @@ def trainings(
     with asked.guard(asked.model.name):
         start = asked.model.start(asked.seed)
         data = asked.model.batches(asked.seed, asked.batch)
-        rows = len(next(iter(copy(data[0])))[0])
+        batch = next(iter(copy(data[0])))
+        _check_repeated(asked, start, batch)
     created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Trainings(
         model=asked.model.name,
         summary=asked.model.summary,
         optimizer=repr(asked.model.optimizer),
         dtypes=tuple(sorted({str(weight.dtype) for weight in start.values()})),
-        batch=rows,
+        batch=len(batch[0]),
         seed=asked.seed,
         created=created,
         machine=machine(),
@@ -125,6 +127,17 @@ def _each(
             first = weights if first is None else first
             versions = matrix.own_versions(name, environment)
             yield msgspec.structs.replace(found, versions=versions, difference=difference)
+
+
+def _check_repeated(asked: Asked, start: Mapping[str, np.ndarray], batch: Sequence[Any]) -> None:
+    """Raises `TraceError` where the loss is another program when it is traced again, and what tracing raises."""
+
+    def loss(*arrays: Any) -> Any:
+        return asked.model.loss(dict(zip(start, arrays, strict=False)), *arrays[len(start) :])
+
+    loss.__name__ = asked.model.name
+    with noticing_kept(asked.on_notice):
+        trace_twice(loss, *start.values(), *batch)
 
 
 def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:
