@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from pathlib import Path
 import expected_failures
 import pytest
 
+import xbackend
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend
 
@@ -341,3 +343,10 @@ def test_every_file_of_expected_failures_is_of_a_backend() -> None:
     files = {p.stem for p in Path(expected_failures.__file__).parent.glob("[!_]*.py")}
     assert files <= {expected_failures.module(name) for name in registry.names()}
     assert expected_failures.of("numpy") == () != expected_failures.of("pytensor")
+
+
+def test_the_package_uses_no_builtin_that_is_a_name_of_its_own() -> None:
+    """A public name is one of its globals once it is used: ``any`` would be the function of arrays."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    assert not used & set(xbackend.__all__) & set(dir(builtins))

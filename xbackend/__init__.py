@@ -6,6 +6,7 @@ framework.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 # As type checkers understand it. To import typing for it would take most of the time that importing xbackend takes.
@@ -57,9 +58,9 @@ def __getattr__(name: str) -> Any:
         value = import_module("xbackend.program.dtypes").DType[name]
     elif name in _MODULES:
         value = import_module(_MODULES[name])
-        value.__dict__.setdefault("__getattr__", lambda attribute: _refuse(f"xbackend.{name}", attribute))
-    elif name.startswith("_") or _is_below(name):
-        raise AttributeError(f"module 'xbackend' has no attribute {name!r}")
+        _answers(name, value)
+    elif name.startswith("_") or _is_below("xbackend", name):
+        return _refuse("xbackend", name)
     elif name in import_module(_FUNCTIONS).NAMES:
         value = getattr(import_module(_FUNCTIONS), name)
     else:
@@ -68,26 +69,44 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _is_below(name: str) -> Any:
-    """Whether a module of that name is here: ``from xbackend import name`` imports it when it is no attribute."""
-    from os.path import exists, join
+def _answers(name: str, module: Any) -> None:
+    """Let a public module say what is meant by a name that it does not have."""
+    module.__dict__.setdefault("__getattr__", lambda attribute: _refuse(f"xbackend.{name}", attribute))
 
-    place = join(globals()["__path__"][0], name)
-    return exists(place) or exists(f"{place}.py")  # without any(), which may be the function of arrays here
+
+class _Package(type(sys)):  # type: ignore[misc]
+    """This package, which is given its modules when they are imported, whoever does."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in _MODULES:
+            _answers(name, value)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
+
+
+def _is_below(module: str, name: str) -> Any:
+    """Whether a package has a module of that name: ``from package import name`` imports it when it is no attribute."""
+    from os.path import dirname, exists, join
+
+    place = join(dirname(__file__), *module.split(".")[1:], name)
+    return exists(place) or exists(f"{place}.py")  # any() may be the function of arrays here, as every public name
 
 
 def _refuse(module: str, name: str) -> Any:
     """Raises `AttributeError`, with what to write in place of a name that the module does not have."""
     said = f"module {module!r} has no attribute {name!r}"
-    if name.startswith("_"):
+    if name.startswith("_") or _is_below(module, name):
         raise AttributeError(said)
     from xbackend.habits import instead
 
-    inside = (f"{home}.{own}" for home in _MODULES for own in getattr(import_module(_MODULES[home]), "__all__", ()))
-    listed = module.replace("xbackend", "xb")
-    raise AttributeError(
-        f"{said}: {instead(name, [*inside, *__getattr__('__all__')], f'dir({listed}) lists what there is')}"
-    )
+    listed, own = module.replace("xbackend", "xb"), module.partition(".")[2]
+    there = [*__getattr__("__all__")]
+    for home in sorted(_MODULES, key=own.__eq__):  # its own names come last, and go before others
+        names = vars(import_module(_MODULES[home]))
+        there += [f"{home}.{one}" for one in names.get("__all__", names) if not one.startswith("_")]
+    raise AttributeError(f"{said}: {instead(name, there, f'dir({listed}) lists what there is')}")
 
 
 def __dir__() -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -165,9 +166,23 @@ def keywords(function: Callable[P, R]) -> Callable[P, R]:
     return called
 
 
+def of_keyword(error: TypeError, functions: Mapping[str, Callable[..., object]]) -> str:
+    """What to write, where an error says that one of these functions has no such keyword; empty where it does not.
+
+    ``functions`` are those that there are below ``xb``, as in ``linalg.inv``.
+    """
+    said = re.match(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
+    name = next((one for one in functions if said and one.rpartition(".")[2] == said[1]), "")
+    if said is None or not name:
+        return ""
+    taken = inspect.signature(functions[name]).parameters.values()
+    own = [one.name for one in taken if one.kind != one.POSITIONAL_ONLY]
+    return f"xb.{name} takes no {said[2]}: {_keyword(said[2], own)}"
+
+
 def _keyword(name: str, own: list[str]) -> str:
     habit = _KEYWORDS.get(name, "")
     if habit in own:
         return f"write {habit}=..."
     alike = meant(name, own)
-    return f"did you mean {alike}=?" if alike else f"it takes {', '.join(own)}"
+    return f"did you mean {alike}=?" if alike else f"it takes {', '.join(own) or 'none'}"

@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import xbackend.api.functions  # noqa: F401  # operators stand for them
+import xbackend.api.functions  # noqa: F401  # fills FUNCTIONS
+from xbackend.api import fft, linalg
 from xbackend.api.casting import shape as as_shape
 from xbackend.api.lines import raised_at
 from xbackend.api.pruning import pruned
 from xbackend.api.traced_program import TracedProgram
 from xbackend.api.tracer import Tracer, at_work, returned
 from xbackend.errors import ArgumentError, DTypeError, TraceError, XBackendError
+from xbackend.habits import of_keyword
 from xbackend.program import structure
 from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_plain, host_array
+from xbackend.program.operators import FUNCTIONS
 from xbackend.program.ops import Aval
 from xbackend.program.shared import SharedVariable
 
@@ -100,6 +103,11 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
         if where in str(error):
             raise
         raise type(error)(f"{error} (at {where})") from error
+    except TypeError as error:
+        own = {f"{m.__name__.rpartition('.')[2]}.{n}": getattr(m, n) for m in (linalg, fft) for n in m.__all__}
+        if not (said := of_keyword(error, {**FUNCTIONS, **own})):
+            raise
+        raise ArgumentError(f"{said} (at {raised_at(error.__traceback__, function)})") from error
     return _program(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
 
 

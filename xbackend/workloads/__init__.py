@@ -65,4 +65,4 @@ def _module(name: str) -> Any:
 def __getattr__(name: str) -> Any:
     if not name.startswith("_") and name in names():
         return _module(name)
-    raise AttributeError(f"module 'xbackend.workloads' has no attribute {name!r}")
+    raise AttributeError(f"module 'xbackend.workloads' has no attribute {name!r}{suggested(name, names())}")
