@@ -39,6 +39,15 @@ def _run(*words: str) -> None:
     assert not done.returncode, f"{' '.join(words)}: {done.stderr}"
 
 
+def _commands(name: str) -> Iterator[tuple[int, bytes]]:
+    """The processes of a namespace with their command lines."""
+    listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
+    for pid in map(int, listed.split()):
+        with suppress(OSError):
+            if line := Path(f"/proc/{pid}/cmdline").read_bytes():
+                yield pid, line
+
+
 class Hosts:
     """Some hosts, and a place beside them from which they are reached: where `command` runs."""
 
@@ -106,17 +115,11 @@ class Hosts:
 
     def processes(self) -> list[int]:
         """What runs on the hosts beside the servers of ssh."""
-        found = []
-        for name in self.names:
-            listed = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False).stdout
-            for pid in map(int, listed.split()):
-                try:
-                    line = Path(f"/proc/{pid}/cmdline").read_bytes()
-                except OSError:
-                    continue
-                if line and b"sshd" not in line:
-                    found.append(pid)
-        return found
+        return [pid for name in self.names for pid, line in _commands(name) if b"sshd" not in line]
+
+    def workers(self, host: int) -> list[int]:
+        """The tasks' processes on a host, by its number."""
+        return [pid for pid, line in _commands(self.names[host]) if b"bootstrap.py" in line]
 
     def remove(self) -> None:
         for name in (*self.names, self.outside):

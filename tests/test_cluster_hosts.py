@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -175,3 +176,22 @@ def test_a_host_that_is_not_there_is_named(two: Hosts, tmp_path: Path) -> None:
     assert run.returncode == 2
     assert f"host {two.net}.77 cannot be reached within 1 s" in run.stderr
     assert "has to work without a question" in run.stderr
+
+
+@HEAVY
+def test_what_ranks_leave_that_are_killed_while_they_meet_is_taken_away_on_their_host(
+    two: Hosts, tmp_path: Path
+) -> None:
+    """Of MPI's memory the launcher takes away none itself; these hosts have one /dev/shm."""
+    before = set(Path("/dev/shm").glob("mpich_*"))
+    run, end = started(two, tmp_path, "--backend", "numpy", "--restarts", "0"), time.monotonic() + 60
+    while not (far := two.workers(1)) and time.monotonic() < end:
+        time.sleep(0.005)
+    os.kill(far[0], signal.SIGSTOP)  # the other one waits for it
+    while not set(Path("/dev/shm").glob("mpich_*")) - before and time.monotonic() < end:
+        time.sleep(0.01)
+    assert set(Path("/dev/shm").glob("mpich_*")) - before
+    os.kill(two.workers(0)[0], signal.SIGKILL)
+    said = ended(run, 60)
+    assert run.returncode and "SIGKILL" in said, said
+    assert settled(two) == [] and set(Path("/dev/shm").glob("mpich_*")) <= before

@@ -191,12 +191,3 @@ def test_at_its_end_nobody_waits(meeting: Meeting, three: list[Process]) -> None
     meeting.close()
     assert [one.hear() for one in three] == [""] * 3
     assert not any(thread.name == "xbackend-pmi" for thread in threading.enumerate())
-
-
-def test_the_memory_of_those_that_were_killed_before_they_had_met_is_taken_away() -> None:
-    one = Meeting([0, 0, 1])
-    assert len(one.memory) == 4
-    for path in one.memory[:2]:
-        path.write_bytes(b"")
-    one.close()
-    assert not any(path.exists() for path in one.memory)

@@ -84,6 +84,16 @@ def test_killed_with_its_guard(worker):
     os.kill(daemon, signal.SIGKILL)  # what left the group is beyond reach without the guard
 
 
+def test_what_it_leaves_is_taken_away(tmp_path, open_worker):
+    left = [tmp_path / "left", tmp_path / "other"]
+    left[0].write_bytes(b"")
+    worker = open_worker(leaves=left)
+    os.kill(worker.worker.pids["worker"], signal.SIGKILL)
+    with pytest.raises(WorkerDied):
+        fault(worker, "echo", 1)
+    assert not left[0].exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGABRT, signal.SIGBUS, signal.SIGXCPU])
 def test_other_signals(worker, number):
     with pytest.raises(WorkerDied, match=signal.Signals(number).name):

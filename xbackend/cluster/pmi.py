@@ -79,22 +79,20 @@ class Meeting:
 
     @property
     def memory(self) -> list[Path]:
-        """The memory that the processes of a host share while they meet, as MPICH names it (src/mpid/ch4/shm/posix:
-        posix_init.c, of the hash of the job's name in src/util/mpir_pmi.c)."""
+        """The memory that the processes of a host share, as MPICH names it (src/mpid/ch4/shm/posix: posix_init.c, of
+        the hash of the job's name in src/util/mpir_pmi.c). It has a name until they have met: those that are killed
+        before leave it."""
         number = fnv(self._name)
         return [Path(f"/dev/shm/mpich_{kind}_{number:x}_{host}") for kind in ("shm", "vci") for host in self._hosts]
 
     def close(self) -> None:
-        """End it; processes that still meet get no answer. What processes that were killed before they had met left of
-        their memory on this host is taken away."""
+        """End it; processes that still meet get no answer."""
         for one in (*self._listeners, *self._ours):  # who reads it sees its end; it is closed when nobody does
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         for one in (*self._listeners, *self._theirs, *self._ours):
             one.close()
-        for path in self.memory:
-            path.unlink(missing_ok=True)
 
     def _serve(self) -> None:
         with selectors.DefaultSelector() as selector:

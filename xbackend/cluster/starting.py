@@ -103,6 +103,7 @@ class Starting:
 
         more["start"] = start
         if self.meeting is not None:
+            more["leaves"] = self.meeting.memory
             more["environment"] = {
                 **(_NETWORK if self._several else _SHARED),
                 **self.meeting.environment(self.spec.tasks.index(task)),

@@ -6,11 +6,12 @@ Run as a script with the environment's Python (standard library only), on whatev
 
 It starts the worker in a session of its own and gives it its own input and output for the messages, so that it does not
 stand in their way. It keeps the end of what the worker prints, on either output. When the worker has ended, or when
-xbackend is gone, it kills everything that the worker started, also what left its process group, and writes a report.
+xbackend is gone, it kills everything that the worker started, also what left its process group, takes away the files
+that it was told of, and writes a report.
 
 `CONFIGURATION` is JSON: `report` (the file to write), `environment` (variables to set; null removes one), `memory`
 (bytes of address space, or null), `cores` (those that the worker may use, or null), `modules` (what the worker shall
-be able to import, see `bootstrap.py`).
+be able to import, see `bootstrap.py`), `leaves` (files that it leaves where it is killed).
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Guard:
     """Waits for the first of: the worker ends, xbackend goes away, xbackend asks for the end."""
 
     def __init__(self, command: list[str], configuration: dict[str, Any]) -> None:
-        self.report = configuration["report"]
+        self.report, self.leaves = configuration["report"], configuration["leaves"]
         self.made = not os.path.isdir(os.path.dirname(self.report))  # on another host than xbackend
         if self.made:
             os.makedirs(os.path.dirname(self.report), mode=0o700)
@@ -162,6 +163,9 @@ class Guard:
 
     def _finish(self, why: str, status: int, peak: int) -> None:
         orphans = self._kill_orphans()
+        for path in self.leaves:
+            with contextlib.suppress(OSError):  # it is not there, as for a worker that has ended by itself
+                os.unlink(path)
         while self._read() not in (b"", b"?"):
             pass
         write(

@@ -48,6 +48,7 @@ class Launch:
         limit: seconds for the start, and for a request that gives no limit of its own; `None` for no limit.
         cores: the processor cores that it may use, by number; those of this process if not given.
         start: how its guard is started, where it is not as a child of this process.
+        leaves: files, wherever it runs, that are taken away when it has ended.
     """
 
     label: str
@@ -58,6 +59,7 @@ class Launch:
     limit: float | None = 600.0
     cores: Sequence[int] | None = None
     start: Start | None = None
+    leaves: Sequence[Path] = ()
 
 
 class Reference:
@@ -130,6 +132,7 @@ class WorkerProcess:
             "memory": launch.memory,
             "cores": None if launch.cores is None else list(launch.cores),
             "modules": {**launch.modules, "xbackend": str(PACKAGE)},
+            "leaves": list(map(str, launch.leaves)),
         }
         guard = PACKAGE / "workers" / "guard.py"
         return [str(launch.python), "-I", "-S", str(guard), json.dumps(configuration)]

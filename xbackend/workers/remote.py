@@ -51,6 +51,7 @@ class RemoteBackend(Backend):
             to file or package directory.
         label: what messages call it beside its name.
         start: how its process is started, where it is not as a child of this one.
+        leaves: files, wherever it runs, that are taken away when it has ended.
         turn: which of several processes side by side it is, from 0 on: where devices have cores, each takes the next.
 
     Raises:
@@ -72,6 +73,7 @@ class RemoteBackend(Backend):
         modules: Mapping[str, str] | None = None,
         label: str = "",
         start: Start | None = None,
+        leaves: Sequence[Path] = (),
         turn: int = 0,
     ) -> None:
         wanted = settings or Settings()
@@ -87,6 +89,7 @@ class RemoteBackend(Backend):
             limit,
             self.cores,
             start,
+            leaves,
         )
         entry = registry.get(name)
         super().__init__(entry.name, entry.settings(wanted))
