@@ -85,6 +85,12 @@ KNOWN: dict[str, Known] = {
     "power_of_zeros": Known(xb.pow, (np.zeros(4), _of(1.0, 2.0, 3.0, 0.0)), [1.0, 0.0, 0.0, 0.0]),
     "power_of_zeros_twice": Known(xb.pow, (np.zeros(4), _of(1.0, 2.0, 3.0, 0.0)), [0.0, 2.0, 0.0, 0.0], times=2),
     "running_product_of_zeros": Known(xb.cumulative_prod, (_of(2.0, 0.0, 3.0, 0.0, 5.0),), [1.0, 8.0, 0.0, 0.0, 0.0]),
+    "product_of_zeros_twice": Known(
+        lambda x: xb.prod(x, axis=(0, 2)),
+        (_of([[2.0, 0.0, 3.0], [1.0, 2.0, 3.0]], [[1.0, 5.0, 1.0], [1.0, 1.0, 1.0]]),),
+        [[[15.0, 91.0, 10.0], [23.0, 13.0, 9.0]], [[30.0, 6.0, 30.0], [23.0, 23.0, 23.0]]],
+        times=2,
+    ),
     "running_product_along_columns": Known(
         lambda x: xb.cumulative_prod(x, axis=0),
         (_of([2.0, 0.0], [0.0, 3.0], [5.0, 0.0]),),

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from math import prod
 from typing import Any
 
-from xbackend.backends.lineage.shapes import lengths
+from xbackend.backends.lineage.shapes import lengths, shape_of
 from xbackend.backends.special_numbers import by_factors
 
 # In `Backend.added`.
-MENDED = "gradients of equal values (max, maximum), of 0 ** 0 and of running products of zeros"
+MENDED = "gradients of equal values (max, maximum), of 0 ** 0, of products and of running products of zeros"
 
 # From the framework's rule, the op, inputs, outputs and their gradients: those of the inputs.
 Rule = Callable[[Callable[..., Any], Any, Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -26,6 +27,7 @@ def mended(backend: Any) -> Iterator[None]:
     largest = T.max(T.constant([0.0]), axis=(0,)).owner.op
     rules: list[tuple[Any, Rule]] = [
         (largest, _of_largest(T)),
+        (T.prod(T.constant([1.0]), axis=(0,)).owner.op, _of_product(T)),
         (T.cumprod(T.constant([1.0]), axis=0).owner.op, _of_running_product(T)),
         (scalars.pow, _of_power(scalars)),
         (getattr(scalars, "scalar_maximum", None) or scalars.maximum, _of_larger(scalars, scalars.gt)),
@@ -79,6 +81,34 @@ def _of_larger(scalars: Any, before: Any) -> Rule:
         half, one, zero = (scalars.constant(value, dtype=cotangent.dtype) for value in (0.5, 1.0, 0.0))
         part = scalars.switch(scalars.eq(x, y), half, scalars.switch(before(x, y), one, zero))
         return [part * cotangent, (one - part) * cotangent]
+
+    return rule
+
+
+def _of_product(T: Any) -> Rule:
+    """Of products along axes: the frameworks' is divided by the factors, and has no gradient itself."""
+
+    def others(x: Any, n: int) -> Any:
+        """The product of the other n - 1 factors for each on the last axis, by halves."""
+        if n == 1:
+            return T.ones_like(x)
+        half, rest = n // 2, [x[..., n - 1 :]] * (n % 2)
+        first, second = x[..., :half], x[..., half : 2 * half]
+        behind = others(T.concatenate([first * second, *rest], axis=x.ndim - 1), n - half)
+        both, rest = behind[..., :half], [behind[..., half:]] * (n % 2)
+        return T.concatenate([both * second, both * first, *rest], axis=x.ndim - 1)
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        (x,) = inputs
+        shape, axes = shape_of(x), range(x.ndim) if op.axis is None else op.axis
+        if shape is None or 0 in shape or not axes or x.dtype != outputs[0].dtype:
+            return theirs(op, inputs, outputs, cotangents)  # type: ignore[no-any-return]
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        order, count = (*kept, *axes), prod(shape[axis] for axis in axes)
+        rows = T.reshape(x.dimshuffle(*order), (*(shape[axis] for axis in kept), count))
+        gradient = others(rows, count) * cotangents[0].dimshuffle(*range(len(kept)), "x")
+        whole = T.reshape(gradient, tuple(shape[axis] for axis in order))
+        return [whole.dimshuffle(*(order.index(axis) for axis in range(x.ndim)))]
 
     return rule
 
