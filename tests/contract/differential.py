@@ -19,7 +19,8 @@ from tolerances import CHAIN
 
 from xbackend.errors import WorkerDied, WorkerTimeout, XBackendError
 
-EACH = 25 if tiers.chosen == tiers.TIERS[-1] else 4  # programs that are compiled as one
+EACH = 25 if tiers.chosen == tiers.TIERS[-1] else 4  # programs of a test
+TOGETHER = 5  # programs that are compiled as one: C and Numba compile 25 for more than 20 minutes
 DEVICES = {"dev0": "cpu:0", "dev1": "cpu:1"}
 ONE = dict.fromkeys(DEVICES, "cpu:0")
 ITERATED = {"float32": 1e-2, "float64": 1e-5}
@@ -125,7 +126,7 @@ def slope_error(source: Source) -> float:
 
 @cache
 def chunk(number: int, placed: bool, without: frozenset[str]) -> list[Judged]:
-    """The programs with this number: those that a compiled program has in it."""
+    """The programs with this number."""
     found: dict[str, Judged] = {}
 
     @settings(
@@ -174,7 +175,13 @@ def what_is_wrong(host: Host, case: Judged) -> str | None:
 
 
 def wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
-    """Those of the programs that are wrong: compiled as one, and where that fails in halves."""
+    """Those of the programs that are wrong: compiled as one, or as several where they are many."""
+    for first in range(0, len(cases), TOGETHER):
+        yield from _wrong_ones(host, cases[first : first + TOGETHER])
+
+
+def _wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
+    """Those that are wrong: compiled as one, and where that fails in halves."""
     try:
         for case, got in zip(cases, run(host, cases), strict=True):
             if case.wrong(got):
@@ -186,7 +193,7 @@ def wrong_ones(host: Host, cases: Sequence[Judged]) -> Iterator[Judged]:
             yield cases[0]
             return
         middle = len(cases) // 2
-        found = [*wrong_ones(host, cases[:middle]), *wrong_ones(host, cases[middle:])]
+        found = [*_wrong_ones(host, cases[:middle]), *_wrong_ones(host, cases[middle:])]
         yield from found or [together_wrong(host, list(cases))]
 
 

@@ -52,7 +52,13 @@ def _exponential(x: Any) -> Any:
 
 
 UNARY = "abs negative square exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh asinh atanh"
+
+
 # One argument; the gradient is with respect to it.
+def _of_a_number(x: Any) -> Any:
+    return xb.linalg.solve_triangular(xb.linalg.cholesky(x), x) + xb.linalg.eigh(x).eigenvalues * xb.linalg.eigvalsh(x)
+
+
 ONE: dict[str, tuple[Loss, np.ndarray]] = {
     **{op: ((lambda x, op=op: getattr(xb, op)(x)), X) for op in UNARY.split()},
     "acosh": (lambda x: xb.acosh(x + 1.0), X),
@@ -120,6 +126,7 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "qr": (lambda x: xb.square(xb.linalg.qr(x.T).R), X),
     "svdvals": (xb.linalg.svdvals, X),
     "svdvals_of_a_number": (lambda x: xb.linalg.svdvals(xb.reshape(xb.sum(x), (1, 1))), X),
+    "solve_of_a_number": (lambda x: _of_a_number(xb.reshape(xb.sum(x * x), (1, 1))), X),
     "pinv": (xb.linalg.pinv, X),
     "matrix_norm": (xb.linalg.matrix_norm, STACK),
     "einsum": (lambda x: xb.einsum("bij,bkj,ik->bj", x, x, WEIGHTS.T @ WEIGHTS), STACK),

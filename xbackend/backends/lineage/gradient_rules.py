@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from math import prod
 from typing import Any
 
+from xbackend.backends.lineage.linear_algebra import has_stacks, of_single_matrices
 from xbackend.backends.lineage.shapes import lengths, shape_of
 from xbackend.backends.special_numbers import by_factors
 
@@ -36,6 +37,8 @@ def mended(backend: Any) -> Iterator[None]:
     with ExitStack() as stack:
         for op, rule in rules:
             stack.enter_context(_replaced(type(op), "pullback" if hasattr(op, "pullback") else "L_op", rule))
+        for kind in () if has_stacks(T) else of_single_matrices(T):
+            stack.enter_context(_replaced(kind, "L_op", _of_matrices(T)))
         yield
 
 
@@ -55,6 +58,19 @@ def _replaced(kind: type, name: str, rule: Rule) -> Iterator[None]:
             delattr(kind, name)
         else:
             setattr(kind, name, theirs)
+
+
+def _of_matrices(T: Any) -> Rule:
+    """Of linear algebra: the types of the frameworks' do not say which axes have the length 1, as those of the inputs
+    may."""
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        found = zip(inputs, theirs(op, inputs, outputs, cotangents), strict=True)
+        return [
+            T.reshape(g, shape_of(x)) if hasattr(g.type, "dtype") and 1 in (shape_of(x) or ()) else g for x, g in found
+        ]
+
+    return rule
 
 
 def _of_largest(T: Any) -> Rule:

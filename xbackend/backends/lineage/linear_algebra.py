@@ -55,6 +55,16 @@ def has_stacks(T: Any) -> bool:
     return hasattr(T, "blockwise")
 
 
+def of_single_matrices(T: Any) -> list[Any]:
+    """The classes of ops of linear algebra, this file's own among them, of a generation without stacks of matrices."""
+    op = next(kind for kind in type(found(T, "cholesky")).__mro__ if kind.__name__ == "Op")
+    named = [k for name in ("nlinalg", "slinalg") for k in vars(import_module(f"{T.__name__}.{name}")).values()]
+    kinds = [k for k in named if isinstance(k, type) and issubclass(k, op) and k is not op]
+    for kind in kinds:  # which grows
+        kinds += [k for k in kind.__subclasses__() if k not in kinds]
+    return kinds
+
+
 def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The shape of each result of an op of these inputs."""
     avals, infer = [Aval(shape, node.dtype) for shape in shapes], OPS[node.op].infer
