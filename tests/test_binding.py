@@ -300,6 +300,21 @@ def test_a_shared_variable_on_two_devices_is_refused() -> None:
         backend.compile(lambda: w * 3.0, devices="dev0=cpu:0")
 
 
+def test_results_of_an_all_reduce_on_one_device_share_a_transfer_and_no_identity() -> None:
+    def function(x: Any, y: Any) -> Any:
+        terms = []
+        for number, name in enumerate(("dev0", "dev1", "dev1")):
+            with xb.device(name):
+                terms.append((y if number else x) * float(number + 1))
+        reduced = xb.all_reduce(terms)
+        return reduced[0], reduced[1], xb.grad(xb.sum(reduced[1] * reduced[2]), reduced[1])
+
+    placed = place(function, np.ones(2), np.ones(2), devices="dev0=cpu:0,dev1=cpu:1")
+    assert len([n for n in placed.reducing if placed.devices[n] == CPU[1]]) == 1
+    first, second = placed.program.outputs[1], placed.program.nodes[placed.program.outputs[2]].inputs[1]
+    assert first == second and placed.program.nodes[first].op == "reshape"
+
+
 BINDINGS = st.fixed_dictionaries({name: st.sampled_from(CPU) for name in NAMES if name.startswith("dev")})
 
 
@@ -342,9 +357,9 @@ def targets(placed: Placed) -> set[int]:
 def test_an_op_is_where_its_scope_asked_for(case: Case, bindings: dict[str, Device]) -> None:
     placed = bind(case.program, DeviceMap(bindings), CPU, CPU[0])
     for node, device, origin in zip(placed.program.nodes, placed.devices, placed.origin, strict=True):
-        asked = case.program.nodes[origin].device if origin is not None else None
-        if asked is not None and node.op != "grad" and node.op not in GENERATORS:
-            assert device == DeviceMap(bindings).resolve(asked, CPU)
+        traced = case.program.nodes[origin] if origin is not None else node
+        if traced.device is not None and traced.op not in ("grad", "all_reduce") and node.op not in GENERATORS:
+            assert device == DeviceMap(bindings).resolve(traced.device, CPU)
 
 
 @settings(max_examples=150)

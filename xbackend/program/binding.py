@@ -17,6 +17,7 @@ The rules, in this order:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -73,6 +74,14 @@ class Placed:
     reducing: frozenset[int] = frozenset()
 
 
+_Sum = tuple[tuple[int, ...], tuple[float, ...], int, Device]
+
+
+def _sum(node: Node, device: Device) -> _Sum:
+    """What an all-reduce is of, and a device on which its sum may be."""
+    return node.inputs, node.params["shares"], node.params["tasks"], device
+
+
 @dataclass
 class _Binding:
     program: Program
@@ -87,8 +96,9 @@ class _Binding:
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
     # Bodies by what they were traced as and where they run: all results of a loop share theirs.
     bodies: dict[tuple[int, Device], Program] = field(default_factory=dict)
-    # The sums of all-reduces by what they are of: all results share theirs.
-    sums: dict[tuple[tuple[int, ...], tuple[float, ...], int], int] = field(default_factory=dict)
+    # Of all-reduces by what they are of, on each device: how many results there are, and the sum that they share.
+    results: Counter[_Sum] = field(default_factory=Counter)
+    sums: dict[_Sum, int] = field(default_factory=dict)
     reducing: set[int] = field(default_factory=set)
     # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
     targets: frozenset[int] = frozenset()
@@ -125,7 +135,8 @@ class _Binding:
                 for i in node.inputs:
                     if where[i] is None and not self.everywhere(i):
                         where[i] = self.default
-                where.append(self.home(node.inputs[node.params["part"]]))
+                where.append(home := self.home(node.inputs[node.params["part"]]))
+                self.results[_sum(node, home)] += 1
                 continue
             if node.op in GENERATORS:
                 device = None if self.everywhere(number) else device
@@ -202,16 +213,16 @@ class _Binding:
             self.copies[value, home] = self.append(node, inputs, home, i, node.device)
 
     def reduced(self, number: int, node: Node, home: Device) -> int:
-        """The position of an all-reduce's result."""
+        """The position of an all-reduce's result. It is where its value is, whatever scope the call stands in."""
         root, shares, tasks = self.home(node.inputs[0]), node.params["shares"], node.params["tasks"]
 
         def made(op: str, inputs: Sequence[int], device: Device, **params: Any) -> int:
             shape = () if op == "constant" else node.shape
             own = Node(op, (), params, shape, node.dtype, None, node.source)
-            return self.append(own, inputs, device, number if op != "transfer" else None, node.device)
+            return self.append(own, inputs, device, number if op != "transfer" else None, None)
 
-        key = node.inputs, shares, tasks
-        if key not in self.sums:
+        here, there = _sum(node, root), _sum(node, home)
+        if here not in self.sums:
             terms = [self.on(i, root, node) for i in node.inputs]
             if shares:
                 factors = [made("constant", (), root, value=np.asarray(s, node.dtype.value)) for s in shares]
@@ -219,11 +230,14 @@ class _Binding:
             total = reduce(lambda x, y: made("add", (x, y), root), terms)
             if tasks > 1:  # the rest of it is between processes
                 total = made("all_reduce", (total,), root, shares=(), part=0, tasks=tasks)
-            self.sums[key] = total
-        if home == root:  # one sum may be several results, and each has an identity of its own
-            own = Node("reshape", (), {"shape": node.shape}, node.shape, node.dtype, None, node.source)
-            return self.append(own, (self.sums[key],), root, number, node.device)
-        return made("transfer", (self.sums[key],), home)
+            self.sums[here] = total
+        if there not in self.sums:
+            self.sums[there] = made("transfer", (self.sums[here],), home)
+        if home != root and self.results[there] == 1:
+            return self.sums[there]
+        # One sum may be several results, and each has an identity of its own.
+        own = Node("reshape", (), {"shape": node.shape}, node.shape, node.dtype, None, node.source)
+        return self.append(own, (self.sums[there],), home, number, None)
 
     def home(self, original: int) -> Device:
         return self.where[original] or self.resolve(self.program.nodes[original]) or self.default
