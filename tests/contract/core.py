@@ -11,7 +11,18 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
     "elementwise": {
         "bool": {"logical_not", "logical_and", "logical_or", "equal"},
         "int32": {"floor_divide", "remainder_of_the_smallest"},
-        "int64": {"add", "multiply", "less", "floor_divide", "remainder", "pow", "pow_beyond_53_bits", "min_and_1"},
+        "int64": {
+            "overflow_results",
+            "overflow_comparisons",
+            "add",
+            "multiply",
+            "less",
+            "floor_divide",
+            "remainder",
+            "pow",
+            "pow_beyond_53_bits",
+            "min_and_1",
+        },
         "float32": {"exp", "divide", "pow", "erf"},
     },
     "reductions": {

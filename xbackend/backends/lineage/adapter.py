@@ -66,6 +66,7 @@ class LineageBackend(Generation):
         SIGNS,
         "constants 0.0 and -0.0 told apart",
         "products of integer constants in integers",
+        "absolute values of products of integers that overflow",
         gradient_rules.MENDED,
     )
 
@@ -80,6 +81,7 @@ class LineageBackend(Generation):
             self.prepare()
             _prepared[type(self)] = self.Transfer, self.InRange
         rewrites.multiply_integers_exactly(self.module("tensor.rewriting.math"))
+        rewrites.leave_integers(self.module("tensor.rewriting.math"))
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
         mode = rewrites.chosen(self.compile_mode, self.settings.options)

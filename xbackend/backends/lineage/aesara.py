@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import prod
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import numpy as np
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.factors import FACTORS
-from xbackend.backends.lineage.host_modes import CMode, NumbaMode, is_of_integers
+from xbackend.backends.lineage.host_modes import CMode, NumbaMode
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import (
     ONE_BY_ONE,
@@ -73,25 +74,6 @@ def _chosen(node: Any) -> Callable[..., Any]:
     return chosen
 
 
-def _is_narrow(node: Any) -> bool:
-    return is_of_integers(node) and not node.outputs[0].type.dtype.endswith("64")
-
-
-def _cut_off(symbol: str) -> Callable[[Any], Callable[..., Any]]:
-    """Sums, differences and products of integers in the dtype of the node: Numba's of two numbers is 64 bits wide, and
-    what takes it in the same loop would see the others."""
-
-    def function(node: Any) -> Callable[..., Any]:
-        names = [f"x{i}" for i in range(len(node.inputs))]
-        source = f"def cut_off({', '.join(names)}):\n return kind({f' {symbol} '.join(names)})\n"
-        found: dict[str, Any] = {}
-        exec(source, {"kind": getattr(np, node.outputs[0].type.dtype)}, found)
-        made: Callable[..., Any] = found["cut_off"]
-        return made
-
-    return function
-
-
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
@@ -118,7 +100,6 @@ class AesaraNumba(NumbaMode, _Aesara):
         "products of matrices without copies of their factors",
         "choices that copy what they choose",
         "loops whose gradients have gradients",
-        "sums and products of integers cut off to their dtype",
         IN_NUMBA,
     )
 
@@ -136,8 +117,6 @@ class AesaraNumba(NumbaMode, _Aesara):
 
         # Its own copies both factors and the product, whatever their dtypes: 2048 x 2048 took 1.17 times as long.
         self.replace(self.module("tensor.math").Dot, _of_one_floating_dtype, lambda node: product)
-        for name, symbol in (("Add", "+"), ("Sub", "-"), ("Mul", "*")):
-            self.replace(getattr(self.module("scalar.basic"), name), _is_narrow, _cut_off(symbol))
         scalars = self.module("scalar.math")
         self.replace(scalars.Psi, lambda node: True, lambda node: digamma_of)
         self.replace(scalars.TriGamma, lambda node: True, lambda node: trigamma_of)
@@ -166,6 +145,7 @@ class AesaraJAX(JAXMode, _Aesara):
         *JAXMode.mode_added,
         "argmax, max with argmax, the gradient of concat, sort, argsort, searchsorted, slogdet, trigamma and the "
         "gradient of eigh, which Aesara lacks in JAX",
+        "integers that wrap",
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
@@ -204,6 +184,26 @@ class AesaraJAX(JAXMode, _Aesara):
             return lambda x, *lengths: jnp.split(x, ends, axis=along)
 
         self._sorting(register)
+        self._wrapping(register)
+
+    def _wrapping(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
+        """For XLA no square and no absolute value of integers is negative. Where they overflow they are: squares are
+        computed without signs, and the absolute value of the smallest integer is chosen."""
+        jnp, scalars = self.jax.numpy, self.module("scalar.basic")
+        funcify = self.module("link.jax.dispatch.basic").jax_funcify
+
+        def product(op: Any, node: Any, theirs: Any, **options: Any) -> Any:
+            function, dtype = theirs(op, node=node, **options), node.outputs[0].type.dtype
+            if not dtype.startswith("int"):
+                return function
+            return lambda *numbers: function(*(jnp.asarray(x, dtype).view(f"u{dtype}") for x in numbers)).view(dtype)
+
+        def magnitude(op: Any, node: Any, theirs: Any, **options: Any) -> Any:
+            integers = node.outputs[0].type.dtype.startswith("int")
+            return (lambda x: jnp.where(x < 0, -x, x)) if integers else theirs(op, node=node, **options)
+
+        for kind, made in ((scalars.Mul, product), (scalars.Sqr, product), (scalars.Abs, magnitude)):
+            register(kind)(partial(made, theirs=funcify.dispatch(kind)))
 
     def _sorting(self, register: Callable[[type], Callable[[Any], Any]]) -> None:
         """What Aesara leaves without JAX of sorting, special functions and linear algebra."""

@@ -122,10 +122,16 @@ class CMode(HostMode):
     mode_added: ClassVar[tuple[str, ...]] = (
         "powers of integers by squaring",
         "quotients of the smallest integer",
+        "integers that wrap (-fwrapv)",
         "no fused multiply-adds where variables on several devices are updated",
         CACHED,
     )
     overlap = f"{IN_TURN}compiled C code keeps Python's interpreter lock"
+
+    def _wanted(self) -> dict[str, str]:
+        """gcc takes for granted that signed integers do not overflow: ``x + 1 > x`` and ``x * x >= 0`` were true."""
+        wanted, name = super()._wanted(), f"gcc{self.separator}cxxflags"
+        return {**wanted, name: f"{wanted.get(name, '')} -fwrapv".strip()}
 
     def make_mode(self) -> Any:
         config = self.framework.config
@@ -229,6 +235,23 @@ def is_of_integers(node: Any) -> bool:
     return all("int" in v.type.dtype for v in (*node.inputs, *node.outputs))
 
 
+def wrapping(symbol: str) -> Callable[[Any], Callable[..., Any]]:
+    """Sums, differences or products of integers as Numba compiles them for a node of the framework: computed without
+    signs and cut off to its dtype. Numba's own are 64 bits wide and, with signs, do not overflow for LLVM (``nsw``), so
+    that ``x + 1 > x`` is true (numba/cpython/numbers.py: _int_arith_flags)."""
+
+    def function(node: Any) -> Callable[..., Any]:
+        names = [f"x{i}" for i in range(len(node.inputs))]
+        result = symbol.join(f"unsigned({name})" for name in names)
+        source = f"def wrapped({', '.join(names)}):\n return kind({result})\n"
+        found: dict[str, Any] = {}
+        exec(source, {"kind": getattr(np, node.outputs[0].type.dtype), "unsigned": np.uint64}, found)
+        made: Callable[..., Any] = found["wrapped"]
+        return made
+
+    return function
+
+
 @cache
 def _compiled_by_numba() -> Counter[str]:
     """How many functions Numba has begun to compile, from now on."""
@@ -251,6 +274,7 @@ class NumbaMode(HostMode):
     finds_lengths = True
     mode_added: ClassVar[tuple[str, ...]] = (
         "products and powers of integers in integers",
+        "integers that wrap",
         "on several devices: compiled without Python's lock",
         "indices checked",
     )
@@ -272,7 +296,10 @@ class NumbaMode(HostMode):
     def prepare(self) -> None:
         # Numba's own take floating point only, so the frameworks compute with int32 in float32 and int64 in float64.
         self.replace(self.module("tensor.math").Dot, multiplies_integers, lambda node: product_of_integers)
-        self.replace(self.module("scalar.basic").Pow, is_of_integers, power_of_integers)
+        scalars = self.module("scalar.basic")
+        self.replace(scalars.Pow, is_of_integers, power_of_integers)
+        for name, symbol in (("Add", "+"), ("Sub", "-"), ("Mul", "*")):
+            self.replace(getattr(scalars, name), is_of_integers, wrapping(symbol))
         self.replace(self.InRange, lambda node: True, checked_by_numba)
 
     def compilations(self) -> dict[str, int]:

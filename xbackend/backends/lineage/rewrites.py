@@ -57,6 +57,23 @@ def multiply_integers_exactly(rewriting: Any) -> None:
     canonizer.calculate = calculate
 
 
+def leave_integers(rewriting: Any) -> None:
+    """``abs(x * y)`` became ``abs(x) * abs(y)``, and back, and ``abs(x * x)`` became ``x * x``, also where integers
+    overflow. ``rewriting`` is the module that holds the rewrites."""
+    for name in ("local_abs_lift", "local_abs_merge", "local_useless_abs"):
+        rewrite = getattr(rewriting, name, None)
+        if rewrite is None or getattr(rewrite, "exact", False):
+            continue
+        call = "fn" if hasattr(rewrite, "fn") else "transform"
+        setattr(rewrite, call, _of_floats(getattr(rewrite, call)))
+        rewrite.exact = True
+
+
+def _of_floats(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """A rewrite that leaves nodes with integers as they are. Its last argument is the node."""
+    return lambda *given: None if given[-1].outputs[0].type.dtype.startswith("int") else theirs(*given)
+
+
 def tell_zeros_apart(*signatures: type) -> None:
     """Equal constants of a program become one, and 0.0 equals -0.0: ``1.0 / x`` had the wrong sign, as had ``atan2``.
     ``signatures`` are the classes that constants are compared by (TensorConstantSignature in tensor/var.py; in later

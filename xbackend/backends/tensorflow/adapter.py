@@ -357,7 +357,12 @@ class TensorFlowXLA(TensorFlow):
     their device, and a graph runs the pieces.
     """
 
-    added: tuple[str, ...] = (*TensorFlow.added, "powers of integers by squaring", f"on several devices: {CARRIED}")
+    added: tuple[str, ...] = (
+        *TensorFlow.added,
+        "powers of integers by squaring",
+        "integers that wrap",
+        f"on several devices: {CARRIED}",
+    )
 
     def build(self, program: Program) -> Built:
         devices = {n.device for n in program.nodes}

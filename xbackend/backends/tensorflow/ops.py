@@ -30,7 +30,7 @@ def _raw(name: str) -> str:
 
 # TensorFlow's raw ops with one input x, by the standard's name.
 _UNARY = {
-    **{name: _raw(name) for name in ["abs", "square", "exp", "expm1", "log", "log1p", "sqrt"]},
+    **{name: _raw(name) for name in ["exp", "expm1", "log", "log1p", "sqrt"]},
     **{
         f"{arc}{name}": _raw(f"{arc}{name}")
         for arc in ("", "a")
@@ -46,7 +46,6 @@ _BINARY = {
     **{name: _raw(name) for name in ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]},
     "add": "AddV2",
     "subtract": "Sub",
-    "multiply": "Mul",
     "divide": "RealDiv",
     "logical_and": "LogicalAnd",
     "logical_or": "LogicalOr",
@@ -60,6 +59,30 @@ def _unary(name: str) -> Row:
 
 def _binary(name: str) -> Row:
     return lambda tf, node, inputs, xla: getattr(tf.raw_ops, name)(x=inputs[0], y=inputs[1])
+
+
+def _product(theirs: Row) -> Row:
+    """XLA takes a square of integers for positive, also where it overflows: they are multiplied without signs."""
+
+    def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+        if xla and node.dtype.is_integer:
+            return _times(tf, inputs[0], inputs[-1])
+        return theirs(tf, node, inputs, xla)
+
+    return row
+
+
+def _times(tf: Any, x: Any, y: Any) -> Any:
+    without = {tf.int32: tf.uint32, tf.int64: tf.uint64}.get(x.dtype)
+    if without is None:
+        return tf.raw_ops.Mul(x=x, y=y)
+    return tf.bitcast(tf.raw_ops.Mul(x=tf.bitcast(x, without), y=tf.bitcast(y, without)), x.dtype)
+
+
+def _abs(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    (x,) = inputs
+    # For XLA it is never negative; that of the smallest integer is.
+    return tf.where(x < 0, -x, x) if xla and node.dtype.is_integer else tf.raw_ops.Abs(x=x)
 
 
 def _rounding(name: str) -> Row:
@@ -139,8 +162,8 @@ def _power_by_squaring(tf: Any, base: Any, exponent: Any) -> Any:
     result = tf.ones_like(base)
     for bit in range(6):
         odd = tf.bitwise.bitwise_and(exponent, tf.constant(2**bit, exponent.dtype)) != 0
-        result = tf.where(odd, result * base, result)
-        base = base * base
+        result = tf.where(odd, _times(tf, result, base), result)
+        base = _times(tf, base, base)
     return result
 
 
@@ -320,6 +343,9 @@ TABLE: Mapping[str, Row] = {
     **{name: _unary(theirs) for name, theirs in _UNARY.items()},
     **{name: _binary(theirs) for name, theirs in _BINARY.items()},
     **{name: _reduction(_raw(name)) for name in ("sum", "prod", "mean", "any", "all")},
+    "abs": _abs,
+    "multiply": _product(_binary("Mul")),
+    "square": _product(_unary("Square")),
     "floor": _rounding("Floor"),
     "ceil": _rounding("Ceil"),
     "round": _rounding("Round"),  # halves to the even one
