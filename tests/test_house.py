@@ -342,7 +342,7 @@ def test_every_expected_failure_is_of_a_test_that_exists_with_a_reason_and_a_lin
 def test_every_file_of_expected_failures_is_of_a_backend() -> None:
     files = {p.stem for p in Path(expected_failures.__file__).parent.glob("[!_]*.py")}
     assert files <= {expected_failures.module(name) for name in registry.names()}
-    assert expected_failures.of("numpy") == () != expected_failures.of("pytensor")
+    assert expected_failures.of("numpy") == () != expected_failures.of("pytensor-jax")
 
 
 def test_the_package_uses_no_builtin_that_is_a_name_of_its_own() -> None:

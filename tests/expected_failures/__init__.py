@@ -14,14 +14,12 @@ from xbackend.backends import registry
 @dataclass(frozen=True)
 class ExpectedFailure:
     """``test`` and ``label`` are patterns as of a shell: for ``test_result_of_op[numpy-sin-float64]`` they are compared
-    with ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue. It is no failure of the backend
-    with one of the options in ``unless``, ``rewrites=merge``."""
+    with ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue."""
 
     test: str
     label: str
     reason: str
     link: str
-    unless: tuple[str, ...] = ()
 
     def matches(self, test: str, label: str) -> bool:
         return fnmatchcase(test, self.test) and fnmatchcase(label, self.label)
@@ -33,10 +31,9 @@ def module(backend: str) -> str:
 
 
 def of(backend: str) -> tuple[ExpectedFailure, ...]:
-    """Those of a backend: ``EXPECTED`` of its file, but for those that its options mend."""
+    """Those of a backend: ``EXPECTED`` of its file."""
     name = f"{__name__}.{module(backend)}"
     if find_spec(name) is None:
         return ()
     found: tuple[ExpectedFailure, ...] = import_module(name).EXPECTED
-    chosen = {"=".join(pair) for pair in registry.get(backend).chosen.items()}
-    return tuple(expected for expected in found if chosen.isdisjoint(expected.unless))
+    return found

@@ -1,10 +1,8 @@
 from __future__ import annotations
 
 from expected_failures import ExpectedFailure
-from expected_failures._lineage import ALGEBRA
 
 EXPECTED = (
-    ALGEBRA,
     *(
         ExpectedFailure(
             test,

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from expected_failures import ExpectedFailure
-from expected_failures._lineage import ALGEBRA
 
 _REASON = "Theano's contexts have linear algebra and sorting for CUDA only (cuSOLVER, MAGMA), and none for OpenCL"
 _LINK = "https://theano-pymc.readthedocs.io/en/latest/library/gpuarray/linalg.html"
@@ -16,7 +15,6 @@ _GRADIENTS = (
 )
 
 EXPECTED = (
-    ALGEBRA,
     *(ExpectedFailure("test_result_of_op", label, _REASON, _LINK) for label in _RESULTS),
     *(ExpectedFailure("test_gradient", f"grad-{label}", _REASON, _LINK) for label in _GRADIENTS),
     ExpectedFailure("test_without_a_result_it_is_not_finite_or_one_error", "*", _REASON, _LINK),

@@ -93,7 +93,9 @@ def run(
     _say(answer(found, failed, right if isinstance(right, str) else ""), rows, right)
     where_on = [f"placement on {join(names)}: {where}" for where, names in placed.items()]
     because = [f"failed: {name}: {why}" for name, why in failed.items()]
-    reasons = dict.fromkeys(f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT)
+    reasons = dict.fromkeys(
+        f"{v.agreement}: {v.reason}" for v in found.values() if v.agreement in _WITHOUT or v.error is None
+    )
     _besides([*where_on, *because, *([] if isinstance(right, str) else reasons)], len(rows), right, warnings)
     return DONE if not failed and all(v.agreement is Agreement.AGREES for v in found.values()) else INCOMPLETE
 

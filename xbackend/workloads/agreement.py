@@ -83,7 +83,8 @@ def verified(
         return Verified(
             Agreement.DIFFERS,
             known,
-            f"relative error {error:.2g} against the float64 oracle, {tolerance:.2g} is allowed",
+            f"relative error {error:.2g} against the float64 oracle, {tolerance:.2g} is allowed"
+            + ("" if known is not None else "; what rewrites make of NaN, infinities and overflow: docs/numbers.md"),
         )
     missing = 0 if known is None else without_number(expected)
     if missing and not allow_nan:
