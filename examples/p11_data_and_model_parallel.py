@@ -48,7 +48,7 @@ def train(backend, replicas, devices):
     state, step = network(replicas)
     run = backend.compile(step, *arrays, devices=devices)
     losses = [float(run(*arrays)) for _ in range(STEPS)]
-    used = sorted({record.executed for record in run.placement.ops if record.executed})
+    used = sorted({record.executed or record.bound for record in run.placement.ops})
     return losses, {name: backend.get_value(w) for name, w in state.items()}, used
 
 

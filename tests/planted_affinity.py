@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from xbackend.measure import loop
@@ -10,3 +11,8 @@ from xbackend.measure import loop
 def affinity(_: Any) -> list[int] | None:
     """The cores that the threads of this process may use."""
     return loop.affinity()
+
+
+def process(_: Any) -> int:
+    """The number of the process."""
+    return os.getpid()

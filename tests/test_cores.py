@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 import xbackend as xb
@@ -91,14 +96,46 @@ def test_opened_in_python_it_is_a_worker() -> None:
         assert isinstance(backend, RemoteBackend) and backend.settings.threads == 1
 
 
+def running(process: int, until: threading.Event, seen: list[int]) -> None:
+    """Notes, again and again, how many threads of a process compute or could, whatever else the machine does."""
+    while not until.is_set():
+        states = []
+        for task in Path(f"/proc/{process}/task").iterdir():
+            with suppress(OSError):  # it has ended
+                states.append((task / "stat").read_text().rpartition(")")[2].split()[0])
+        seen.append(states.count("R"))
+        time.sleep(0.001)
+
+
+def products(a: Any, b: Any) -> Any:
+    """Two chains that do not need each other, all on one device."""
+    with xb.device("cpu:0"):
+        return [(x @ y) @ y @ y @ y for x, y in ((a, b), (b, a))]
+
+
+@pytest.mark.takes_turns
 @pytest.mark.parametrize("name", registry.names())
-def test_a_process_is_pinned_to_the_cores_of_its_devices(name: str) -> None:
-    each = max(1, cores.count() // 2)
+def test_a_device_keeps_to_the_cores_of_its_process_or_to_its_own_as_is_said(name: str) -> None:
+    devices = min(2, cores.count())
+    each = cores.count() // devices
     planted = {"planted_affinity": str(Path(__file__).parent / "planted_affinity.py")}
-    with RemoteBackend(name, Settings(cores_per_device=each), modules=planted) as backend:
-        assert backend.call("planted_affinity:affinity") == backend.cores == cores.pinned(1, each)
-        known = [count for count in backend.describe().threads.values() if count is not None]
-        assert max(known, default=each) <= each
+    with RemoteBackend(name, Settings(devices, cores_per_device=each), modules=planted) as backend:
+        assert backend.call("planted_affinity:affinity") == backend.cores == cores.pinned(devices, each)
+        a = np.full((400, 400), 1e-3)
+        run = backend.compile(products, a, a)
+        run(a, a)
+        values, done, seen = run.put(a, a), threading.Event(), list[int]()
+        sampler = threading.Thread(target=running, args=(backend.call("planted_affinity:process"), done, seen))
+        sampler.start()
+        for _ in range(8):
+            backend.synchronize(run.execute(*values))
+        done.set()
+        sampler.join()
+        said = backend.describe()
+        busy = [count for count in seen if count]
+        assert sum(busy) / len(busy) < 1.5 * each or "have their cores" in said.notes["cores"]
+        known = [count for count in said.threads.values() if count is not None]
+        assert max(known, default=each) <= devices * each + 1  # one more may start them
 
 
 def test_several_devices_are_of_equal_cores_where_nothing_else_is_said(

@@ -28,8 +28,13 @@ def run_example(name: str, *arguments: str) -> str:
 
 
 def records(output: str, op: str) -> list[tuple[str, str]]:
-    """(bound, executed) of every op of that name in a printed list of a placement."""
+    """(bound, executed) of every op of that name in a printed list of a placement; executed is ? where nothing says."""
     return re.findall(rf"^{op} \(node \d+, \S+:\d+\): asked .*? = (\S+), executed (\S+),", output, re.MULTILINE)
+
+
+def summary(count: int, read: bool) -> str:
+    """How the answer about so many ops begins."""
+    return rf"^all {count} ops? as asked" if read else rf"^of {count} ops? none is read back: \w"
 
 
 @pytest.fixture(params=registry.names())
@@ -43,8 +48,9 @@ def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
     output = run_example("p1_name_devices.py", name)
     assert f"{name}: pinned [[22.0, 28.0], [49.0, 64.0]]" in output
     assert f"{name}: default [[22.0, 28.0], [49.0, 64.0]]" in output
-    assert records(output, "matmul") == [("cpu:0", "cpu:0")]
-    assert re.search(r"^all 1 op as asked", output, re.MULTILINE), output
+    ((bound, ran),) = records(output, "matmul")
+    assert bound == "cpu:0" and ran in ("cpu:0", "?")
+    assert re.search(summary(1, read=ran != "?"), output, re.MULTILINE), output
     refused = re.search(r"refused: there is no device gpu:7 .*p1_name_devices.py:(\d+)\); there is cpu:0", output)
     assert refused, output
     assert "return a @ b" in (EXAMPLES / "p1_name_devices.py").read_text().splitlines()[int(refused[1]) - 1]
@@ -54,10 +60,11 @@ def test_p1_names_devices_and_refuses_one_that_is_not_there(name: str) -> None:
 def test_p2_two_products_on_two_devices(name: str) -> None:
     output = run_example("p2_two_devices.py", name)
     assert f"{name}: total [[44.0, 56.0], [98.0, 128.0]]" in output
-    assert sorted(records(output, "matmul")) == [("cpu:0", "cpu:0"), ("cpu:1", "cpu:1")]
-    assert records(output, "add") == [("cpu:0", "cpu:0")]
+    read = name != "numpy"
+    assert sorted(records(output, "matmul")) == [(d, d if read else "?") for d in ("cpu:0", "cpu:1")]
+    assert records(output, "add") == [("cpu:0", "cpu:0" if read else "?")]
     assert re.search(r"^transfer cpu:1 -> cpu:0: 16 bytes \(crossing\)$", output, re.MULTILINE), output
-    assert re.search(r"^all 3 ops as asked.*transfers? \(", output, re.MULTILINE), output
+    assert re.search(rf"{summary(3, read)}.*transfers? \(", output, re.MULTILINE), output
 
 
 @pytest.mark.one_each(2, 10)

@@ -306,7 +306,7 @@ def test_nothing_is_known_to_have_executed_before_the_first_call(backend: Backen
     run = backend.compile(lambda x: x * 2.0, X)
     assert [r.status for r in run.placement.ops if r.op == "multiply"] == ["not read"]
     run(X)
-    assert [r.status for r in run.placement.ops if r.op == "multiply"] == ["as asked"]
+    assert [r.status for r in run.placement.ops if r.op == "multiply"] == ["nothing to read"]
 
 
 def test_nothing_from_outside_becomes_code() -> None:

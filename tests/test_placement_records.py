@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -110,22 +111,25 @@ def test_a_backward_pass_without_a_word_is_not_read_and_one_without_ops_is_folde
     assert record.status == "folded" and record.evidence
 
 
-def test_a_run_on_numpy_says_where_its_backward_pass_went() -> None:
+def test_numpy_has_no_devices_and_says_so() -> None:
     with registry.get("numpy").load(Settings(virtual_devices=2)) as backend:
         of = backend.compile(placed().program, devices={})
         assert [r.status for r in of.placement.backward] == ["not read"]
         of(np.ones(3))
-        assert {r.executed for r in of.placement.backward} == {"cpu:0", "cpu:1"}
-        assert "backward on cpu:0 (2) and cpu:1 (1)" in of.draw()
+        of.placement.check()
+        read = (*of.placement.ops, *of.placement.backward)
+        assert {(r.executed, r.status) for r in read} == {(None, "nothing to read"), (None, "folded")}
+        assert {r.bound for r in of.placement.backward} == {"cpu:0", "cpu:1"}
+        assert "tanh float64[3] (nothing to read)" in of.draw() and "backward on" not in of.draw()
         said = str(of.placement)
-        assert re.fullmatch(r"all \d+ ops as asked( \(.*\))?, backward ops included, \d transfers? \(\d+ bytes\)", said)
+        assert re.fullmatch(r"of \d+ ops none is read back: NumPy has no devices, \d transfers? \(\d+ bytes\)", said)
 
 
 def records(*statuses: str, **fields: Any) -> tuple[OpRecord, ...]:
     """A record of each status, of ops on lines of their own."""
     ran = {"as asked": "cpu:1", "moved": "cpu:0"}
     return tuple(
-        OpRecord(i, "matmul", "dev1", "cpu:1", ran.get(status), "", "", status, **{"source": f"model.py:{i}", **fields})
+        replace(OpRecord(i, "matmul", "dev1", "cpu:1", ran.get(status), "", "", status, f"model.py:{i}"), **fields)
         for i, status in enumerate(statuses)
     )
 
@@ -156,6 +160,17 @@ def test_a_placement_answers_no_with_the_users_lines() -> None:
     assert str(many).endswith("\nand 4 more that ran elsewhere")
     with pytest.raises(PlacementError, match=r"matmul \(node 0, model.py:0\) .*, and 4 more; compile with"):
         many.check()
+
+
+def test_what_was_not_read_back_is_no_proof() -> None:
+    """One device, say: there is nothing that tells where an op ran."""
+    why = {"evidence": "there is one device"}
+    placement = Placement(records(*["nothing to read"] * 2, "folded", **why), ())
+    placement.check()
+    assert str(placement) == "of 3 ops none is read back: there is one device"
+    assert "executed ?, nothing to read" in placement.listing()
+    moved = Placement(records("nothing to read", "moved", **why), ())
+    assert moved.summary() == "0 of 2 ops as asked, 1 MOVED"
 
 
 def test_before_a_call_nothing_is_known_and_nothing_is_claimed() -> None:

@@ -45,9 +45,9 @@ def names(count: int) -> list[str]:
     return [f"dev{i}" for i in range(count)]
 
 
-def executed(run: Any, op: str) -> list[str]:
-    """Where each op of that name ran."""
-    return [r.executed for r in run.placement.ops if r.op == op]
+def bound(run: Any, op: str) -> list[str]:
+    """Where each op of that name is to run."""
+    return [r.bound for r in run.placement.ops if r.op == op]
 
 
 @st.composite
@@ -76,7 +76,7 @@ def test_rows_computed_on_several_devices_are_those_of_one(backend: Backend, cas
     np.testing.assert_array_equal(found["rows"], expected["rows"], strict=True)
     np.testing.assert_array_equal(found["more"][0], expected["more"][0], strict=True)
     np.testing.assert_array_equal(found["more"][1][0], expected["more"][1][0], strict=True)
-    assert executed(run, "tanh") == [f"cpu:{i}" for i in range(replicas)]
+    assert bound(run, "tanh") == [f"cpu:{i}" for i in range(replicas)]
     sizes = [n.shape[axis] for n in run.program.nodes if n.op == "tanh"]
     assert sum(sizes) == rows and sizes == sorted(sizes, reverse=True) and sizes[0] - sizes[-1] <= 1
 
@@ -165,8 +165,8 @@ def test_rows_are_split_where_they_are_and_everything_crosses_once(backend: Back
     spread = replicate(function, devices=("dev1", "dev2"), split="x", on="dev3")
     run = backend.compile(spread, np.ones((5, 3)), 2.0, devices=BINDINGS)
     run(np.ones((5, 3)), 2.0)
-    assert executed(run, "slice") == ["cpu:3", "cpu:3"] and executed(run, "concat") == ["cpu:3"]
-    assert executed(run, "matmul") == ["cpu:1", "cpu:1", "cpu:2", "cpu:2"]
+    assert bound(run, "slice") == ["cpu:3", "cpu:3"] and bound(run, "concat") == ["cpu:3"]
+    assert bound(run, "matmul") == ["cpu:1", "cpu:1", "cpu:2", "cpu:2"]
     moved = sorted((t.source, t.target, t.bytes) for t in run.placement.transfers)
     assert moved == [
         ("cpu:0", "cpu:1", 48), ("cpu:0", "cpu:2", 48),  # w
@@ -190,7 +190,7 @@ def test_each_replica_has_devices_of_its_own_for_the_names_inside(backend: Backe
     x = np.linspace(0, 1, 5)
     run = backend.compile(replicate(layers, devices=pairs, split="x"), x, devices=BINDINGS)
     np.testing.assert_array_equal(run(x), np.cos(np.sin(np.tanh(x))))
-    assert [executed(run, op) for op in ("tanh", "sin", "cos")] == [
+    assert [bound(run, op) for op in ("tanh", "sin", "cos")] == [
         ["cpu:1", "cpu:3"], ["cpu:2", "cpu:4"], ["cpu:1", "cpu:3"]
     ]  # fmt: skip
     crossings = {(t.source, t.target) for t in run.placement.transfers}
@@ -201,7 +201,7 @@ def test_names_that_a_mapping_leaves_out_mean_the_same_in_all_replicas(backend: 
     spread = replicate(layers, devices=({"dev0": "dev2"}, {"dev0": "dev3"}), split="x")
     run = backend.compile(spread, np.ones(2), devices=BINDINGS)
     run(np.ones(2))
-    assert executed(run, "tanh") == ["cpu:2", "cpu:3"] and executed(run, "sin") == ["cpu:1", "cpu:1"]
+    assert bound(run, "tanh") == ["cpu:2", "cpu:3"] and bound(run, "sin") == ["cpu:1", "cpu:1"]
 
 
 def test_replicas_can_be_replicated(backend: Backend) -> None:
@@ -210,8 +210,8 @@ def test_replicas_can_be_replicated(backend: Backend) -> None:
     x = np.arange(7.0)
     run = backend.compile(outer, x, devices=BINDINGS)
     np.testing.assert_array_equal(run(x), np.tanh(x))
-    assert executed(run, "tanh") == ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]
-    assert executed(run, "concat") == ["cpu:0", "cpu:2", "cpu:4"]
+    assert bound(run, "tanh") == ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]
+    assert bound(run, "concat") == ["cpu:0", "cpu:2", "cpu:4"]
 
 
 def test_what_a_mapping_names_is_renamed_by_the_mapping_around_it(backend: Backend) -> None:
@@ -219,8 +219,8 @@ def test_what_a_mapping_names_is_renamed_by_the_mapping_around_it(backend: Backe
     outer = replicate(inner, devices=({"a": "dev0", "b": "dev1"}, {"a": "dev2", "b": "dev3"}), split="x")
     run = backend.compile(outer, np.ones(4), devices=BINDINGS)
     run(np.ones(4))
-    assert executed(run, "tanh") == ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]
-    assert executed(run, "sin") == ["cpu:1", "cpu:0", "cpu:3", "cpu:2"]
+    assert bound(run, "tanh") == ["cpu:0", "cpu:1", "cpu:2", "cpu:3"]
+    assert bound(run, "sin") == ["cpu:1", "cpu:0", "cpu:3", "cpu:2"]
 
 
 def test_a_device_scope_around_the_call_ends_at_the_replicas(backend: Backend) -> None:
@@ -232,7 +232,7 @@ def test_a_device_scope_around_the_call_ends_at_the_replicas(backend: Backend) -
 
     run = backend.compile(function, np.ones(2), devices=BINDINGS)
     run(np.ones(2))
-    assert executed(run, "tanh") == ["cpu:0", "cpu:1"] and executed(run, "sin") == ["cpu:4"]
+    assert bound(run, "tanh") == ["cpu:0", "cpu:1"] and bound(run, "sin") == ["cpu:4"]
 
 
 def regression(x: Any, t: Any, w: Any) -> Any:
@@ -283,7 +283,7 @@ def test_a_program_called_inside_of_another_is_part_of_it(backend: Backend) -> N
     np.testing.assert_allclose(by_x, 2 * np.cos(0.5) * np.exp(0.5))  # the second argument is none of x inside
     np.testing.assert_allclose(total, 2 * (np.cos(0.5) + np.sin(0.5)) * np.exp(0.5))
     assert backend.get_value(w) == 3.0
-    assert executed(run, "sin") == ["cpu:0"] and executed(run, "exp") == ["cpu:2"]
+    assert bound(run, "sin") == ["cpu:0"] and bound(run, "exp") == ["cpu:2"]
 
 
 @settings(max_examples=150)

@@ -67,7 +67,7 @@ def test_inputs_on_two_devices_make_a_transfer_that_is_recorded(many: Any) -> No
     assert found == [("cpu:1", "cpu:0", A.nbytes, "crossing"), ("cpu:2", "cpu:0", A.nbytes, "crossing")]
     assert all(t.evidence for t in run.placement.transfers)
     (add,) = (r for r in run.placement.ops if r.op == "add")
-    assert add.executed == "cpu:0" and add.status in ("as asked", "fused")
+    assert (add.executed, add.status) in (("cpu:0", "as asked"), ("cpu:0", "fused"), (None, "nothing to read"))
 
 
 def test_a_name_without_a_binding_is_named_with_its_line(many: Any) -> None:

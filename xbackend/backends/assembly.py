@@ -16,6 +16,7 @@ from xbackend.backends.placed import Instruction, Plan, Schedule, Stage, State, 
 from xbackend.backends.placement import (
     CONSTANT,
     LOOKED_THROUGH,
+    NOTHING_TO_READ,
     Backward,
     Executed,
     Execution,
@@ -96,7 +97,8 @@ class Assembly:
             outputs = self._distinct()
             only = Stage(0, device, self.sources, outputs)
             compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
-            self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
+            if not backend.unread:
+                self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
             schedule = Schedule(Plan((only,), (), {}), self.sources, outputs)
             # The framework's innermost callable itself, unless there is state.
             execute = compiled[0].call
@@ -231,21 +233,23 @@ class Assembly:
                     records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
                     continue
                 stage, name = self.plan.stage_of.get(computed), str(computed.owner.op)
-            device, evidence = self._ran(stage) if stage is not None else (None, "")
-            if device is not None:
-                records[i] = Executed(device, name, evidence)
+            if stage is not None and (ran := self._ran(stage, name)) is not None:
+                records[i] = ran
             elif stage is None and i in constant:
                 evidence = f"{CONSTANT}it belongs to every stage that uses it"
                 records[i] = Executed(None, name, evidence, "folded" if self.backend.folds else "fused")
         return records
 
-    def _ran(self, stage: Stage) -> tuple[Device | None, str]:
-        """Where a stage ran: on the device of its outputs. How that is known."""
+    def _ran(self, stage: Stage, op: str) -> Executed | None:
+        """Where a stage with this op ran: on the device of its outputs. `None` before it did."""
+        if self.backend.unread:
+            return Executed(None, op, self.backend.unread, NOTHING_TO_READ)
         devices = {self.devices[v] for v in stage.outputs if v in self.devices}
         if len(devices) != 1:
-            return None, ""
-        number = self._numbers[stage]
-        return next(iter(devices)), f"stage {number} of {len(self._numbers)}, {self.backend.evidence}"
+            return None
+        return Executed(
+            devices.pop(), op, f"stage {self._numbers[stage]} of {len(self._numbers)}, {self.backend.evidence}"
+        )
 
     def _backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on
@@ -256,11 +260,11 @@ class Assembly:
                 continue
             stage, name = self.plan.stage_of.get(variable), str(variable.owner.op)
             if variable in moved:
-                evidence = "device of what the transfer returned"
-                yield Backward(i, None, moved[variable], self.devices.get(variable), name, evidence)
+                known, came = self.devices.get(variable), "device of what the transfer returned"
+                yield Backward(i, None, moved[variable], known, name, came if known else "")
             elif stage in self._numbers:
-                device, evidence = self._ran(stage)
-                yield Backward(i, None, stage.device, device, name, evidence)
+                ran = self._ran(stage, name) or Executed(None, name)
+                yield Backward(i, None, stage.device, ran.device, name, ran.evidence, ran.status)
 
     def _profile(
         self, schedule: Schedule, compiled: Sequence[Compiled], names: Sequence[str], *values: Value

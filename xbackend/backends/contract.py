@@ -63,7 +63,8 @@ class Settings:
     ``virtual_devices``: how many CPU devices to make of the physical one. ``visible``: the devices to use, `None` for
     all. ``threads``: how many threads the framework and its BLAS compute with, `None` for their own choice.
     ``cores_per_device``: each CPU device computes with so many threads, and the process is pinned to so many cores for
-    each device; `None` for devices that share the cores.
+    each device; `None` for devices that share the cores. Where the framework has one pool of threads for all devices of
+    a process, that cannot be kept for each of them: the note ``cores`` of `Description` says so.
     ``options``: what the backend's name says in brackets, as ``{"rewrites": "merge"}``.
     """
 
@@ -214,6 +215,11 @@ class Backend(abc.ABC):
             )
         return error
 
+    @property
+    def common_pool(self) -> str:
+        """What has one pool of threads for all CPU devices, by its name; empty where each device keeps to its cores."""
+        return ""
+
     # The storage of shared variables: a cell with a value, where the framework has no kind of its own.
 
     def new_storage(self, variable: SharedVariable, array: np.ndarray, device: Device) -> Any:
@@ -236,6 +242,15 @@ class Backend(abc.ABC):
         """Free what the adapter holds. Called once, by `close`."""
 
     # What every backend has.
+
+    def note_on_cores(self) -> dict[str, str]:
+        """The note ``cores`` of a `Description`, where devices of so many cores each do not keep to them."""
+        if self.settings.cores_per_device is None or len(self.devices) < 2 or not self.common_pool:
+            return {}
+        return {
+            "cores": f"{self.common_pool} has one pool of threads for all CPU devices of a process: a device that "
+            "computes while others wait may have their cores, and devices that compute at once fewer than theirs"
+        }
 
     def needed(self, module: str) -> ModuleType:
         """A module of what the backend needs, imported. Raises `BackendUnavailable`."""

@@ -67,11 +67,12 @@ class _Work:
         if ready:
             self.where.queue.put(self)
 
-    def run(self) -> None:
+    def run(self, device: Device) -> None:
+        """In the thread of that device."""
         try:
             contents = self.call(*[value.wait() for value in self.inputs])
             for value, content in zip(self.results, contents, strict=True):
-                value._content, value.device = content, self.where.device
+                value._content, value.device = content, device
         except BaseException as error:  # whoever asks for a result gets it, SystemExit too
             for value in self.results:
                 value._error = error
@@ -88,7 +89,7 @@ class _Thread(threading.Thread):
 
     def run(self) -> None:
         while (work := self.queue.get()) is not None:
-            work.run()
+            work.run(self.device)
             del work  # while this thread waits, it keeps no arrays
 
 

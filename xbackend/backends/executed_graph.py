@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
+from xbackend.backends.placement import UNREAD, BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Box, Edge, Graph, Link, bytes_text, check_size, label
 from xbackend.program.program import Program
 
@@ -78,7 +78,7 @@ def _box(text: str, device: str, record: OpRecord | None) -> Box:
     where = record.executed or device
     if record.status == "moved":
         return Box(f"{text} MOVED, asked for {record.bound}", where, "moved")
-    return Box(f"{text} ({record.status})", where, "unread" if record.status == "not read" else "inside")
+    return Box(f"{text} ({record.status})", where, "unread" if record.status in UNREAD else "inside")
 
 
 def _links(placement: Placement) -> tuple[Link, ...]:

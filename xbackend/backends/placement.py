@@ -21,6 +21,9 @@ from xbackend.wording import counted, few
 CONSTANT = "it depends on constants only: "
 LOOKED_THROUGH = "the ops that take it take what it was made of"
 _FINE = ("as asked", "fused", "folded")
+NOTHING_TO_READ = "nothing to read"
+UNREAD = ("not read", NOTHING_TO_READ)  # the statuses of what nothing says the device of
+_UNTOLD = "nothing was executed yet, or the framework does not tell"
 _SHOWN = 5  # of what ran elsewhere
 
 
@@ -29,7 +32,8 @@ class Executed:
     """What a framework says about one op, after it ran.
 
     ``device`` is where it executed (`None` if it does not tell), ``framework_op`` the framework's own name of it,
-    ``evidence`` how that is known, ``status`` is ``fused`` or ``folded`` where an optimiser interfered, else empty.
+    ``evidence`` how that is known, ``status`` is ``fused`` or ``folded`` where an optimiser interfered,
+    `NOTHING_TO_READ` where ``evidence`` says why a device is not known, else empty.
     """
 
     device: Device | None
@@ -113,8 +117,9 @@ class OpRecord:
     """One op of the program: its node, what the program asked for, the device bound to that, what was executed.
 
     ``status`` is ``as asked`` where it ran where it was asked to, ``moved`` where it ran elsewhere, ``fused`` where it
-    is part of another op, ``folded`` where it was computed while compiling or needed no execution, and ``not read``
-    where the framework does not tell (yet). ``source`` is the user's ``file:line``.
+    is part of another op, ``folded`` where it was computed while compiling or needed no execution, ``not read`` where
+    the framework does not tell (yet), and ``nothing to read`` where it has nothing to tell, as ``evidence`` says: of
+    both ``executed`` is `None`. ``source`` is the user's ``file:line``.
     """
 
     node: int
@@ -188,7 +193,8 @@ class Placement:
     backward: tuple[BackwardRecord, ...] = ()
 
     def check(self) -> None:
-        """Raises `PlacementError` if an op is known to have run elsewhere than asked."""
+        """Raises `PlacementError` if an op is known to have run elsewhere than asked. What was not read back passes
+        without a proof, and `summary` says so."""
         moved = self._moved()
         if moved:
             more = f", and {len(moved) - _SHOWN} more" if len(moved) > _SHOWN else ""
@@ -221,7 +227,7 @@ class Placement:
 
     def summary(self) -> str:
         """Whether all ops ran where they were asked to, and what was transferred: ``all 26 ops as asked (9 of them
-        fused into others), backward ops included, 3 transfers (12 MiB)``.
+        fused into others), backward ops included, 3 transfers (12 MiB)``; or that nothing was read back, and why.
 
         Transfers are no ops here, but for those that ran elsewhere. What is fused or folded has no place of its own to
         be wrong.
@@ -233,10 +239,10 @@ class Placement:
         counts += back
         total = counts.total()
         right = sum(counts[status] for status in _FINE)
-        if right == counts["folded"] and counts["not read"]:
-            said = [
-                f"of {counted(total, 'op')} none is read back: nothing was executed yet, or the framework does not tell"
-            ]
+        if right == counts["folded"] < total and not counts["moved"]:
+            of_ops = [r.evidence or _UNTOLD for r in self.ops if r.status in UNREAD]
+            why = dict.fromkeys(of_ops + [r.evidence or _UNTOLD for r in self.backward if r.status in UNREAD])
+            said = [f"of {counted(total, 'op')} none is read back: {'; '.join(why)}"]
         else:
             inside = {"fused": "fused into others", "folded": "folded away while compiling"}
             known = [f"{counts[status]} of them {words}" for status, words in inside.items() if counts[status]]
@@ -303,7 +309,7 @@ def merge(placed: Placed, execution: Execution) -> Placement:
             op = Executed(None, "", why, "folded")
         status = _status(op.status, op.device, device)
         asked = placed.asked[i] if placed.origin[i] is not None else "(inserted)"
-        record = OpRecord(i, node.op, asked, str(device), _text(op.device), op.framework_op, op.evidence, status)
+        record = OpRecord(i, node.op, asked, str(device), _text(op.device), op.framework_op, _known(op, status), status)
         ops.append(replace(record, source=node.source))
     transfers = tuple(_transfer(placed, t) for t in execution.transfers)
     return Placement(tuple(ops), transfers, _backward(placed, execution.backward))
@@ -317,6 +323,11 @@ def _status(said: str, ran: Device | None, bound: Device | None) -> str:
     if ran is None:
         return said or "not read"
     return said or "as asked" if bound in (None, ran) else "moved"
+
+
+def _known(op: Executed | Backward, status: str) -> str:
+    """How it is known where an op ran, or why it is not."""
+    return op.evidence or (_UNTOLD if status == "not read" else "")
 
 
 def with_folded(program: Program, backward: Iterable[Backward]) -> tuple[Backward, ...]:
@@ -339,11 +350,11 @@ def _completed(program: Program, backward: Iterable[Backward], evidence: str, st
 def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRecord, ...]:
     """The records of backward ops, those alike as one; for a backward pass without any that it was not read."""
     alike: Counter[BackwardRecord] = Counter()
-    evidence = "the framework has not told about its ops: nothing was executed yet, or it does not tell"
-    for op in _completed(placed.program, backward, evidence, ""):
+    for op in _completed(placed.program, backward, "", ""):
         bound = op.bound or (None if op.forward is None else _bound(placed, op.forward))
         ran, status = _text(op.device), _status(op.status, op.device, bound)
-        record = BackwardRecord(op.gradient, op.forward, _text(bound), ran, op.framework_op, op.evidence, status)
+        evidence = _known(op, status)
+        record = BackwardRecord(op.gradient, op.forward, _text(bound), ran, op.framework_op, evidence, status)
         of = placed.program.nodes[op.gradient if op.forward is None else op.forward]
         record = replace(record, source=of.source)
         alike[record] += 1

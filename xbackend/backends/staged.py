@@ -22,7 +22,8 @@ Call = Callable[..., Sequence[Value]]
 
 
 class Compiled(NamedTuple):
-    """A compiled stage: its innermost callable, and the device that the framework says its outputs are on."""
+    """A compiled stage: its innermost callable, and the device of its outputs, the one that the framework says, where
+    it knows devices and shapes, else the one that it is to run on."""
 
     call: Call
     device: Device
@@ -38,6 +39,7 @@ class StagedBackend(Backend):
     mutates: ClassVar[bool] = False  # whether a compiled function may overwrite an input that it is allowed to
     refuses: ClassVar[bool] = True  # whether a compiled function may raise an error, by the numbers that it gets
     evidence: ClassVar[str]  # how the device of a stage is known
+    unread: str = ""  # why it is not known of a program on the one device that there is
     overlap: ClassVar[str]  # what stages on different devices do at the same time
     # Waits for what a program with updates gives, and raises where it cannot be computed, before they take effect;
     # `None` where the calls do so themselves.
@@ -110,7 +112,7 @@ class StagedBackend(Backend):
             threads={**{str(pool.file): pool.threads for pool in threads.pools()}, **self.own_threads()},
             blas=[self.products()],
             settings=self.compiler_settings(),
-            notes={"stages": self.overlap, "added": "; ".join((*self.added, *self.mode_added))},
+            notes={"stages": self.overlap, "added": "; ".join((*self.added, *self.mode_added)), **self.note_on_cores()},
         )
 
     def limit_threads(self) -> None:

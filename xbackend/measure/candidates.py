@@ -288,6 +288,7 @@ class Candidate:
         self.description = worker.backend.describe()
         self.placement = measured.placement
         self.warnings += thread_warnings(self.description, threads, pinned)
+        self.warnings += filter(None, [self.description.notes.get("cores")])
         if measured.timed is not None:
             self.unprofiled = measured.timed.unprofiled
             self.memory_unknown = measured.timed.memory_unknown

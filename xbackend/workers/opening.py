@@ -46,7 +46,9 @@ def open(
         visible: the devices to use, in any spelling: one, several with commas between, or a list; all if not given.
         threads: how many threads to compute with; the framework's own choice if not given.
         cores_per_device: how many processor cores a CPU device is: it computes with so many threads, in a worker that
-            is pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores.
+            is pinned to so many cores for each of the ``virtual_devices``. If not given, devices share the cores. Where
+            the framework has one pool of threads for all of them, a device that computes while others wait may have
+            their cores: the note ``cores`` of ``backend.describe()``.
         isolated: always use a worker.
         environment: run with another version of the framework, such as ``pytensor==2.38.3``; asks for a worker, in an
             environment that is made first where it is missing.

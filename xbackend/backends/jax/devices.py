@@ -155,6 +155,10 @@ class JAXDevices(StagedBackend):
         # JAX before 0.10 gave them no names.
         return {"XLA": sum(name.startswith("tf_XLAEigen") for name in names) or None}
 
+    @property
+    def common_pool(self) -> str:
+        return "XLA"
+
     def products(self) -> Pool:
         return Pool("XLA's own", threads=self.own_threads()["XLA"])
 

@@ -40,7 +40,7 @@ class HostMode(LineageBackend):
     """
 
     mutates = True
-    evidence = "ran in the thread of its device"
+    evidence = "ran in the thread of its device"  # which notes that of what it computes
 
     def start_mode(self) -> Iterable[Device]:
         every = [Device("cpu", i) for i in range(self.settings.virtual_devices)]
@@ -60,6 +60,10 @@ class HostMode(LineageBackend):
     @property
     def plain(self) -> bool:
         return len(self.devices) == 1
+
+    @property
+    def unread(self) -> str:  # type: ignore[override]
+        return "there is one device, which the framework does not name" if self.plain else ""
 
     def put(self, array: np.ndarray, device: Device) -> Value:
         return self.value(np.array(native(array), order="C"), device)
@@ -281,6 +285,10 @@ class NumbaMode(HostMode):
     packages = ("numba", "llvmlite", "scipy")
     unchecked = INDEXED
     overlap = "those on different devices overlap: each device has a thread, and compiled code gives up Python's lock"
+
+    @property
+    def common_pool(self) -> str:
+        return "" if self.settings.cores_per_device == 1 else "the BLAS"
 
     def make_mode(self) -> Any:
         numba = self.needed("numba")

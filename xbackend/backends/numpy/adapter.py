@@ -18,9 +18,17 @@ from xbackend.backends.codegen import Source
 from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy import control_flow, linear_algebra
-from xbackend.backends.numpy.gradients import Gradients
+from xbackend.backends.numpy.gradients import UNTOLD, Gradients
 from xbackend.backends.numpy.ops import VIEWS, function, results
-from xbackend.backends.placement import Executed, Execution, ProfiledCall, Span, Transferred, with_folded
+from xbackend.backends.placement import (
+    NOTHING_TO_READ,
+    Executed,
+    Execution,
+    ProfiledCall,
+    Span,
+    Transferred,
+    with_folded,
+)
 from xbackend.backends.special_numbers import ROOTS
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import PlacementError
@@ -31,7 +39,7 @@ from xbackend.program.program import Node, Program, generate
 
 # Of what executes an op, where it is no function of NumPy.
 _NAMES = {"grad": "autograd.make_vjp", **control_flow.NAMES, **linear_algebra.NAMES}
-_EVIDENCE = "tag of the step, which was executed"
+_COPIED = "a copy was made; NumPy has no devices, and both ends are as asked"
 
 
 class DeviceArray(NamedTuple):
@@ -252,10 +260,10 @@ class Linker:
         for step in self.steps:
             for i in step.makes:
                 node, device = self.program.nodes[i], self.devices[i]
-                ops[i] = Executed(device, _NAMES.get(node.op, f"numpy.{node.op}"), _EVIDENCE)
+                ops[i] = Executed(None, _NAMES.get(node.op, f"numpy.{node.op}"), UNTOLD, NOTHING_TO_READ)
                 if node.op == "transfer":
                     source, size = self.devices[node.inputs[0]], node.aval.nbytes
-                    transfers.append(Transferred(source, device, size, i, False, "numpy.array", _EVIDENCE))
+                    transfers.append(Transferred(source, device, size, i, False, "numpy.array", _COPIED))
         made, backward = self.gradients.executed()
         return Execution(ops, (*transfers, *made), with_folded(self.program, backward))
 

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.numpy.ops import function, results
-from xbackend.backends.placement import Backward, Transferred
+from xbackend.backends.placement import NOTHING_TO_READ, Backward, Transferred
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
 
 Values = Mapping[int, Any]  # by node
+UNTOLD = "NumPy has no devices"  # the evidence of what it executed
 
 
 class Gradients:
@@ -134,9 +135,7 @@ class Gradients:
         return sorted(passed, reverse=True)
 
     def _went_back(self, i: int, gradient: int) -> Backward:
-        node = self.program.nodes[i]
-        where = self.devices[node.inputs[0] if node.op == "transfer" else i]
-        return Backward(gradient, i, None, where, f"autograd of {node.op}", "autograd went back through the node")
+        return Backward(gradient, i, None, None, f"autograd of {self.program.nodes[i].op}", UNTOLD, NOTHING_TO_READ)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
         """The loss as a function of ``wrt``, with everything that does not depend on them as it is.

@@ -124,6 +124,8 @@ CARRIED = (
 class TensorFlow(Backend):
     """What the three modes share."""
 
+    common_pool = "TensorFlow"
+
     added: tuple[str, ...] = (
         QUOTIENTS,
         ROOTS,
@@ -140,7 +142,7 @@ class TensorFlow(Backend):
     def start(self) -> Iterable[Device]:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")  # which instructions it was compiled for, and the like
         self.tf = tf = self.needed("tensorflow")
-        configure(tf, self.settings, self.name)
+        configure(tf, self.settings, self.name, overlap=bool(self.common_pool))
         self.runtime = Runtime(tf)
         # All that there are in this process: the runtime names a device in full where it says what ran on it.
         here = self.runtime.process
@@ -328,7 +330,7 @@ class TensorFlow(Backend):
                 "soft_placement": tf.config.get_soft_device_placement(),
                 "tensor_float_32": tf.config.experimental.tensor_float_32_execution_enabled(),
             },
-            notes={"added": "; ".join(self.added)},
+            notes={"added": "; ".join(self.added), **self.note_on_cores()},
         )
 
 

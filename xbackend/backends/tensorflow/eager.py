@@ -282,6 +282,7 @@ class TensorFlowEager(TensorFlow):
         "loops and choices as one op each",
     )
     carried: Mapping[str, str] = {}  # single ops take int32 where it is
+    common_pool = ""  # one op computes at a time
 
     def build(self, program: Program) -> Built:
         lowering = Lowering(self, program)

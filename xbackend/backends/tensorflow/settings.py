@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from xbackend.backends.contract import Settings
 
 
-def configure(tf: Any, wanted: Settings, name: str) -> None:
-    """Apply the settings of a backend of that name. Once more they change nothing.
+def configure(tf: Any, wanted: Settings, name: str, *, overlap: bool = True) -> None:
+    """Apply the settings of a backend of that name. Once more they change nothing. ``overlap``: its devices compute at
+    the same time.
 
     Raises `BackendUnavailable` where TensorFlow is in use with other ones.
     """
@@ -26,10 +27,13 @@ def configure(tf: Any, wanted: Settings, name: str) -> None:
     if wanted.threads is not None:
         # An op computes with the intra-op pool; the inter-op pool starts ops: those of each device in a thread,
         # and of several devices in one more, which waits for them. With one less devices take turns.
-        starting = wanted.threads
+        # All devices have the same two pools. With one thread an op computes where it was started, without the pool.
+        computing = starting = wanted.threads
         if wanted.cores_per_device is not None:
             starting = wanted.virtual_devices + (wanted.virtual_devices > 1)
-        for pool, count in (("intra_op", wanted.threads), ("inter_op", starting)):
+            if overlap and computing > 1:
+                computing *= wanted.virtual_devices
+        for pool, count in (("intra_op", computing), ("inter_op", starting)):
             setter = getattr(tf.config.threading, f"set_{pool}_parallelism_threads")
             before(f"threads={count}", setter, count, met=partial(_has_threads, tf, pool, count))
     cpus = tf.config.list_physical_devices("CPU")
