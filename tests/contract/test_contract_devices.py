@@ -194,6 +194,17 @@ def looped(x: Any) -> Any:
         return state[1] * 2.0, state[0] + 1
 
 
+def looped_beside(x: Any) -> Any:
+    """A loop without a gradient beside what has one, of what is on another device."""
+    with xb.device("dev1"):
+        y = xb.sin(x)
+        state = xb.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * s[1]), (xb.asarray(0), y))
+        near = xb.sum(xb.exp(y))
+    with xb.device("dev2"):
+        loss = xb.sum(xb.cos(y)) + near
+    return state[1], xb.grad(loss + xb.sum(xb.tan(y)), x)
+
+
 def taken(x: Any) -> Any:
     """A step with rows of a table on two devices and a norm of all gradients, as one that is clipped."""
     rows = xb.asarray([0, 2, 2])
@@ -207,7 +218,7 @@ def taken(x: Any) -> Any:
     return [g / norm for g in gradients]
 
 
-@pytest.mark.parametrize("function", [scanned, looped, taken])
+@pytest.mark.parametrize("function", [scanned, looped, looped_beside, taken])
 def test_what_loops_leave_and_rows_that_were_taken_cross_devices(three: Backend, function: Any) -> None:
     x = np.array([[0.5, -1.0], [0.25, 2.0], [-0.75, 0.1]])
     alone, spread = (three.compile(function, x, devices=devices) for devices in (ONE, SPREAD))

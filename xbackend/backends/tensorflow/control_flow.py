@@ -51,7 +51,8 @@ def _while(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[A
         lambda *state: body(step, [*state, *closed]),
         list(inputs[:carries]),
     )
-    return result
+    # No gradient goes through it, and one that is taken beside it in a function for XLA would have its steps recorded.
+    return [tf.stop_gradient(value) for value in result]
 
 
 def _cond(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:
