@@ -271,14 +271,16 @@ def failing(on_server: bool) -> Job:
     return made
 
 
-@pytest.mark.parametrize("on_server", [False, True], ids=["an output", "another server"])
 @pytest.mark.parametrize(
-    ("backend", "engine", "asynchronous"),
+    ("backend", "engine", "asynchronous", "on_server"),
     [
-        ("numpy", "", True),
-        ("numpy", "", False),
-        ("tensorflow", "", True),
-        *(pytest.param("tensorflow", *how, marks=HEAVY) for how in (("", False), ("coordinator", True))),
+        ("numpy", "", True, True),
+        ("numpy", "", False, False),
+        ("tensorflow", "", True, True),
+        *(
+            pytest.param("tensorflow", *how, marks=HEAVY)
+            for how in (("", False, True), ("coordinator", True, False), ("coordinator", True, True))
+        ),
     ],
 )
 def test_a_step_that_fails_updates_no_server(

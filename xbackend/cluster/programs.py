@@ -244,21 +244,11 @@ def compiled(
 
 
 def _apply(backend: TaskBackend, cut: Parts, server: int, engine: Entry) -> dict[str, Any]:
-    own = next((one for one in cut.applies if one.server == server), None)
-    place = Device("cpu", 0)
+    own, place = next((one for one in cut.applies if one.server == server), None), Device("cpu", 0)
     if own is None:
-        return {
-            "server": server,
-            "pushed": [],
-            "reads": [],
-            "writes": [],
-            "built": None,
-            "program": None,
-            "place": place,
-        }
+        return {"pushed": [], "reads": [], "writes": [], "built": None, "program": None, "place": place}
     program = bind(own.program, DeviceMap(), (place,), place).program
     return {
-        "server": server,
         "pushed": list(own.pushed),
         "reads": list(own.reads),
         "writes": list(own.writes),
