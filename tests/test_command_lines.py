@@ -90,6 +90,7 @@ def ended(*arguments: str) -> int:
         (("compare", "--store", ""), "--store: it is empty"),
         (("compare", "--reports", " "), "--reports: it is empty"),
         (("run", "mine.py:double", "--drawings", ""), "--drawings: it is empty"),
+        (("run", "mine.py:double", "--devices", "dev0=cpu:1"), "what devices are bound to is said with --devices-map"),
         (("run", "mine.py:double", "--devices-map", ","), "--devices-map: ',' binds nothing; write dev0=cpu:0"),
         (("runs", ""), "there is no run ''"),
         (("gate", "", "latest"), "there is no run ''"),

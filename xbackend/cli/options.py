@@ -73,7 +73,8 @@ def whole(least: int, most: int) -> Callable[[str], int]:
         # Twenty digits are more than any bound has; Python refuses to read thousands.
         number = int(text) if text.isascii() and text.isdecimal() and len(text) <= 20 else -1
         if not least <= number <= most:
-            raise ValueError(f"{text!r} is not a whole number from {least} to {most}")
+            binds = "; what devices are bound to is said with --devices-map" if "=" in text else ""
+            raise ValueError(f"{text!r} is not a whole number from {least} to {most}{binds}")
         return number
 
     return read
