@@ -25,6 +25,7 @@ TESTS = (
     "test_gradient",
     "test_gradient_at_other_shapes",
     "test_control_flow",
+    "test_algebra_of_real_numbers",
 )  # of one result of a program
 
 
