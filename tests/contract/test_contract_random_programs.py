@@ -54,7 +54,7 @@ def programs_of(number: int, name: str) -> list[Judged]:
     return chunk(number, placed, left_out(name, placed))
 
 
-@pytest.mark.takes_turns
+@pytest.mark.variant  # the C of four programs takes minutes
 @pytest.mark.parametrize("number", NUMBERS)
 def test_random_programs_give_what_the_oracle_gives(host: Host, placed_host: Host, number: int) -> None:
     used = placed_host if number % PLACED == 1 else host
