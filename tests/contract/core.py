@@ -12,8 +12,7 @@ ELSEWHERE: dict[str, dict[str, set[str]]] = {
         "bool": {"logical_not", "logical_and", "logical_or", "equal"},
         "int32": {"floor_divide", "remainder_of_the_smallest"},
         "int64": {
-            "overflow_results",
-            "overflow_comparisons",
+            "overflow",
             "add",
             "multiply",
             "less",
