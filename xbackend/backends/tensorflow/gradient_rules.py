@@ -15,7 +15,7 @@ import numpy as np
 from xbackend.backends.special_numbers import by_factors
 
 # In `Backend.added`.
-MENDED = "gradients of equal values (max, maximum), of 0 ** 0 and of running products of zeros"
+MENDED = "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros"
 
 
 def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
@@ -34,6 +34,7 @@ def _rules(tf: Any) -> dict[str, str]:
         "Maximum": _of_larger("Greater"),
         "Minimum": _of_larger("Less"),
         "Cumprod": _of_running_product,
+        "Prod": _of_product,
     }
     names = {op: f"Xbackend gradient of {op}" for op in rules}
     for op, rule in rules.items():
@@ -77,6 +78,26 @@ def _of_running_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
     first = tf.ones_like(x[(*of_axis, slice(1))])
     before = tf.concat([first, op.outputs[0][(*of_axis, slice(-1))]], axis)
     return by_factors(x, before, cotangent, x.shape[axis], ahead), None
+
+
+def _of_product(tf: Any, op: Any, cotangent: Any) -> tuple[Any, None]:
+    """The product of the factors before each times that of those behind it, as in TensorFlow's own, whose running
+    products have TensorFlow's gradient: the second one was 0 where two factors are."""
+    x, shape = op.inputs[0], op.inputs[0].shape.as_list()
+    axes = {int(axis) % len(shape) for axis in np.atleast_1d(tf.get_static_value(op.inputs[1]))} if shape else set()
+    order = [*(a for a in range(len(shape)) if a not in axes), *sorted(axes)]
+    count = int(np.prod([shape[a] for a in axes], dtype=np.int64))
+    if not count:
+        return tf.zeros_like(x), None
+    rows = tf.reshape(tf.transpose(x, order), [x.shape.num_elements() // count, count])
+
+    def before(factors: Any) -> Any:
+        with mended(tf, "Cumprod"):
+            return tf.raw_ops.Cumprod(x=tf.concat([tf.ones_like(factors[:, :1]), factors[:, :-1]], 1), axis=1)
+
+    others = before(rows) * tf.reverse(before(tf.reverse(rows, [1])), [1])
+    gradient = tf.reshape(others * tf.reshape(cotangent, [-1, 1]), [shape[a] for a in order])
+    return tf.transpose(gradient, np.argsort(order)), None
 
 
 def _summed(tf: Any, gradient: Any, x: Any) -> Any:

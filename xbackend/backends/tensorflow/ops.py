@@ -199,6 +199,11 @@ def _reduction(name: str) -> Row:
     return row
 
 
+def _prod(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
+    with mended(tf, "Prod"):
+        return _reduction("Prod")(tf, node, inputs, xla)
+
+
 def _arg_reduction(name: str) -> Row:
     def row(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
         (x,) = inputs
@@ -342,7 +347,8 @@ SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]]
 TABLE: Mapping[str, Row] = {
     **{name: _unary(theirs) for name, theirs in _UNARY.items()},
     **{name: _binary(theirs) for name, theirs in _BINARY.items()},
-    **{name: _reduction(_raw(name)) for name in ("sum", "prod", "mean", "any", "all")},
+    **{name: _reduction(_raw(name)) for name in ("sum", "mean", "any", "all")},
+    "prod": _prod,
     "abs": _abs,
     "multiply": _product(_binary("Mul")),
     "square": _product(_unary("Square")),
