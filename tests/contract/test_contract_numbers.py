@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from batches import Check, Host
 from real_numbers import PROGRAMS, batch, said
@@ -19,8 +21,9 @@ def test_algebra_of_real_numbers(host: Host, check: Check) -> None:
     except AssertionError:
         if not named:
             raise
-    else:  # an option may leave a rewrite out
-        assert not named or registry.get(host.name).chosen, f"{host.name} computes what is written: the row is old"
+    else:  # an option may leave a rewrite out, and an older version, as of an older Python, may not have it
+        other = registry.get(host.name).chosen or "XBACKEND_PYTHON" in os.environ
+        assert not named or other, f"{host.name} computes what is written: the row is old"
 
 
 def test_the_document_and_the_programs_are_the_same() -> None:
