@@ -78,7 +78,7 @@ class Programs:
         key = task.index, shapes(arrays)
         if key not in self._traced:
             with self.guard(self.job.name):
-                # What the function does beside its program it does for every task and shape.
+                # Its side effects are the same for each task and shape: they are looked for once.
                 program = (trace if self._traced else trace_twice)(self.job.of(task), *arrays)
             program = replace(program, name=self.job.name, shared=self._known(task, program))
             cut = parts.split(program)

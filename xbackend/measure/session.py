@@ -78,7 +78,10 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    measured, refused = _candidates(_tasks(workload, parameters, quick, seed, devices_map), devices, runs, unready)
+    tasks = _tasks(workload, parameters, quick, seed)
+    if devices_map:
+        tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
+    measured, refused = _candidates(tasks, devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
         measured,
@@ -171,11 +174,7 @@ def _tasks(
     parameters: Iterable[Mapping[str, Any]] | None,
     quick: bool,
     seed: int,
-    devices_map: DeviceMap | None,
 ) -> Sequence[Task | Refused]:
-    if devices_map:
-        unbound = _tasks(workload, parameters, quick, seed, None)
-        return [one.bound(devices_map) if isinstance(one, Task) else one for one in unbound]
     if not isinstance(workload, str | Workload):
         return workload
     chosen = workloads.get(workload) if isinstance(workload, str) else workload

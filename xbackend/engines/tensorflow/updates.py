@@ -119,12 +119,11 @@ def applied(
     after: Sequence[Any] = (),
     whole: bool = False,
 ) -> list[list[Any]]:
-    """The graph of a step's updates, each with the handle of its server's record and what is pushed there: under the
-    mutexes of all servers the records are read, and replaced when all that they become is computed. That begins when
-    what it is to be ``after`` is there.
+    """The graph of a step's updates, each with the handle of its server's record and the arrays that are pushed there.
 
-    Returns of each what is written down of the step, the ``whole`` record where that is asked for, and what its program
-    returns. ``step`` and ``read`` are int64.
+    It waits for ``after``, locks all servers, reads their records, computes all new ones, and then writes them. Returns
+    for each update what is written down of the step, the ``whole`` record if asked for, and the results of its program.
+    ``step`` and ``read`` are int64.
     """
     there, locks, made = list[list[Any]](), list[list[Any]](), list[tuple[Any, list[Any]]]()
     for update, _, pushed in updates:
