@@ -122,8 +122,8 @@ class Engine(abc.ABC):
         self.until(due, lambda: f"for {what} of /job:{SERVER}/task:{layout.server}: it has {now} of {version}")
 
     def push(self, layouts: Sequence[Layout], updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
-        """Apply the updates of this task's step. All are computed before the first is applied. One that is in already is
-        not applied again. Returns for each what was written down of it, and its results."""
+        """Apply the updates of this task's step. All are computed before the first is applied. One that is in already
+        is not applied again. Returns for each what was written down of it, and its results."""
         raise self._no_servers()
 
     def record(self, server: int) -> np.ndarray:
