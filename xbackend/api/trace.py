@@ -78,8 +78,8 @@ def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> Tr
     arguments are passed to the function as they are. The function returns an array or nested tuples, lists and
     dictionaries of arrays, or nothing if it updates shared variables.
 
-    The function is called once. Random numbers, counters and lists of its own keep the values of that call. Commands call
-    it twice to find them; to do so here would double the time. `xbackend.api.repeated.check_repeated` does it.
+    The function is called once. Random numbers, counters and lists of its own keep the values of that call. Commands
+    call it twice to find them; to do so here would double the time. `xbackend.api.repeated.check_repeated` does it.
 
     Raises `ArgumentError`, `ShapeError`, `DTypeError`, `DeviceError`, `TraceError`, with the user's file and line.
     """
