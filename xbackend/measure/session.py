@@ -78,9 +78,7 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = _tasks(workload, parameters, quick, seed)
-    if devices_map:
-        tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
+    tasks = _bound(_tasks(workload, parameters, quick, seed), devices_map or DeviceMap())
     measured, refused = _candidates(tasks, devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
@@ -167,6 +165,10 @@ def _candidates(
         if why is not None:
             candidate.fail("missing", why)
     return measured, [one.row(b, d, e) for one, b, d, e in every if isinstance(one, Refused)]
+
+
+def _bound(tasks: Iterable[Task | Refused], devices: DeviceMap) -> list[Task | Refused]:
+    return [one.bound(devices) if isinstance(one, Task) else one for one in tasks]
 
 
 def _tasks(
