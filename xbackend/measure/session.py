@@ -78,8 +78,7 @@ def compare(
     matrix.check_baseline(baseline, runs)
     _check(devices)
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = _bound(_tasks(workload, parameters, quick, seed), devices_map or DeviceMap())
-    measured, refused = _candidates(tasks, devices, runs, unready)
+    measured, refused = _candidates(_tasks(workload, parameters, quick, seed), devices, runs, unready, devices_map)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
         measured,
@@ -155,9 +154,15 @@ def _warnings(results: Results) -> list[str]:
 
 
 def _candidates(
-    tasks: Sequence[Task | Refused], devices: Sequence[int], runs: Sequence[matrix.Run], unready: Mapping[str, str]
+    tasks: Sequence[Task | Refused],
+    devices: Sequence[int],
+    runs: Sequence[matrix.Run],
+    unready: Mapping[str, str],
+    devices_map: DeviceMap | None,
 ) -> tuple[list[Candidate], list[Measurement]]:
     """What is measured, and the rows of what cannot be."""
+    if devices_map:
+        tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
     every = [(one, b, d, e) for one in tasks for d in devices for b, e in runs]
     measured = [Candidate(one, b, d, environment=e) for one, b, d, e in every if isinstance(one, Task)]
     for candidate in measured:
@@ -165,10 +170,6 @@ def _candidates(
         if why is not None:
             candidate.fail("missing", why)
     return measured, [one.row(b, d, e) for one, b, d, e in every if isinstance(one, Refused)]
-
-
-def _bound(tasks: Iterable[Task | Refused], devices: DeviceMap) -> list[Task | Refused]:
-    return [one.bound(devices) if isinstance(one, Task) else one for one in tasks]
 
 
 def _tasks(
