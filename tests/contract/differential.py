@@ -126,9 +126,10 @@ def slope_error(source: Source) -> float:
 
 
 @cache
-def chunk(number: int, placed: bool, without: frozenset[str]) -> list[Judged]:
-    """The programs with this number."""
-    found: dict[str, Judged] = {}
+def chunk(number: int, placed: bool, without: frozenset[str], lines: tuple[int, int]) -> list[Judged]:
+    """The programs with this number, of so many lines; no two have the same ops in the same order."""
+    found: dict[tuple[str, ...], Judged] = {}
+    least, largest = lines
 
     @settings(
         max_examples=EACH,
@@ -137,11 +138,13 @@ def chunk(number: int, placed: bool, without: frozenset[str]) -> list[Judged]:
         deadline=None,
         suppress_health_check=list(HealthCheck),
     )
-    @given(programs(tuple(DEVICES) if placed else (), tame=True, grads=True, least=4, largest=14, without=without))
+    @given(
+        programs(tuple(DEVICES) if placed else (), tame=True, grads=True, least=least, largest=largest, without=without)
+    )
     def collect(case: Case) -> None:
         kept = settled(case)
         if kept is not None:
-            found[kept.source.code] = kept
+            found[tuple(node.op for node in kept.case.program.nodes)] = kept
 
     turns = count(1_000_000 * int(os.environ.get(SEED, "0")) + number, 1000)
     while len(found) < EACH:

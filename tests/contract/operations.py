@@ -95,6 +95,7 @@ def elementwise() -> list[Batch]:
             x = array((-2.0, -0.5, 0.0, 1.0), dtype)
             found.append(Check(f"acosh_of_cosh-{dtype}", lambda x: xb.acosh(xb.cosh(x)), (x,), limits=LOOSE))
             found.append(Check(f"log_near_log1p-{dtype}", lambda x: xb.log(x + 1.000005), (x[2:],), limits=LOOSE))
+            found.append(Check(f"summed-{dtype}", summed, (array((0.4, 1.5, 2.3), dtype),)))
         if dtype is DType.int64:
             x, n = array((1, 3, -7), dtype), array((39, 22, 5), dtype)
             found.append(Check(f"pow_beyond_53_bits-{dtype}", xb.pow, (array((3, -7, 5), dtype), n)))
@@ -103,6 +104,13 @@ def elementwise() -> list[Batch]:
         return found
 
     return [Batch(f"elementwise-{dtype}", tuple(shared_columns(checks(dtype)))) for dtype in SIGNED]
+
+
+def summed(x: Any) -> Any:
+    """Sums of what Numba computes in double precision, whatever the dtype is, and of the gradients."""
+    functions = (xb.round, xb.reciprocal, xb.expit, xb.digamma)
+    sums = [xb.sum(function(x)) for function in functions]
+    return xb.stack([*sums, *(xb.sum(xb.grad(each, x)) for each in sums[1:])])
 
 
 def overflow(dtype: DType) -> Check:

@@ -18,6 +18,7 @@ WHOLE = 500
 CHUNKS = range(20)
 FEW = tiers.share(len(CHUNKS))
 NUMBERS = [pytest.param(i, marks=[] if i < FEW else pytest.mark.tier("exhaustive")) for i in CHUNKS]
+LINES, LINES_SLOW = (4, 14), (2, 5)  # of a program, and on the backends of `tiers.SLOW`
 PLACED = 4  # one of so many chunks is on several devices
 
 # What a backend's programs are without besides the ops that are expected to fail.
@@ -51,7 +52,8 @@ def left_out(name: str, placed: bool = False) -> frozenset[str]:
 
 def programs_of(number: int, name: str) -> list[Judged]:
     placed = number % PLACED == 1
-    return chunk(number, placed, left_out(name, placed))
+    lines = LINES_SLOW if registry.base(name) in tiers.SLOW else LINES
+    return chunk(number, placed, left_out(name, placed), lines)
 
 
 @pytest.mark.variant  # the C of four programs takes minutes
