@@ -332,6 +332,7 @@ def indexing() -> list[Batch]:
             functions |= {
                 "slice_add": (lambda x, v: xb.at(x)[1:3, :, ::3].add(v), (x, part)),
                 "slice_add_backwards": (lambda x, v: xb.at(x)[2:0:-1, :, 1::-1].add(v), (x, part)),
+                "slice_add_to_a_number": (lambda x: xb.at(x[0, 0, 0])[()].add(3), (x,)),
                 "slice_add_most": (lambda x: xb.at(x)[:, 1:, :-1].add(x[:, 1:, :-1]), (x,)),
                 "take_add": (lambda x, i, v: xb.at(x)[i].add(v), (x, np.array([1, 1]), plane)),
                 "take_add_number": (lambda x, i: xb.at(x)[i].add(3), (x, some)),

@@ -124,7 +124,7 @@ class AesaraNumba(NumbaMode, _Aesara):
             (special.TriGamma, trigamma_of),
             (special.Sigmoid, lambda x: 1 / (1 + np.exp(-x))),
             (scalars.Reciprocal, lambda x: 1 / x),
-            (scalars.RoundHalfToEven, lambda x: np.round(x)),
+            (scalars.RoundHalfToEven, lambda x: np.round(x)),  # noqa: PLW0108 Numba takes Python functions
         ):
             self.replace(kind, lambda node: True, partial(self._of_its_dtype, function))
         self.replace(self.module("ifelse").IfElse, lambda node: True, _chosen)

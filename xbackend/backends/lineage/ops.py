@@ -305,6 +305,11 @@ def _take(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return _back(T.reshape(rows, (*lengths(indices), *beside), ndim=len(node.shape)), axis, len(lengths(indices)))
 
 
+def _slice_add(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Of a single number it is a sum: neither Numba nor OpenCL has ``inc_subtensor`` without an index."""
+    return T.inc_subtensor(inputs[0][slices(node.params)], inputs[1]) if node.shape else T.add(*inputs)
+
+
 def _write(name: str) -> Row:
     """``set_subtensor`` or ``inc_subtensor`` of what `_take` reads."""
 
@@ -365,7 +370,7 @@ TABLE: Mapping[str, Row] = {
     "take": _take,
     "take_along_axis": _along,
     "slice_set": lambda T, node, inputs: T.set_subtensor(inputs[0][slices(node.params)], inputs[1]),
-    "slice_add": lambda T, node, inputs: T.inc_subtensor(inputs[0][slices(node.params)], inputs[1]),
+    "slice_add": _slice_add,
     "take_set": _write("set_subtensor"),
     "take_add": _write("inc_subtensor"),
     "astype": _astype,
