@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -95,7 +96,7 @@ def test_compare_prints_its_table_and_writes_the_report(folder: Path) -> None:
     # Beside other tests the doubt comes first.
     assert "two devices against one (simulated by cores): too few processes on numpy (" in first.lower(), first
     assert any(line.startswith("numpy on 2 ") for line in rest)
-    results = json.loads((folder / "reports/matpow/results.json").read_text())
+    results = json.loads(gzip.decompress((folder / "reports/matpow/results.json.gz").read_bytes()))
     assert [(m["backend"], m["devices"], m["status"]) for m in results["measurements"]] == [
         ("numpy", 1, "ok"),
         ("numpy", 2, "ok"),

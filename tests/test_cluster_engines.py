@@ -168,7 +168,7 @@ def test_engines_of_one_backend_are_rows_of_one_report(tmp_path: Path, capsys: p
     assert main([*command, "--checkpoints", str(tmp_path / "kept")]) == DONE
     out = capsys.readouterr().out
     assert "tensorflow (tensorflow)" in out and "(multi-worker-mirrored)" in out
-    done = load(tmp_path / "both" / "cluster.json")
+    done = load(tmp_path / "both" / "cluster.json.gz")
     assert [run.by for run in done.runs] == ["tensorflow", "multi-worker-mirrored"]
     assert (done.runs[1].difference or 0.0) < 1e-10 and all(run.copies for run in done.runs)
     kept = {path.name for path in (tmp_path / "kept").iterdir()}

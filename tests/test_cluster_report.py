@@ -19,6 +19,7 @@ from xbackend.report import cluster as report
 from xbackend.report import files
 from xbackend.report.text import NOTHING
 from xbackend.results.clustered import Clustered, Fault, Jobs, encode, load
+from xbackend.results.packing import packed, unpacked
 from xbackend.results.schema import sealed
 from xbackend.results.trained import Passed, Trained, Trainings
 
@@ -131,12 +132,13 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
         ("served", "cluster"),
         ("digits", "training"),
     ):  # of an older version
-        path = folder / name / f"{kind}.json"
-        path.write_bytes(sealed({"older": 1, **msgspec.json.decode(path.read_bytes())}))
+        path = folder / name / f"{kind}.json.gz"
+        content = msgspec.json.decode(unpacked(path.read_bytes(), path))
+        path.write_bytes(packed(sealed({"older": 1, **content})))
     (folder / "figures").mkdir()
     (folder / "figures" / "figures.md").write_text("# Figures\n")
     (folder / "torn").mkdir()
-    (folder / "torn" / "cluster.json").write_text("{")
+    (folder / "torn" / "cluster.json.gz").write_text("{")
     written = {path: path.read_bytes() for path in folder.rglob("*.*") if path.parent.name != "torn"}
 
     index = reporting.index(folder).read_text()
@@ -147,7 +149,7 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
     assert again[4:8] == ["2 workers, asynchronous", "4", "1", "1 of 1"]
     digits = next(row for row in rows if row[0] == "[digits](./digits/training.md)")
     assert digits[2:6] == ["classifier", "numpy", "towers (2 devices)", "1 of 1"]
-    assert [row for row in rows if "torn" in row[0] and "torn/cluster.json` is damaged" in row[1]]
+    assert [row for row in rows if "torn" in row[0] and "torn/cluster.json.gz` is damaged" in row[1]]
     assert "(./figures/figures.md)" in index
 
     for path in written:
@@ -161,5 +163,5 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
     (folder / "served" / "cluster.md").unlink()
     assert main(["report"]) == STORE  # one that is damaged keeps none of the others
     told = capsys.readouterr()
-    assert "torn/cluster.json is damaged" in told.err and "index: reports/index.md" in told.out
+    assert "torn/cluster.json.gz is damaged" in told.err and "index: reports/index.md" in told.out
     assert {path: path.read_bytes() for path in written} == written

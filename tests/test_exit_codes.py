@@ -113,7 +113,7 @@ class Here:
     def reported(self, data: bytes | None = None) -> None:
         report.write(results(), self.folder / "reports" / "one")
         if data is not None:
-            (self.folder / "reports" / "one" / "results.json").write_bytes(data)
+            (self.folder / "reports" / "one" / "results.json.gz").write_bytes(data)
 
     def looks(self, state: str) -> None:
         self.patch.setattr(doctor, "diagnose", lambda name: (state, "", ""))

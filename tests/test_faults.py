@@ -92,7 +92,7 @@ def inspected(command: Command) -> str:
     store = Store(command.store)
     runs = store.runs()
     assert len(runs) <= 1
-    written = command.reports / "matpow" / "results.json"
+    written = command.reports / "matpow" / "results.json.gz"
     if not runs:
         assert not written.exists()
         return ORDER[0]

@@ -141,12 +141,12 @@ def test_no_content_of_a_run_hangs_a_command(good: Path, tmp_path: Path, kind: s
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_content_of_the_reports_hangs_a_command(good: Path, tmp_path: Path, kind: str) -> None:
     folder = copied(good, tmp_path)
-    for place in ("one/results.json", "two", "history.md", "index.md", ".hidden"):
+    for place in ("one/results.json.gz", "two", "history.md", "index.md", ".hidden"):
         path = folder / "reports" / place
         path.unlink(missing_ok=True)
         KINDS[kind](path)
     (folder / "reports" / "three").mkdir()
-    KINDS[kind](folder / "reports" / "three" / "results.json")
+    KINDS[kind](folder / "reports" / "three" / "results.json.gz")
     codes = commands(folder)
     assert codes["runs latest"] == 0
     assert set(codes.values()) <= {0, 2, 11, 12}, codes

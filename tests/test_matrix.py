@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -63,7 +64,7 @@ def pins(lock: Path) -> dict[str, str]:
 def test_versions_of_a_framework_are_rows_of_one_report(home: Path, tmp_path: Path) -> None:
     options = ("--quick", "--size", 32, "--processes", 1, "--threads", 1, "--baseline", OLD)
     command("compare", *options, "--env", OLD, "--env", NEW, "--env", "numpy", cwd=tmp_path)
-    results = json.loads((tmp_path / "reports" / "matpow" / "results.json").read_text())
+    results = json.loads(gzip.decompress((tmp_path / "reports/matpow/results.json.gz").read_bytes()))
     rows = results["measurements"]
     assert [(m["backend"], m["environment"], m["status"]) for m in rows] == [
         ("numpy", OLD, "ok"),
@@ -88,7 +89,7 @@ def test_a_version_that_cannot_be_had_is_a_row_with_its_reason_and_the_others_ar
 ) -> None:
     options = ("--quick", "--size", 32, "--processes", 1)
     command("compare", *options, "--env", OLD, "--env", "numpy==9.9.9", cwd=tmp_path, code=1)
-    rows = json.loads((tmp_path / "reports" / "matpow" / "results.json").read_text())["measurements"]
+    rows = json.loads(gzip.decompress((tmp_path / "reports/matpow/results.json.gz").read_bytes()))["measurements"]
     assert [(m["environment"], m["status"]) for m in rows] == [(OLD, "ok"), ("numpy==9.9.9", "missing")]
     assert "does not exist" in rows[1]["reason"]
     assert "there is no version of numpy==9.9.9" in rows[1]["reason"]

@@ -219,7 +219,7 @@ def test_commands_measure_it_beside_the_backend(
     small = ("--size", "8", "--quick", "--processes", "1")
     assert main(["compare", *both, *small, "--baseline", MERGE, "--name", "both"]) == DONE
     assert MERGE in capsys.readouterr().out
-    stored = load(tmp_path / "reports" / "both" / "results.json")
+    stored = load(tmp_path / "reports" / "both" / "results.json.gz")
     assert [m.backend for m in stored.measurements] == ["numpy", MERGE]
     assert stored.measurements[1].description.settings["rewrites"] == "merge"
     assert "rewrites=merge" in (tmp_path / "reports" / "both" / "report.md").read_text()

@@ -29,6 +29,7 @@ from report_helpers import (
 
 from xbackend import report
 from xbackend.report import blocks, html, inline_svg, markdown, text
+from xbackend.report.document import build
 from xbackend.results.schema import Results
 from xbackend.wording import plain
 
@@ -86,7 +87,6 @@ def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
         *(blocks.Heading(2, foreign), blocks.paragraph(foreign), blocks.Notice((foreign,)), blocks.bullets([foreign])),
         *(
             table,
-            blocks.Drawing(foreign),
             blocks.Image("f.svg", foreign),
             blocks.bullets([blocks.Hyperlink("", foreign)]),
         ),
@@ -139,26 +139,17 @@ def test_any_text_and_number_in_any_run_gives_a_sound_history(
             check_svg(data)
 
 
-@given(NASTY)
-def test_a_drawing_stays_in_its_fence(foreign: str) -> None:
-    source = markdown.write([blocks.Drawing(f"flowchart TD\n  a --> b\n{foreign}\n"), blocks.paragraph("after")])
-    tokens = READER.parse(source)
-    assert [t.type for t in tokens] == ["fence", "paragraph_open", "inline", "paragraph_close"]
-    assert tokens[0].info == "mermaid" and tokens[0].content.startswith("flowchart TD\n  a --> b")
-    assert "<" not in tokens[0].content
-
-
 def test_labels_are_not_mathematics() -> None:
     small = [measured("_$x", [0.1, 0.2]), measured("$\\frac$", [0.1]), measured("日本", [1.0])]
     found = of(*small, measured("_$x", [0.3], parameters={"size": 16}))
-    files = report.render(found)
+    files = build(found, None)[1]
     assert ">_$x<" in files["medians-01-matpow.svg"].decode()
     assert ">_$x<" in files["sizes-01-matpow.svg"].decode()
 
 
 def test_the_shortest_and_the_longest_times_that_can_be_stored_are_drawn() -> None:
     odd = [measured("around", [1e-11, 1e9, 1.0]), measured("usual", [0.25, 1.0]), measured("none", [])]
-    files = report.render(of(*odd, measured("usual", [1.0], parameters={"size": 16})))
+    files = build(of(*odd, measured("usual", [1.0], parameters={"size": 16})), None)[1]
     words = files["medians-01-matpow.svg"].decode()
     assert ">500.0<" in words and words.count("no time") == 1
     check_svg(files["sizes-01-matpow.svg"])

@@ -148,10 +148,10 @@ def test_contents_lead_to_their_sections(chromium: Browser, folder: Path) -> Non
             assert page.locator(":target").evaluate("e => Math.abs(e.getBoundingClientRect().top) < innerHeight")
 
 
-def test_pictures_on_the_page_are_those_beside_it(chromium: Browser, folder: Path) -> None:
+def test_the_page_has_more_pictures_than_lie_beside_it(chromium: Browser, folder: Path) -> None:
     with opened(chromium, folder / "report.html") as page:
         drawn = page.evaluate("[...document.querySelectorAll('figure svg')].map(e => e.getBoundingClientRect().height)")
-        assert len(drawn) == len(list(folder.glob("*.svg"))) and min(drawn) > 100
+        assert len(drawn) > len(list(folder.glob("*.svg"))) > 1 and min(drawn) > 100
         # Markers, clip paths and arrow heads are found by their ids, each in its own picture.
         assert page.evaluate(
             """[...document.querySelectorAll('figure use')].every(
@@ -169,7 +169,7 @@ def test_the_markdown_shows_its_pictures(chromium: Browser, folder: Path, scheme
     page_of.write_text(f'<!DOCTYPE html><meta charset="utf-8"><html style="{colours}"><body>{body}')
     with opened(chromium, page_of, scheme=scheme) as page:
         images = page.evaluate("[...document.images].map(e => [e.complete, e.naturalWidth])")
-        assert len(images) == 7 and all(complete and width > 300 for complete, width in images)
+        assert len(images) == 3 and all(complete and width > 300 for complete, width in images)
         assert page.locator("table").count() >= 4
         assert page.locator("blockquote, table td strong").count() > 0
 
@@ -207,7 +207,7 @@ def blank(chromium: Browser) -> Iterator[Blank]:
 @settings(max_examples=150)
 def test_a_browser_shows_any_text_as_it_is(blank: Blank, foreign: str) -> None:
     table = blocks.table(("a", "b"), [[foreign, blocks.Bold(foreign)]])
-    blank.show(html.write([blocks.Heading(1, foreign), blocks.paragraph(foreign), table, blocks.Drawing(foreign)], {}))
+    blank.show(html.write([blocks.Heading(1, foreign), blocks.paragraph(foreign), table], {}))
     shown = blank.page.evaluate("['h1', 'p', 'td', 'td strong'].map(s => document.querySelector(s).textContent)")
     assert shown == [plain(foreign)] * 4
 

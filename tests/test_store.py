@@ -18,7 +18,7 @@ from store_helpers import begin, cut_off, finished, process, results, rounds, ro
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.results import journal, schema
+from xbackend.results import journal, packing, schema
 from xbackend.results.recovery import NOT_COME_TO
 from xbackend.results.runs import Store
 from xbackend.results.schema import Pair, Results
@@ -478,6 +478,23 @@ def test_results_that_were_deleted_do_not_make_their_run_complete(store: Store) 
     assert not found.complete and [len(m.processes) for m in found.measurements] == [5, 5]
 
 
+@pytest.mark.parametrize("damage", [slice(0, -9), slice(0, 40), slice(0, 3)])
+def test_packed_results_that_are_cut_are_damaged(tmp_path: Path, damage: slice) -> None:
+    path = tmp_path / "results.json.gz"
+    path.write_bytes(packing.packed(schema.encode(results(), path)))
+    assert schema.load(path) == results()
+    path.write_bytes(path.read_bytes()[damage])
+    with pytest.raises(DamagedStore, match=r"results\.json\.gz is damaged"):
+        schema.load(path)
+
+
+def test_packed_results_beyond_all_measure_are_not_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "results.json.gz"
+    path.write_bytes(packing.packed(b" " * ((1 << 27) + 1)))
+    with pytest.raises(DamagedStore, match="holds more than 128 MiB"):
+        schema.load(path)
+
+
 def test_a_newer_version_is_not_damaged(store: Store) -> None:
     run = finished(store)
     content = {**msgspec.to_builtins(results()), "version": 99}
@@ -493,7 +510,7 @@ def test_listing_and_reading_from_outside_of_the_store_change_nothing(store: Sto
     (run.folder / "results.json").write_text("{")
     report = tmp_path / "report"
     report.mkdir()
-    (report / "results.json").write_text("{")
+    (report / "results.json.gz").write_text("{")
     before = snapshot(tmp_path)
     assert "results.json is damaged" in store.runs()[0].damaged
     with pytest.raises(DamagedStore):

@@ -466,4 +466,4 @@ def test_a_report_that_cannot_be_made_leaves_the_one_that_is_there(
     assert snapshot(tmp_path) == before
     monkeypatch.setattr(report, "render", lambda found, baseline: {"report.md": b"(p-2.svg)", "p-2.svg": b"2"})
     report.write(results(name="new"), tmp_path)
-    assert sorted(snapshot(tmp_path)) == ["mine.svg", "p-2.svg", "report.md", "results.json"]
+    assert sorted(snapshot(tmp_path)) == ["mine.svg", "p-2.svg", "report.md", "results.json.gz"]

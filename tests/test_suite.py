@@ -3,6 +3,7 @@ are."""
 
 from __future__ import annotations
 
+import gzip
 import inspect
 import json
 from collections.abc import Callable
@@ -296,7 +297,7 @@ def test_the_kernels_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[
         patch.chdir(tmp_path)
         words = ["--suite", "kernels", "--size", "12", "--quick", "--processes", "1", "--wait", "0"]
         assert main(["compare", *words, "--backends", "numpy,pytensor-jax"]) == 0, capsys.readouterr()
-    results = json.loads((tmp_path / "reports/kernels/results.json").read_text())
+    results = json.loads(gzip.decompress((tmp_path / "reports/kernels/results.json.gz").read_bytes()))
     assert {m["workload"] for m in results["measurements"]} == {*workloads.suites()["kernels"]}
     assert all(m["status"] == "ok" and m["processes"][0]["memory"]["call"] >= 0 for m in results["measurements"])
     text = (tmp_path / "reports/kernels/report.md").read_text()

@@ -615,7 +615,7 @@ def test_what_a_step_moves_is_said_with_a_limit_of_memory_too(file: Path) -> Non
     for more in ((), ("--device-memory", "64MiB")):
         code, _, err = command(f"{file}:classifier", "--strategy", "mirrored", *more)
         assert code == 0, err
-        (run,) = trained.load(file.parent / "reports" / "classifier" / "training.json").runs
+        (run,) = trained.load(file.parent / "reports" / "classifier" / "training.json.gz").runs
         told.append((run.transfers, run.memory))
     assert told[0] == told[1] and told[0][0] > 0
 

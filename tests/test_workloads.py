@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -401,7 +402,7 @@ def test_a_users_file_is_compared(model: Path, tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr()
     assert code == INCOMPLETE, said  # one value of the sweep is none
     assert (tmp_path / "imported").read_text() == "x"
-    results = json.loads((tmp_path / "reports/model/results.json").read_text())
+    results = json.loads(gzip.decompress((tmp_path / "reports/model/results.json.gz").read_bytes()))
     rows = results.get("results", results)["measurements"]
     status = {(r["workload"], r["parameters"].get("n"), r["backend"]): r["status"] for r in rows}
     assert {k: v for k, v in status.items() if k[1] == 5 or k[0] == "doubled"} == {

@@ -76,7 +76,7 @@ def _profile(backend: str, seconds: float, devices: int, first: bool) -> Profile
     return Profile(**{**found, "taken": 3, "spans": [tuple(s) for s in found["spans"]] if first else []})
 
 
-def _placement(size: int, devices: int) -> dict[str, Any]:
+def _placement(size: int, devices: int, cause: str) -> dict[str, Any]:
     second = f"cpu:{devices - 1}"
     ops = []
     for node, (asked, bound) in enumerate([("dev0", "cpu:0")] * 3 + [("dev1", second)] * 3 + [("cpu:0", "cpu:0")]):
@@ -92,7 +92,7 @@ def _placement(size: int, devices: int) -> dict[str, Any]:
                 "status": "as asked",
             }
         )
-    transfer = {"node": 7, "source": second, "target": "cpu:0", "bytes": 1 << 20, "cause": "crossing"}
+    transfer = {"node": 7, "source": second, "target": "cpu:0", "bytes": 1 << 20, "cause": cause}
     transfer |= {"framework_op": "copy", "evidence": "test"}
     return {"ops": ops, "transfers": [transfer] if devices > 1 else [], "graph": _graph(size, devices)}
 
@@ -158,7 +158,7 @@ def _measured(
         operations_by_op=_OPERATIONS,
         parity=Parity(relative_error=2.1e-7 * devices, tolerance=5.4e-5, inputs="ab12" * 16, ulps=3.5),
         processes=_processes(generator, seconds, first, backend, devices),
-        placement=_placement(size, devices),
+        placement=_placement(size, devices, "framework" if backend == "tensorflow" else "crossing"),
         description=_description(backend, environment),
         environment=environment,
         versions=_versions(backend, environment),

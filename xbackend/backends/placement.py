@@ -256,6 +256,12 @@ class Placement:
             said.append(_counted(self.transfers))
         return ", ".join(said)
 
+    @property
+    def as_asked(self) -> bool:
+        """Whether something was seen to run, and all of it where the program asks, with no transfer besides."""
+        seen = {r.status for r in self.ops if r.op != "transfer"} | {r.status for r in self.backward}
+        return bool(seen - {"folded"}) and seen <= set(_FINE) and not self.differences()
+
     def differences(self) -> list[str]:
         """What is not as the program asks, with the user's file and line: what ran elsewhere, what was not read back,
         and transfers that the framework made of itself."""

@@ -104,7 +104,7 @@ def _refused(command: str, why: object, code: int) -> int:
 # What is typed by habit, and how it is said here.
 _INSTEAD = {
     **dict.fromkeys(("-o", "--output", "--out"), "What it prints goes to a file with > FILE; reports to --reports DIR"),
-    "--json": "What was measured is JSON already: results.json beside each report, and in .xbackend/runs",
+    "--json": "What was measured is JSON already: zcat results.json.gz, beside each report",
     "--gpu": "Visible GPUs are used; logical devices are bound to them, as in run --devices-map dev0=gpu:0",
 }
 

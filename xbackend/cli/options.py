@@ -258,7 +258,7 @@ def run_of(text: str = "") -> Parameter:
 
 _RUN = (
     "a run: its name or the beginning of it, latest, latest~1, what compare --name called it (before~1: the one before "
-    "the newest of that name), or the path of a results.json or of its folder"
+    "the newest of that name), or the path of a report's folder or results.json.gz"
 )
 _PYTHON = (
     "make and use environments with this Python where their packages are for it (default: the newest one here that "

@@ -11,11 +11,12 @@ from pathlib import Path
 
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.files import read_file, refused
-from xbackend.report.blocks import Block
-from xbackend.report.kinds import CLUSTER, TRAINING, Kind
+from xbackend.report.blocks import Block, Image
+from xbackend.report.kinds import CLUSTER, COMPARISON, TRAINING, Kind
 from xbackend.report.overview import index, write_file
 from xbackend.results import clustered, schema, trained
 from xbackend.results.exchange import write_folder
+from xbackend.results.packing import packed
 from xbackend.results.schema import Results, encode
 
 __all__ = [
@@ -34,7 +35,7 @@ __all__ = [
 
 
 def render(results: Results, baseline: str | None = None) -> dict[str, bytes]:
-    """The files of a report by name: ``report.md``, ``report.html`` and the SVG plots of the former.
+    """The files of a report by name: ``report.md``, the SVG plots that it shows, and ``report.html``, which has more.
 
     ``baseline`` is the backend whose time the ratios are taken over, or the environment; left out, it is numpy if that
     was measured, else the first that gave a time. Raises `UsageError`, which lists those there are, if it is not in the
@@ -46,25 +47,27 @@ def render(results: Results, baseline: str | None = None) -> dict[str, bytes]:
 
 
 def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> dict[str, bytes]:
-    """A document as ``<name>.md``, the pictures beside it, and as ``<name>.html``, which holds them."""
+    """A document as ``<name>.md``, the pictures that it shows beside it, and as ``<name>.html``, which holds all."""
     from xbackend.report import html, markdown
+    from xbackend.report.folding import for_markdown
 
+    shown = {block.file: pictures[block.file] for block in for_markdown(blocks) if isinstance(block, Image)}
     written = {f"{name}.html": html.write(blocks, pictures), f"{name}.md": markdown.write(blocks)}
-    return {**pictures, **{file: text.encode() for file, text in written.items()}}
+    return {**shown, **{file: text.encode() for file, text in written.items()}}
 
 
 def write(results: Results, folder: Path, baseline: str | None = None, data: bytes | None = None) -> Path:
-    """Write ``results.json``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns the
-    path of the last.
+    """Write ``results.json.gz``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns
+    the path of the last.
 
     They take the place of the report that was there in one step (`results.exchange`), so that results never lie beside
     the report of others. Other files in the folder stay. What was measured is in the store before. ``data`` is what
-    ``results.json`` is to hold, where that is there already.
+    ``results.json.gz`` is to hold, where that is there already.
 
     Raises `StoreError` where the folder cannot be written, and what `render` raises; then nothing has changed.
     """
-    encoded = encode(results, folder / "results.json") if data is None else data
-    write_folder(folder, {**render(results, baseline), "results.json": encoded}, _of_report)
+    data = data or packed(encode(results, folder / COMPARISON.file))
+    write_folder(folder, {**render(results, baseline), COMPARISON.file: data}, _of_report)
     return folder / "report.md"
 
 
@@ -72,7 +75,7 @@ def write_times(results: Results, folder: Path, baseline: str | None = None) -> 
     """As `write`, but a report that has times stays where these results have none: then nothing is written."""
     if not _has_times(results):
         with suppress(StoreError):  # one that cannot be read does not stay
-            if _has_times(schema.load(folder / "results.json")):
+            if _has_times(schema.load(folder / COMPARISON.file)):
                 return None
     return write(results, folder, baseline)
 
@@ -84,7 +87,7 @@ def _has_times(results: Results) -> bool:
 
 def _of_report(folder: Path, name: str) -> bool:
     """Whether a file in a folder is of the report that is there: a document of it, or a plot that it shows."""
-    if name in ("report.md", "report.html", "results.json"):
+    if name in ("report.md", "report.html", COMPARISON.file):
         return True
     try:
         return name.endswith(".svg") and f"({name})" in read_file(folder / "report.md").decode(errors="replace")
@@ -93,26 +96,26 @@ def _of_report(folder: Path, name: str) -> bool:
 
 
 def write_trainings(done: trained.Trainings, folder: Path, data: bytes | None = None) -> Path:
-    """Write ``training.json``, the pictures, ``training.html`` and ``training.md`` into a folder, made if need be;
+    """Write ``training.json.gz``, the pictures, ``training.html`` and ``training.md`` into a folder, made if need be;
     returns the path of the last. ``data`` as of `write`. Raises `StoreError`."""
     from xbackend.report import training
 
-    content = {**files("training", *training.build(done)), "training.json": data or trained.encode(done)}
+    content = {**files("training", *training.build(done)), TRAINING.file: data or packed(trained.encode(done))}
     return write_files(content, folder, "training.md")
 
 
 def write_jobs(done: clustered.Jobs, folder: Path, data: bytes | None = None) -> Path:
-    """As `write_trainings`, ``cluster.json``, ``cluster.html`` and ``cluster.md``."""
+    """As `write_trainings`, ``cluster.json.gz``, ``cluster.html`` and ``cluster.md``."""
     from xbackend.report import cluster
 
-    content = {**files("cluster", *cluster.build(done)), "cluster.json": data or clustered.encode(done)}
+    content = {**files("cluster", *cluster.build(done)), CLUSTER.file: data or packed(clustered.encode(done))}
     return write_files(content, folder, "cluster.md")
 
 
 def write_again(kind: Kind, folder: Path, baseline: str | None = None) -> Path:
     """Write a report again from the data in its folder, which stay as they are; returns its path. Raises as loading and
     writing them."""
-    path = folder / f"{kind.data}.json"
+    path = folder / kind.file
     with refused(f"{path} cannot be read"):
         data = read_file(path)
     done = kind.load(path)

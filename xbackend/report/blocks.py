@@ -86,13 +86,6 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """A graph in the language of Mermaid, which forges draw: of results that have no other drawing."""
-
-    mermaid: str
-
-
-@dataclass(frozen=True, slots=True)
 class Folded:
     """Blocks that are shown when somebody opens them, under words of ours."""
 
@@ -102,7 +95,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class OnPage:
-    """Blocks, which have no picture, that the page has and the markdown leaves to it; ``what`` they are, in words."""
+    """Blocks that the page has and the markdown leaves to it; ``what`` they are, in words."""
 
     what: str
     blocks: tuple[Block, ...]
@@ -127,7 +120,7 @@ class Closed:
     """Where a folded part ends, for a writer."""
 
 
-Block = Heading | Paragraph | Notice | Bullets | Contents | Table | Image | Drawing | Folded | OnPage | Pointer
+Block = Heading | Paragraph | Notice | Bullets | Contents | Table | Image | Folded | OnPage | Pointer
 Written = Block | Opened | Closed
 
 

@@ -43,7 +43,8 @@ _CHECKS = (
 )
 
 _PLACEMENT = (
-    "What the program asked for, and what the backend says that it executed. What ran on several devices is drawn."
+    "What the program asked for, and what the backend says that it executed. What differs on several devices is drawn; "
+    "xbackend draw --backend draws the rest."
 )
 
 
@@ -64,8 +65,8 @@ def build(results: Results, baseline: str | None) -> tuple[list[Block], Pictures
     if across is not None:
         blocks += _section("First result, calls, and when a compiler has paid for itself", payoffs.across(compared))
         blocks += _section("Memory", memory.across(across))
-    each = [_comparison(number, comparison, pictures) for number, comparison in enumerate(compared, 1)]
-    blocks += [block for part in each for block in part] if across is None else _folded(compared, each)
+    each = [_comparison(number, compared, pictures) for number in range(1, len(compared) + 1)]
+    blocks += [block for part in each for block in part] if across is None else _left(compared, each)
     missing = tables.not_ok(compared)
     return [
         *blocks,
@@ -140,25 +141,27 @@ def _first(compared: Sequence[Comparison], across: Matrix | None, pictures: Pict
     return [Image(file, title), paragraph(ratio_plots.reading(drawn))]
 
 
-def _comparison(number: int, comparison: Comparison, pictures: Pictures) -> list[Block]:
+def _comparison(number: int, compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
+    """A comparison by its number from 1. Of several the times of the processes are drawn on the page only."""
+    comparison = compared[number - 1]
     baseline, note = comparison.baseline, comparison.baseline_note
     words = f"Baseline: {baseline.name} ({note})." if baseline else f"Baseline: none: {note}."
     blocks: list[Block] = [Heading(2, comparison.title), paragraph(words), ranking.ranking(comparison)]
     if comparison.ranked:
         title = f"Times of {comparison.title}"
         file = pictures.add("medians", comparison.workload, plots.medians(comparison, title), number)
-        blocks.append(Image(file, title))
+        drawn = Image(file, title)
+        blocks.append(drawn if len(compared) == 1 else OnPage("the times of each process, drawn", (drawn,)))
     return blocks
 
 
-def _folded(compared: Sequence[Comparison], each: Sequence[Sequence[Block]]) -> list[Block]:
-    """The comparisons of several workloads, each behind its title: the matrix stands for them."""
+def _left(compared: Sequence[Comparison], each: Sequence[Sequence[Block]]) -> list[Block]:
+    """The comparisons of several workloads, each behind its title, on the page: the matrix stands for them."""
     parts = [Folded(c.title, tuple(blocks[1:])) for c, blocks in zip(compared, each, strict=True)]
-    return [Heading(2, "Each comparison"), *parts]
+    return [OnPage("each comparison by itself", (Heading(2, "Each comparison"), *parts))]
 
 
 def _placement(compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """The drawings here, the tables of every op on the page."""
     parts = placement.sections(compared, pictures)
     return [paragraph(_PLACEMENT), *parts] if parts else []
 

@@ -35,8 +35,8 @@ def for_markdown(blocks: Sequence[Block]) -> list[Written]:
                 inside = for_markdown(parts)
                 written += [Opened(title), *inside, Closed()] if inside else []
             case Pointer(file) if left:
-                whole = (f"In {file}, one file to open in a browser, there are besides: ", f"{join(left)}.")
-                written.append(Paragraph(whole))
+                whole = f"In {file}, one file to open in a browser (xbackend report writes it), there are besides: "
+                written.append(Paragraph((whole, f"{join(left)}.")))
             case OnPage() | Pointer():
                 pass
             case _:

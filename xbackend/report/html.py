@@ -15,7 +15,7 @@ from xbackend.report.blocks import Block, Image
 from xbackend.report.folding import for_page
 from xbackend.report.inline_svg import inline
 from xbackend.report.writing import template
-from xbackend.wording import plain, visible
+from xbackend.wording import plain
 
 
 def escape(text: object) -> str:
@@ -23,7 +23,7 @@ def escape(text: object) -> str:
     return escaped(plain(text))
 
 
-_PAGE = template("page.html.j2", escape, lines=lambda source: Markup(escaped(visible(source))))
+_PAGE = template("page.html.j2", escape)
 
 
 def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:

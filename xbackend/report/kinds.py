@@ -8,15 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from xbackend.results import clustered, schema, trained
+from xbackend.results.packing import SUFFIX
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of report: ``load`` reads its data from ``<data>.json``; ``<document>.md`` and ``.html`` are written."""
+    """A kind of report: ``load`` reads its data from ``file``; ``<document>.md`` and ``.html`` are written."""
 
     data: str
     document: str
     load: Callable[[Path], Any]
+
+    @property
+    def file(self) -> str:
+        """The name of the file of its data."""
+        return self.data + SUFFIX
 
 
 COMPARISON = Kind("results", "report", schema.load)
@@ -29,6 +35,6 @@ def there(reports: Path) -> dict[str, list[Kind]]:
     """The reports in the folders of ``reports``, by name: the kinds of which data lie there."""
     found: dict[str, list[Kind]] = {}
     for kind in KINDS:
-        for path in reports.glob(f"[!.]*/{kind.data}.json"):
+        for path in reports.glob(f"[!.]*/{kind.file}"):
             found.setdefault(path.parent.name, []).append(kind)
     return dict(sorted(found.items()))

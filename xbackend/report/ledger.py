@@ -9,7 +9,7 @@ from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import ENOUGH_SIZES, SHARING, Pays, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.report import text, timelines
-from xbackend.report.blocks import Block, Bold, Heading, Image, bullets, paragraph, table
+from xbackend.report.blocks import Block, Bold, Heading, Image, OnPage, bullets, paragraph, table
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import FOREIGN, Results
 from xbackend.wording import counted, join
@@ -20,6 +20,7 @@ _ALTERNATE = 0.25  # of the shorter one's work: less of it at once, and devices 
 _WAITING = 0.4  # of the time: an idle share worth a word, beyond what the transfers explain
 _FULL = 0.8  # of the cores: kept busy by one device, a second finds no free one
 _LOST = 0.8  # efficiency below which the words say where the rest went
+_TIMELINES = "timelines of the devices"
 _ROUGH = 2.0  # times the timed execution: the shares of such a profile are rough
 
 READING = (
@@ -141,7 +142,7 @@ def sections(results: Results, comparisons: Sequence[Comparison], pictures: Pict
         blocks.append(Heading(3, f"One device against several: {comparison.label}"))
         blocks.append(bullets(*((Bold(s.many.name), ": ", verdict(s, results.machine.cores)) for s in own)))
         blocks += _timelines(comparison, own, pictures)
-    return [*blocks, paragraph(timelines.READING)] if blocks else []
+    return [*blocks, OnPage(_TIMELINES, (paragraph(timelines.READING),))] if blocks else []
 
 
 def figures(comparisons: Sequence[Comparison]) -> list[Block]:
@@ -208,7 +209,7 @@ def _timelines(comparison: Comparison, own: Sequence[Scaling], pictures: Picture
         if drawn:
             title = f"Timelines on {counted(devices, 'device')}: {comparison.label}"
             file = pictures.add("timeline", comparison.workload, timelines.picture(drawn, title))
-            blocks.append(Image(file, title))
+            blocks.append(OnPage(_TIMELINES, (Image(file, title),)))
     return blocks
 
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from xbackend.report.blocks import Block
 from xbackend.report.folding import for_markdown
 from xbackend.report.writing import template
-from xbackend.wording import plain, visible
+from xbackend.wording import plain
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the
 # document holds none that a lenient parser could take for a tag.
@@ -64,12 +64,7 @@ def _tagged(text: str) -> Markup:
     return Markup("".join(_ENTITIES.get(c, c) for c in plain(text)))
 
 
-def _fenced(mermaid: str) -> Markup:
-    """Lines that can neither end their fence nor hold a `<`, which Mermaid would read as HTML."""
-    return Markup(visible(mermaid).rstrip().replace("<", "#60;").replace("`", "#96;"))
-
-
-_DOCUMENT = template("document.md.j2", escape, fenced=_fenced, uncoded=_uncoded, tagged=_tagged)
+_DOCUMENT = template("document.md.j2", escape, uncoded=_uncoded, tagged=_tagged)
 
 
 def write(blocks: Sequence[Block]) -> str:

@@ -26,6 +26,11 @@ _TABLES = (
     ("Jobs on clusters", ("job", "backends", "tasks", "steps", "lost", "ended"), ("steps", "lost", "ended")),
 )
 
+_PAGES = (
+    "Each has a page of the same name, one file to open in a browser, with every figure, plot and drawing. Where it is "
+    "not there, xbackend report writes it, from the data beside the report."
+)
+
 
 def index(reports: Path) -> Path:
     """Write ``index.md`` over the reports in the folders of ``reports``, the newest first; returns its path.
@@ -54,7 +59,7 @@ def _blocks(reports: Path) -> list[Block]:
     there = kinds.there(reports)
     for folder, found in there.items():
         for kind in found:
-            stored = reports / folder / f"{kind.data}.json"
+            stored = reports / folder / kind.file
             try:
                 data = kind.load(stored)
             except StoreError as error:
@@ -62,9 +67,8 @@ def _blocks(reports: Path) -> list[Block]:
                 damaged.append([_name(folder, stored.parent, kind), why])
                 continue
             own = [_name(folder, stored.parent, kind), text.moment(data.created), *_TOLD[kind.data](data)]
-            page = _link("HTML", folder, stored.parent, f"{kind.document}.html") or text.NOTHING
-            rows[kind.data].append((data.created, [*own, data.machine.processor, page]))
-    blocks: list[Block] = [Heading(1, "Reports")]
+            rows[kind.data].append((data.created, [*own, data.machine.processor]))
+    blocks: list[Block] = [Heading(1, "Reports"), *([paragraph(_PAGES)] if there else [])]
     if os.path.isfile(reports / "history.md"):
         blocks.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
     for kind, (title, headers, right) in zip(KINDS, _TABLES, strict=True):
@@ -72,9 +76,7 @@ def _blocks(reports: Path) -> list[Block]:
         newest = sorted(rows[kind.data], key=lambda entry: entry[0], reverse=True)
         if newest:
             blocks += [Heading(2, title)] if title else []
-            blocks.append(
-                table(("report", "measured", *headers, "machine", "page"), [r for _, r in newest], right=right)
-            )
+            blocks.append(table(("report", "measured", *headers, "machine"), [r for _, r in newest], right=right))
     if damaged:
         blocks += [Heading(2, "Results that cannot be read"), table(("report", "reason"), damaged)]
     others = [path for path in sorted(reports.glob("[!.]*/*.md")) if path.parent.name not in there and path.is_file()]
@@ -95,12 +97,9 @@ def _other(path: Path) -> Hyperlink:
 def _name(folder: str, path: Path, kind: Kind) -> Inline:
     """The report's name, a link where there is a report."""
     document = f"{kind.document}.md"
-    return _link(folder, folder, path, document) or f"{folder} (no {document})"
-
-
-def _link(words: str, folder: str, path: Path, file: str) -> Hyperlink | None:
-    """A link to a file of a report; `None` where there is none."""
-    return Hyperlink(words, f"./{quote(folder, errors='replace')}/{file}") if os.path.isfile(path / file) else None
+    if not os.path.isfile(path / document):
+        return f"{folder} (no {document})"
+    return Hyperlink(folder, f"./{quote(folder, errors='replace')}/{document}")
 
 
 def _comparison(results: Results) -> list[Inline]:

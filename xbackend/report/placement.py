@@ -11,13 +11,10 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
-from xbackend.report.blocks import Block, Drawing, Heading, Image, OnPage, bullets, paragraph, tabled
+from xbackend.report.blocks import Block, Heading, Image, OnPage, bullets, paragraph, tabled
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, join
-
-# Mermaid draws at most this much: https://mermaid.js.org/config/schema-docs/config.html#maxtextsize
-LARGEST_DRAWING = 50_000
 
 _OPS = ("backends", "devices", "asked", "bound to", "executed on", "status", "ops", "which")
 _TRANSFERS = ("backends", "devices", "from", "to", "why", "transfers", "bytes")
@@ -31,28 +28,39 @@ _CAUSES = (
 )
 
 
-Drawn = dict[str, str]  # what a drawing shows, sizes aside -> the comparison where it stands
-Shown = Sequence[tuple[Row, Evidence]]
+Shown = Sequence[tuple[Row, Placement, Evidence]]
 
 
 def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """The tables of each comparison and the drawings of what was executed; empty if there is no placement."""
+    """What differs from what was asked for, in words and drawn; that the rest is as asked, and on the page the tables
+    of all. Empty if there is no placement."""
     blocks: list[Block] = []
-    drawn: Drawn = {}
+    drawn: dict[str, str] = {}  # what a drawing shows, sizes aside -> the comparison where it stands
+    right = total = 0
     for comparison in comparisons:
-        shown = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
-        tables = OnPage("the placement of every op and each transfer", tuple(_tables(shown)))
-        pictured = [*_executed(comparison, shown, pictures, drawn), *_drawings(shown)]
-        if tables.blocks or pictured:
-            blocks += [Heading(3, f"Placement: {comparison.label}"), *_answers(shown), tables, *pictured]
-    return blocks
+        shown = _shown(comparison)
+        other = [one for one in shown if not one[1].as_asked]
+        right, total = right + len(shown) - len(other), total + len(shown)
+        title = Heading(3, f"Placement: {comparison.label}")
+        there = [*_answers(shown), *_tables(shown)]
+        if other:
+            blocks += [title, *_answers(other), *_drawings(comparison, other, pictures, drawn)]
+        if there:
+            blocks.append(OnPage("the placement of every op and each transfer", (*([] if other else [title]), *there)))
+    said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
+    return [paragraph(said), *blocks] if total else []
+
+
+def _shown(comparison: Comparison) -> Shown:
+    """The rows that have a placement."""
+    evidence = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
+    return [(row, Placement(e.ops, e.transfers, e.backward), e) for row, e in evidence]
 
 
 def _answers(shown: Shown) -> list[Block]:
     """Whether all ran as asked, each different answer once with the rows that it holds for."""
     whose: dict[str, list[str]] = {}
-    for row, evidence in shown:
-        placement = Placement(evidence.ops, evidence.transfers, evidence.backward)
+    for row, placement, _ in shown:
         if placement.ops:
             whose.setdefault("; ".join([placement.summary(), *placement.differences()]), []).append(row.name)
     return (
@@ -61,8 +69,8 @@ def _answers(shown: Shown) -> list[Block]:
 
 
 def _tables(shown: Shown) -> list[Block]:
-    ops = _shared([(row, cells) for row, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))])
-    transfers = _shared([(row, cells) for row, e in shown for cells in _transfer_rows(e.transfers)])
+    ops = _shared([(row, cells) for row, _, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))])
+    transfers = _shared([(row, cells) for row, _, e in shown for cells in _transfer_rows(e.transfers)])
     causes = [paragraph(_CAUSES)] if transfers else []
     moved = tabled(_TRANSFERS, transfers, right=("devices", "transfers", "bytes"))
     return [*tabled(_OPS, ops, right=("devices", "ops")), *causes, *moved]
@@ -103,51 +111,26 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
     return [[*route, str(len(made)), bytes_text(sum(t.bytes for t in made))] for route, made in routes.items()]
 
 
-def _drawings(shown: Shown) -> list[Block]:
-    """Each program once, with those who ran it: results of version 1 hold no more."""
-    drawn: dict[str, list[str]] = {}
-    for row, evidence in shown:
-        if evidence.drawing:
-            drawn.setdefault(evidence.drawing, []).append(row.name)
-    blocks: list[Block] = []
-    for drawing, names in drawn.items():
-        whose = "all" if len(names) == len(shown) else join(names)
-        if len(drawing) > LARGEST_DRAWING:
-            blocks.append(paragraph(f"The program of {whose} is too large to be drawn."))
-        else:
-            blocks += [paragraph(f"The program of {whose}:"), Drawing(drawing)]
-    return blocks
-
-
-def _executed(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: Drawn) -> list[Block]:
-    """What was executed, on the fewest and on the most devices side by side; each different picture once.
-
-    ``drawn`` is what earlier comparisons have drawn, and is added to.
-    """
-    backends: dict[str, dict[int, Graph]] = {}
-    for row, evidence in shown:
-        if evidence.graph is not None:
+def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:
+    """What was executed on several devices; each different picture once. ``drawn`` is what earlier comparisons have
+    drawn, and is added to."""
+    alike: dict[Graph, list[str]] = {}
+    for row, placement, evidence in shown:
+        # Of one device a picture in one colour says nothing.
+        if placement.differences() and evidence.graph is not None and len(evidence.graph.devices) > 1:
             graph = replace(evidence.graph, title=counted(row.devices, "device"))
-            backends.setdefault(row.label, {})[row.devices] = graph
-    alike: dict[tuple[Graph, ...], list[str]] = {}
-    for backend, graphs in backends.items():
-        ends = dict.fromkeys([min(graphs), max(graphs)])
-        alike.setdefault(tuple(graphs[devices] for devices in ends), []).append(backend)
-    for key in list(alike):
-        wider = next((other for other in alike if other != key and set(key) <= set(other)), None)
-        if wider is not None:  # what was executed on fewer numbers of devices is part of another picture
-            alike[wider] += alike.pop(key)
+            alike.setdefault(graph, []).append(row.name)
     blocks: list[Block] = []
-    for key, names in alike.items():
-        shape = comparison.workload + "".join(map(_shape, key))
-        whose = "all" if len(alike) == 1 else join(names)
-        if all(len(graph.devices) == 1 for graph in key):
-            continue  # the answer above says all that a picture in one colour would
+    for graph, names in alike.items():
+        shape = comparison.workload + _shape(graph)
         if shape in drawn:
-            blocks.append(paragraph(f"What was executed by {whose} looks as drawn for {drawn[shape]}, but for sizes."))
+            like = f"What was executed by {join(names)} looks as drawn for {drawn[shape]}, but for sizes."
+            blocks.append(paragraph(like))
             continue
         drawn[shape] = comparison.label
-        blocks += _picture(comparison, key, whose, pictures)
+        title = f"What {join(names)} executed, {comparison.label}"
+        file = pictures.add("placement", comparison.workload, svg([graph], title).encode())
+        blocks += [paragraph(f"What was executed by {join(names)}, {_LEGEND}"), Image(file, title, large=True)]
     return blocks
 
 
@@ -155,9 +138,3 @@ def _shape(graph: Graph) -> str:
     """What a drawing shows, sizes aside."""
     texts = re.sub("[0-9]+", "0", str([(box.text, box.mark) for box in graph.boxes]))
     return f"{graph.title} {[box.device for box in graph.boxes]} {texts} {len(graph.edges)} {len(graph.links)}"
-
-
-def _picture(comparison: Comparison, graphs: Sequence[Graph], whose: str, pictures: Pictures) -> list[Block]:
-    title = f"What {whose} executed, {comparison.label}: {' beside '.join(graph.title for graph in graphs)}"
-    file = pictures.add("placement", comparison.workload, svg(graphs, title).encode())
-    return [paragraph(f"What was executed by {whose}, {_LEGEND}"), Image(file, title, large=True)]

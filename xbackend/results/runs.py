@@ -30,9 +30,11 @@ import msgspec
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.files import held, hold, new_folder, refused, sync_folder, there
 from xbackend.results import FOLDER, journal, recovery, schema
+from xbackend.results.packing import SUFFIX
 from xbackend.results.schema import Measurement, Results
 
 PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
+REPORTED = f"results{SUFFIX}"  # beside a report
 _SESSION = "0.jsonl"
 _NAME = "%Y%m%d-%H%M%S"
 _BACK = re.compile(r"~\d{1,9}$")
@@ -284,7 +286,7 @@ def _from_path(path: Path) -> Results:
         return schema.load(path)
     with refused(f"results cannot be read from {path}"):
         of_a_run = there(path / PLAN)
-    return _read(path) if of_a_run else schema.load(path / RESULTS)
+    return _read(path) if of_a_run else schema.load(path / REPORTED)
 
 
 def _read(folder: Path) -> Results:

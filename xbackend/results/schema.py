@@ -23,6 +23,7 @@ from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
 from xbackend.files import read_file, refused, write_whole
+from xbackend.results.packing import unpacked
 
 # 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
 # 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
@@ -415,7 +416,7 @@ def unsealed(path: Path, kind: type[Sealed], of: str, again: str) -> Sealed:
         data = read_file(path)
     known = {field.name: field.default for field in msgspec.structs.fields(kind)}
     try:
-        content = msgspec.json.decode(data)
+        content = msgspec.json.decode(unpacked(data, path))
         if not isinstance(content, dict) or content.get("format") != known["format"]:
             raise DamagedStore(f"{path} holds nothing of {of}")
         if content.get("checksum") != checksum(content):
@@ -446,7 +447,7 @@ def load(path: Path) -> Results:
 def decode(data: bytes, path: Path) -> Results:
     """The results in a file's content; ``path`` is for the messages. Raises as `load` does."""
     try:
-        content = msgspec.json.decode(data)
+        content = msgspec.json.decode(unpacked(data, path))
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             raise DamagedStore(f"{path} holds no results of xbackend compare")
         version = content.get("version")
