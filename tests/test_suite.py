@@ -20,6 +20,7 @@ from xbackend.errors import UsageError, WorkloadError, XBackendError
 from xbackend.measure import candidates, session
 from xbackend.measure.candidates import Refused, Task
 from xbackend.program import host
+from xbackend.results.naming import GRADIENT
 from xbackend.workloads.kernels import black_scholes, nbody, stencil
 from xbackend.workloads.models import kalman, logistic_regression, model_parallel, seir
 from xbackend.workloads.workload import Workload
@@ -251,9 +252,9 @@ def test_a_model_has_a_gradient_that_differences_confirm(name: str) -> None:
 def test_a_suite_is_the_tasks_of_all_its_workloads() -> None:
     tasks = users.tasks("matpow", None, {"size": [12]}, suite="models")
     names = [task.workload for task in tasks]
-    assert [*dict.fromkeys(name.removesuffix(candidates.GRADIENT) for name in names)] == [*workloads.suites()["models"]]
+    assert [*dict.fromkeys(name.removesuffix(GRADIENT) for name in names)] == [*workloads.suites()["models"]]
     assert all(isinstance(task, Task) for task in tasks), [t.reason for t in tasks if isinstance(t, Refused)]
-    assert {f"{n}{candidates.GRADIENT}" for n in ("radon", "seir", "gaussian_process")} <= {*names}
+    assert {f"{n}{GRADIENT}" for n in ("radon", "seir", "gaussian_process")} <= {*names}
 
 
 def test_a_workload_that_cannot_be_made_is_a_row_of_its_own() -> None:

@@ -1,8 +1,8 @@
-"""Several workloads at once: a cell for each comparison and candidate, their geometric means, and who wins where.
+"""Several workloads at once: a cell for each comparison and candidate, who wins where, and means of pairs over lines.
 
-A cell has the ratio of `comparison.compared` and its verdict. The mean over workloads is the geometric one, which does
-not depend on what the ratios are to (Fleming and Wallace, How Not to Lie with Statistics, Communications of the ACM 29
-(1986) 218), over those comparisons in which every candidate that has any time has one.
+A cell has the ratio of `comparison.compared` and its verdict. Over workloads two candidates are compared by the
+geometric mean of the ratios of their times (Fleming and Wallace, How Not to Lie with Statistics, Communications of the
+ACM 29 (1986) 218), over those comparisons in which both have one: what a third one cannot do leaves out none of them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import fmean
 
 from xbackend.analysis.comparison import Comparison, Row, compared
-from xbackend.analysis.statistics import Ratio
+from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio
+from xbackend.interrupts import put_off
+from xbackend.results.naming import GRADIENT
 
 
 @dataclass(frozen=True)
@@ -34,20 +37,43 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Matrix:
-    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``; ``means[j]`` the geometric mean of its ratios
-    over ``common`` of the comparisons, `None` where it has no time in them, ``wins[j]`` in how many it is the winner.
+class Mean:
+    """The geometric mean of the time of a candidate over that of another one, over the ``lines`` that both have.
 
-    ``to_baseline``: ratios are to the baseline that was asked for; else each to the smallest time of its comparison.
+    ``low`` and ``high`` are its interval at `LEVEL`, Student's on the logarithms of the lines' ratios, so that it says
+    what further workloads like these would give; 0 to infinity below `FEWEST` workloads. ``shown``: that the two
+    differ is shown, of all pairs of the matrix together.
+    """
+
+    value: float
+    low: float
+    high: float
+    lines: int
+    shown: bool
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """``lines[i][j]`` is candidate ``columns[j]`` in ``comparisons[i]``, ``wins[j]`` in how many it is the winner,
+    ``absent[j]`` in how many it was to be measured and has no time.
+
+    ``pairs[j, k]`` is the mean of the time of j over that of k, for all that share a line. ``order`` has those with a
+    time, the one first that takes less than most others. ``to_baseline``: ratios of cells are to the baseline that was
+    asked for; else each to the smallest time of its comparison.
     """
 
     comparisons: tuple[Comparison, ...]
     columns: tuple[str, ...]
     lines: tuple[tuple[Cell, ...], ...]
-    means: tuple[float | None, ...]
     wins: tuple[int, ...]
-    common: int
+    absent: tuple[int, ...]
+    pairs: dict[tuple[int, int], Mean]
+    order: tuple[int, ...]
     to_baseline: bool
+
+    def ahead(self, candidate: int) -> list[int]:
+        """The others that a candidate is shown to be faster than, over the lines that both have."""
+        return [k for (j, k), mean in self.pairs.items() if j == candidate and mean.shown and mean.value < 1]
 
 
 def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matrix | None:
@@ -57,13 +83,19 @@ def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matr
     several = len({row.devices for comparison in comparisons for row in comparison.rows}) > 1
     by_column = [{(row.name if several else row.label): row for row in c.rows} for c in comparisons]
     columns = tuple(dict.fromkeys(name for rows in by_column for name in rows))
-    lines = [
+    lines = tuple(
         _line(comparison, [rows.get(name) for name in columns], to_baseline)
         for comparison, rows in zip(comparisons, by_column, strict=True)
-    ]
-    means, common = _means(lines)
-    wins = tuple(sum(line[j].winner for line in lines) for j in range(len(columns)))
-    return Matrix(tuple(comparisons), columns, tuple(lines), means, wins, common, to_baseline)
+    )
+    of_each = [[line[j] for line in lines] for j in range(len(columns))]
+    wins = tuple(sum(cell.winner for cell in cells) for cells in of_each)
+    absent = tuple(sum(cell.row is not None and cell.row.time is None for cell in cells) for cells in of_each)
+    families = [comparison.workload.removesuffix(GRADIENT) for comparison in comparisons]
+    pairs = means([[_logarithm(cell) for cell in cells] for cells in of_each], families)
+    there = [j for j, cells in enumerate(of_each) if any(_logarithm(cell) is not None for cell in cells)]
+    faster = {j: sum(mean.value < 1 for (one, _), mean in pairs.items() if one == j) for j in there}
+    order = tuple(sorted(there, key=lambda j: -faster[j]))
+    return Matrix(tuple(comparisons), columns, lines, wins, absent, pairs, order, to_baseline)
 
 
 def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool) -> tuple[Cell, ...]:
@@ -81,22 +113,67 @@ def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool)
     return tuple(cells)
 
 
-def _means(lines: Sequence[Sequence[Cell]]) -> tuple[tuple[float | None, ...], int]:
-    """The geometric mean of each column over the lines in which all columns that have any value have one, and how many
-    these are."""
-    values = [[_value(cell) for cell in line] for line in lines]
-    columns = list(zip(*values, strict=True))
-    there = [j for j, column in enumerate(columns) if any(value is not None for value in column)]
-    whole = [logs for line in values if None not in (logs := [line[j] for j in there])]
-    means: list[float | None] = [None] * len(columns)
-    if whole:
-        for j, column in zip(there, zip(*whole, strict=True), strict=True):
-            means[j] = math.exp(fmean(value for value in column if value is not None))
-    return tuple(means), len(whole)
+def means(times: Sequence[Sequence[float | None]], workloads: Sequence[str]) -> dict[tuple[int, int], Mean]:
+    """The means of all pairs of candidates, either way round.
+
+    Which are shown is Holm's step-down procedure (Scandinavian Journal of Statistics 6 (1979) 65): of all pairs
+    together a wrong one is in at most 1 - `LEVEL` of suites.
+
+    Args:
+        times: of each candidate the logarithm of its time on each line; `None` where it has none.
+        workloads: that of each line. Lines of one workload are alike and no evidence each by itself.
+    """
+    found: dict[tuple[int, int], _Estimate] = {}
+    for (j, ours), (k, theirs) in combinations(enumerate(times), 2):
+        lines = zip(ours, theirs, workloads, strict=True)
+        both = [(one - other, name) for one, other, name in lines if one is not None and other is not None]
+        if both:
+            found[j, k] = _estimate(both)
+    tested = sorted((pair for pair in found if found[pair].degrees >= FEWEST - 1), key=lambda pair: found[pair].chance)
+    shown: set[tuple[int, int]] = set()
+    for rank, pair in enumerate(tested):
+        if found[pair].chance > (1 - LEVEL) / (len(tested) - rank):
+            break
+        shown.add(pair)
+    return {
+        ends: Mean(math.exp(value), math.exp(value - e.margin), math.exp(value + e.margin), e.lines, pair in shown)
+        for pair, e in found.items()
+        for ends, value in ((pair, e.value), (pair[::-1], -e.value))
+    }
 
 
-def _value(cell: Cell) -> float | None:
-    """The logarithm of its ratio."""
-    if cell.is_reference:
-        return 0.0
-    return math.log(cell.ratio.value) if cell.ratio is not None and math.isfinite(cell.ratio.value) else None
+@dataclass(frozen=True)
+class _Estimate:
+    """A mean of logarithms, half the width of its interval, and the p-value of its being 0."""
+
+    value: float
+    margin: float
+    chance: float
+    lines: int
+    degrees: int
+
+
+def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
+    """Of the logarithms of ratios, each with its workload.
+
+    The standard error is that of a mean of clusters (Cameron and Miller, A Practitioner's Guide to Cluster-Robust
+    Inference, Journal of Human Resources 50 (2015) 317): of lines that are all of different workloads the usual one.
+    """
+    with put_off():
+        from scipy import stats
+
+    value, lines = fmean(ratio for ratio, _ in both), len(both)
+    left: dict[str, float] = {}
+    for ratio, workload in both:
+        left[workload] = left.get(workload, 0.0) + ratio - value
+    degrees = len(left) - 1
+    if degrees < FEWEST - 1:
+        return _Estimate(value, math.inf, 1.0, lines, degrees)
+    error = math.sqrt(len(left) / degrees * math.fsum(part**2 for part in left.values())) / lines
+    chance = 2 * float(stats.t.sf(abs(value) / error, degrees)) if error else float(value == 0.0)
+    return _Estimate(value, error * float(stats.t.ppf((1 + LEVEL) / 2, degrees)), chance, lines, degrees)
+
+
+def _logarithm(cell: Cell) -> float | None:
+    """That of its time."""
+    return math.log(cell.row.time) if cell.row is not None and cell.row.time and math.isfinite(cell.row.time) else None

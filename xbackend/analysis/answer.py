@@ -15,6 +15,7 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import REAL, Scaling, scalings
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict
 from xbackend.backends.description import IN_TURN
+from xbackend.results.naming import GRADIENT
 from xbackend.results.schema import Process
 from xbackend.wording import counted, few, join, number, percent, plain
 from xbackend.workloads.agreement import DOUBTFUL, most
@@ -227,7 +228,7 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
 
 def _wins(comparisons: Sequence[Comparison]) -> str:
     """How often each is the fastest, of many comparisons."""
-    of = _of_how_many(comparisons)
+    of = f" of {of_how_many(comparisons)}"
     gains: dict[str, list[float]] = {}
     without = Counter[str]()
     said: list[str] = []
@@ -244,12 +245,12 @@ def _wins(comparisons: Sequence[Comparison]) -> str:
     return ", ".join(said)
 
 
-def _of_how_many(comparisons: Sequence[Comparison]) -> str:
-    """What each number of wins is of."""
-    count, each = len(comparisons), len({c.workload for c in comparisons})
+def of_how_many(comparisons: Sequence[Comparison]) -> str:
+    """What was compared, counted; a workload and its gradient are two comparisons of one."""
+    count, each = len(comparisons), len({c.workload.removesuffix(GRADIENT) for c in comparisons})
     if count == each > 1:
-        return f" of {count} workloads"
-    return f" of {count} comparisons" + (f" of {each} workloads" if each > 1 else "")
+        return f"{count} workloads"
+    return f"{count} comparisons" + (f" of {each} workloads" if each > 1 else "")
 
 
 def _unrivalled(comparison: Comparison) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import linear_regression, median
+from statistics import median
 from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row, compared, median_of, size_of, without_size
@@ -20,7 +20,6 @@ from xbackend.results.schema import Profile, key_of
 # What several devices are: CPU devices of one process, each with cores of its own or with those of all; or else
 # devices of their own, of one kind or of several.
 SIMULATED, SHARING, REAL, UNEQUAL = KINDS = ("simulated by cores", "sharing cores", "real", "real, not equal")
-ENOUGH_SIZES = 3  # two sizes give a line through them, whatever the truth
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,51 +151,37 @@ def _part(seconds: float, wall: float) -> float:
     return min(1.0, max(0.0, seconds / wall))
 
 
-@dataclass(frozen=True, slots=True)
-class Pays:
-    """From which size on several devices are faster than one, by the line log(speed-up) = a + b log(size).
-
-    ``points`` are (size, speed-up) as measured, by size. ``rising``: b is above 0. ``crossing`` is the size at which
-    the line reaches a speed-up of 1, `None` where it is level or that size is no number of this world; it is an
-    extrapolation where it lies outside of the sizes measured. ``residual`` is the standard deviation of the points
-    about the line, as a factor less 1: 0.05 is 5 %.
-    """
-
-    points: tuple[tuple[float, float], ...]
-    rising: bool
-    crossing: float | None
-    residual: float
-
-    @property
-    def inside(self) -> bool:
-        """Whether the crossing lies between the sizes measured."""
-        return self.crossing is not None and self.points[0][0] <= self.crossing <= self.points[-1][0]
-
-
-def pays(points: Iterable[tuple[float, float]]) -> Pays:
-    """Fit (size, speed-up), both above 0, of at least `ENOUGH_SIZES` different sizes, by least squares."""
-    ordered = tuple(sorted(points))
-    x, y = [math.log(size) for size, _ in ordered], [math.log(speedup) for _, speedup in ordered]
-    slope, at_zero = linear_regression(x, y)
-    left = math.fsum((b - at_zero - slope * a) ** 2 for a, b in zip(x, y, strict=True))
-    where = -at_zero / slope if slope else math.inf
-    return Pays(
-        points=ordered,
-        rising=slope > 0,
-        crossing=math.exp(where) if abs(where) < math.log(1e12) else None,
-        residual=math.expm1(math.sqrt(left / max(len(x) - 2, 1))),
-    )
-
-
 @dataclass(frozen=True)
 class Sweep:
-    """The scalings of a backend that differ in their size only; ``fit`` is `None` where there are too few sizes."""
+    """The scalings of a backend that differ in their size only, by size."""
 
     rest: dict[str, Any]
     label: str
     devices: int
-    scalings: tuple[Scaling, ...]
-    fit: Pays | None
+    points: tuple[tuple[float, Scaling], ...]
+
+    @property
+    def paying(self) -> list[float]:
+        """The sizes at which several devices are shown to be faster than one."""
+        return [size for size, s in self.points if s.faster]
+
+    @property
+    def costing(self) -> list[float]:
+        """The sizes at which they are shown to be slower."""
+        return [size for size, s in self.points if s.ratio.verdict is Verdict.SLOWER]
+
+    @property
+    def bracket(self) -> tuple[float, float] | None:
+        """The measured sizes between which several devices begin to pay or cease to, the one where they do not first.
+
+        `None` where not both ends are shown, or several such brackets are. No curve is laid through the speed-ups: they
+        saturate, and a line through them reaches 1 elsewhere.
+        """
+        if not self.paying or not self.costing:
+            return None
+        if max(self.costing) < min(self.paying):
+            return max(self.costing), min(self.paying)
+        return (min(self.costing), max(self.paying)) if max(self.paying) < min(self.costing) else None
 
 
 def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
@@ -208,11 +193,11 @@ def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
         if size is not None:
             key = row.workload, key_of(without_size(row.parameters)), scaling.many.label, scaling.devices
             series.setdefault(key, {})[size] = scaling
-    return [_sweep(dict(sorted(by_size.items()))) for by_size in series.values()]
+    return [_sweep(by_size) for by_size in series.values()]
 
 
 def _sweep(by_size: dict[float, Scaling]) -> Sweep:
-    members = tuple(by_size.values())
-    fit = pays((size, s.speedup) for size, s in by_size.items()) if len(members) >= ENOUGH_SIZES else None
-    many = members[0].many
-    return Sweep(without_size(many.measurement.parameters), many.label, many.devices, members, fit)
+    sizes = sorted(by_size)
+    many = by_size[sizes[0]].many
+    points = tuple((size, by_size[size]) for size in sizes)
+    return Sweep(without_size(many.measurement.parameters), many.label, many.devices, points)

@@ -27,11 +27,12 @@ from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
-from xbackend.measure.candidates import GRADIENT, Refused, Task
+from xbackend.measure.candidates import Refused, Task
 from xbackend.measure.oracle import Expected, expected
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
 from xbackend.program.spelling import size, spelled
+from xbackend.results.naming import GRADIENT
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
 from xbackend.wording import join, suggested

@@ -25,6 +25,7 @@ from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.results import naming
+from xbackend.results.naming import GRADIENT
 from xbackend.results.schema import (
     FOREIGN,
     UNPROVEN,
@@ -43,7 +44,6 @@ from xbackend.wording import counted
 from xbackend.workers.remote import typed
 from xbackend.workloads.workload import Workload, taken
 
-GRADIENT = "+gradient"  # behind the name of a workload: its value and the gradient of that
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
 

@@ -23,6 +23,7 @@ from xbackend.measure.candidates import Candidate, Refused, Task
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
 from xbackend.results import naming
+from xbackend.results.naming import GRADIENT
 from xbackend.results.runs import Store
 from xbackend.results.schema import Measurement, Results
 from xbackend.wording import counted
@@ -204,7 +205,7 @@ def tasks_of(
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
         both = (False, True) if workload.gradient else (False,)
         for derived in both if gradient is None else (gradient,):
-            name = workload.name + (candidates.GRADIENT if derived else "")
+            name = workload.name + (GRADIENT if derived else "")
             on_progress(f"inputs and oracle of {naming.described(name, parameters)}")
             try:
                 with guard(f"workload {naming.described(name, parameters)}"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from xbackend.analysis.across import Matrix, matrix
-from xbackend.analysis.answer import devices_compared
+from xbackend.analysis.answer import devices_compared, of_how_many
 from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.report import (
     circumstances,
@@ -23,7 +23,7 @@ from xbackend.report import (
     text,
 )
 from xbackend.report import matrix as cells
-from xbackend.report.blocks import Block, Contents, Folded, Heading, Image, OnPage, Pointer, paragraph, terms
+from xbackend.report.blocks import Block, Contents, Folded, Heading, Image, OnPage, Pointer, paragraph, table, terms
 from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
 from xbackend.wording import plain
@@ -126,10 +126,10 @@ def _first(compared: Sequence[Comparison], across: Matrix | None, pictures: Pict
     """The answer to the question that was asked, drawn; nothing where no two rows can be compared. Of several workloads
     their matrix, drawn and as a table."""
     if across is not None:
-        title = f"{len(across.comparisons)} comparisons of workloads: times over the smallest, or the baseline's"
+        title = f"{of_how_many(compared)}: times over {'the baseline' if across.to_baseline else 'the smallest'}"
         file = pictures.add("matrix", "workloads", matrix_picture.picture(across, title))
         words = paragraph(matrix_picture.reading(across)), paragraph(cells.reading(across))
-        blocks: list[Block] = [Image(file, title), words[0], cells.as_table(across), words[1]]
+        blocks: list[Block] = [Image(file, title), words[0], cells.as_table(across), words[1], *_means(across)]
         if not devices_compared(compared):
             return blocks
         return [*_first(compared, None, pictures), *blocks]
@@ -139,6 +139,15 @@ def _first(compared: Sequence[Comparison], across: Matrix | None, pictures: Pict
     title = f"{drawn.axis.capitalize()}, with {text.INTERVAL}s"
     file = pictures.add("ratios", compared[0].workload, ratio_plots.picture(drawn, title))
     return [Image(file, title), paragraph(ratio_plots.reading(drawn))]
+
+
+def _means(across: Matrix) -> list[Block]:
+    """What all lines together say of pairs."""
+    headers, rows = cells.means(across)
+    if not rows:
+        return []
+    every = OnPage("the mean of every pair over all lines", tuple(cells.pairs(across)))
+    return [paragraph(cells.READING_MEANS), table(headers, rows, right=headers[2:]), every]
 
 
 def _comparison(number: int, compared: Sequence[Comparison], pictures: Pictures) -> list[Block]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xbackend import wording
 from xbackend.analysis.comparison import Comparison
-from xbackend.analysis.scaling import ENOUGH_SIZES, SHARING, Pays, Scaling, Shares, Sweep, scalings, sweeps
+from xbackend.analysis.scaling import SHARING, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
 from xbackend.report import text, timelines
 from xbackend.report.blocks import Block, Bold, Heading, Image, OnPage, bullets, paragraph, table
@@ -40,7 +40,7 @@ _HEADERS = (
     *("backend", "devices", "one device", "several", "speed-up", "interval (processes)", "verdict"),
     *("efficiency", "profiled call", "transfers", "idle", "at once", "cores of one", "devices are"),
 )
-_FIT_HEADERS = ("backend", "devices", "speed-up by size", "several devices pay", "the line reaches 1 at", "residual")
+_SWEEP_HEADERS = ("backend", "devices", "speed-up by size", "several devices pay")
 
 
 def percent(part: float) -> str:
@@ -218,45 +218,40 @@ def _sizes(swept: Sequence[Sweep]) -> list[Block]:
     if not swept:
         return []
     blocks: list[Block] = [Heading(3, "The size from which several devices pay")]
-    rows = [_fit_row(sweep, sweep.fit) for sweep in swept if sweep.fit is not None]
+    rows = [_sweep(sweep) for sweep in swept if len(sweep.points) > 1]
     if rows:
         words = (
-            "Fitted to the speed-ups of the sizes measured: log(speed-up) = a + b log(size), by least squares, which "
-            "says nothing of caches, of threads that set in at a size, and of sizes outside of those measured. "
-            "Residual: the standard deviation of the speed-ups about the line."
+            "Between two measured sizes: at one several devices are shown to be slower than one, at the other faster. "
+            "What lies between is not interpolated: measure there to narrow it."
         )
-        blocks += [paragraph(words), table(_FIT_HEADERS, rows, right=("devices", "residual"))]
-    few = list(dict.fromkeys(sweep.label for sweep in swept if sweep.fit is None))
+        blocks += [paragraph(words), table(_SWEEP_HEADERS, rows, right=("devices",))]
+    few = list(dict.fromkeys(sweep.label for sweep in swept if len(sweep.points) == 1))
     if few:
-        words = f"For {join(few)} fewer than {ENOUGH_SIZES} sizes were measured, from which nothing is fitted: "
-        blocks.append(paragraph(f"{words}measure more sizes, --size 256,512,1024."))
+        blocks.append(paragraph(f"Of {join(few)} one size was measured: measure more, --size 256,512,1024."))
     return blocks
 
 
-def _fit_row(sweep: Sweep, fit: Pays) -> list[str]:
-    reaches = "no size: it is level"
-    if fit.crossing is not None:
-        reaches = text.number(fit.crossing, 2) + ("" if fit.inside else ", outside of the sizes measured")
+def _sweep(sweep: Sweep) -> list[str]:
     return [
         sweep.label + (f" ({wording.pairs(sweep.rest)})" if sweep.rest else ""),
         str(sweep.devices),
-        ", ".join(f"{size:g}: {text.number(speedup)}" for size, speedup in fit.points),
-        pays(sweep, fit),
-        reaches,
-        percent(fit.residual),
+        ", ".join(f"{size:g}: {text.number(s.speedup)}" for size, s in sweep.points),
+        pays(sweep),
     ]
 
 
-def pays(sweep: Sweep, fit: Pays) -> str:
+def pays(sweep: Sweep) -> str:
     """From or up to which size several devices are faster than one, in words."""
-    outcomes = [s.faster for s in sweep.scalings]
-    measured = f"{fit.points[0][0]:g} to {fit.points[-1][0]:g}"
-    if all(outcomes):
+    measured = f"{sweep.points[0][0]:g} to {sweep.points[-1][0]:g}"
+    if len(sweep.paying) == len(sweep.points):
         return f"at every size measured ({measured})"
-    if not any(outcomes):
-        return f"at no size measured ({measured})"
-    largest = max(abs(speedup - 1) for _, speedup in fit.points)
-    if not fit.inside or fit.crossing is None or fit.residual > largest / 2:
-        gains = [f"{size:g}" for (size, _), gain in zip(fit.points, outcomes, strict=True) if gain]
-        return f"at {join(gains)}, with no clear limit: the speed-ups do not follow the line"
-    return f"{'from about' if fit.rising else 'up to about'} {text.number(fit.crossing, 2)}"
+    if not sweep.paying:
+        return f"shown at no size measured ({measured})"
+    if sweep.bracket is not None:
+        first, then = sweep.bracket
+        low, high = sorted(sweep.bracket)
+        return f"{'from' if first < then else 'up to'} a size between {low:g} and {high:g}"
+    sizes = join(f"{size:g}" for size in sweep.paying)
+    if sweep.costing:
+        return f"at {sizes}, and not at {join(f'{size:g}' for size in sweep.costing)}"
+    return f"at {sizes}; where {'it begins' if sweep.paying[-1] == sweep.points[-1][0] else 'it ends'} is not shown"

@@ -1,15 +1,16 @@
-"""The matrix that stands first where several workloads were measured, as text: the same cells in a terminal and a
-table."""
+"""The matrix that stands first where several workloads were measured, and means of pairs over these, as text: the same
+cells in a terminal and a table."""
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 
-from xbackend.analysis.across import Cell, Matrix
+from xbackend.analysis.across import Cell, Matrix, Mean
 from xbackend.analysis.statistics import Verdict
 from xbackend.report import text
-from xbackend.report.blocks import Block, Bold, Inline, table
+from xbackend.report.blocks import Block, Bold, Inline, table, tabled
 from xbackend.wording import plain
 
 _MARKS = {Verdict.AMBIGUOUS: "~", Verdict.NO_DIFFERENCE: "=", Verdict.UNKNOWN: "?"}
@@ -19,6 +20,13 @@ _MEANING = (
     ("~", "ambiguous"),
     ("=", "no difference shown"),
     ("?", "too few processes"),
+)
+_COUNTS = ("lines", "no time on", "faster than", "slower than")
+READING_MEANS = (
+    "Over all lines: the geometric mean of the ratios of two times, over the lines that both have, with Student's "
+    "interval of this pair over their workloads. Lines without a time are counted beside it and no part of it. * and "
+    "the numbers of others that one is faster and slower than: shown of all pairs together (Holm). The first one takes "
+    "less time than most others."
 )
 _GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a name above one, at most
 
@@ -44,12 +52,39 @@ def cell(one: Cell) -> tuple[str, str]:
 
 def below(matrix: Matrix) -> list[tuple[str, list[str]]]:
     """The lines that sum the others up, each with its title."""
-    count = len(matrix.comparisons)
-    found = [("fastest on", [str(wins) for wins in matrix.wins])]
-    if matrix.common:
-        of = f" of {matrix.common}" if matrix.common < count else ""
-        found.insert(0, (f"geometric mean{of}", [text.number(mean) for mean in matrix.means]))
-    return found
+    found = [("fastest on", matrix.wins), *([("no time on", matrix.absent)] if any(matrix.absent) else [])]
+    return [(title, list(map(str, counts))) for title, counts in found]
+
+
+def means(matrix: Matrix) -> tuple[list[str], list[list[str]]]:
+    """The headers and the rows of what all lines say together, a candidate each; none of less than two."""
+    first, *others = matrix.order or (0,)
+    headers = ["over all lines", f"time over {matrix.columns[first]}'s ({text.INTERVAL})", *_COUNTS]
+    rows = []
+    for j in matrix.order if others else ():
+        mean = matrix.pairs.get((j, first))
+        over = ("1" if j == first else text.NOTHING) if mean is None else _over(mean)
+        slower = sum(j in matrix.ahead(k) for k in matrix.order)
+        counts = [mean.lines if mean else len(matrix.comparisons) - matrix.absent[j], matrix.absent[j]]
+        rows.append([matrix.columns[j], over, *map(str, [*counts, len(matrix.ahead(j)), slower])])
+    return headers, rows
+
+
+def pairs(matrix: Matrix) -> list[Block]:
+    """The mean of every pair, one way round."""
+    headers = ("candidate", "over", f"geometric mean ({text.INTERVAL})", "lines")
+    ordered = [(j, k) for at, j in enumerate(matrix.order) for k in matrix.order[at + 1 :] if (j, k) in matrix.pairs]
+    rows = [
+        [matrix.columns[j], matrix.columns[k], _over(mean), str(mean.lines)]
+        for j, k in ordered
+        for mean in [matrix.pairs[j, k]]
+    ]
+    return tabled(headers, rows, right=("lines",))
+
+
+def _over(mean: Mean) -> str:
+    sure = f"{text.number(mean.low)} to {text.number(mean.high)}" if math.isfinite(mean.high) else "no interval"
+    return f"{text.number(mean.value)} ({sure}){' *' * mean.shown}"
 
 
 def as_table(matrix: Matrix) -> Block:

@@ -35,25 +35,19 @@ def reading(matrix: Matrix) -> str:
 
 
 def picture(matrix: Matrix, title: str) -> bytes:
-    """A line for each comparison, a column for each candidate, and below them the geometric means."""
+    """A line for each comparison, a column for each candidate."""
     labels = [text.shorten(comparison.label.replace(" size=", " "), _LABEL) for comparison in matrix.comparisons]
     names = [text.shorten(column, _NAME) for column in matrix.columns]
-    with canvas(0.35 + 0.062 * max(map(len, names)) + 0.19 * (len(labels) + 1.3)) as (figure, finish):
+    with canvas(0.35 + 0.062 * max(map(len, names)) + 0.19 * len(labels)) as (figure, finish):
         axes = figure.add_subplot()
         for i, line in enumerate(matrix.lines):
             for j, one in enumerate(line):
                 _cell(axes, i, j, one)
-        places = [i + 0.5 for i in range(len(labels))]
-        if matrix.common:
-            places.append(len(labels) + 0.8)
-            labels.append("geometric mean" + (f" of {matrix.common}" if matrix.common < len(matrix.lines) else ""))
-            for j, mean in enumerate(matrix.means):
-                axes.text(j + 0.5, places[-1], short(mean), ha="center", va="center", fontsize=7.5)
         axes.set_xlim(0, len(names))
-        axes.set_ylim(len(matrix.lines) + 1.3, 0)
+        axes.set_ylim(len(labels), 0)
         axes.xaxis.tick_top()
         axes.set_xticks([j + 0.5 for j in range(len(names))], names, rotation=90, fontsize=8)
-        axes.set_yticks(places, labels, fontsize=8)
+        axes.set_yticks([i + 0.5 for i in range(len(labels))], labels, fontsize=8)
         axes.tick_params(length=0)
         for spine in axes.spines.values():
             spine.set_visible(False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from xbackend.analysis.across import matrix
+from xbackend.analysis.across import Matrix, matrix
 from xbackend.analysis.answer import APART, answer, devices_compared, named
 from xbackend.analysis.comparison import Comparison, Row, comparisons
 from xbackend.analysis.scaling import scalings
@@ -33,11 +33,21 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     said = [*columns.wrapped(answer(found), width), ""]
     across = matrix(found, baseline is not None)
     if across is not None:
-        said += [*cells.lines(across, width or columns.WIDTH), "", *columns.wrapped(cells.reading(across), width), ""]
+        said += _across(across, width)
     if found and (wide or across is None or len(found) <= APART):
         said += [*(_wide(found, width) if wide else _table(found, baseline is not None, width or columns.WIDTH)), ""]
     below = [*_not_measured(found), *_warnings(results, found)]
     return [*said, *(line for each in below for line in columns.wrapped(each, width, "  "))]
+
+
+def _across(across: Matrix, width: int | None) -> list[str]:
+    """The matrix, what all of its lines say together, and what the numbers mean."""
+    headers, rows = cells.means(across)
+    said = [*cells.lines(across, width or columns.WIDTH), "", *columns.wrapped(cells.reading(across), width), ""]
+    if not rows:
+        return said
+    table = columns.lines(headers, [("", rows)], width or columns.WIDTH, headers[2:])
+    return [*said, *table, "", *columns.wrapped(cells.READING_MEANS, width), ""]
 
 
 def all_columns(found: Sequence[Comparison]) -> tuple[list[str], list[list[str]]]:

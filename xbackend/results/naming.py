@@ -7,6 +7,8 @@ from typing import Any
 
 from xbackend.wording import pairs, plain
 
+GRADIENT = "+gradient"  # behind the name of a workload: its value and the gradient of that
+
 
 def label(backend: str, environment: str) -> str:
     """As in ``pytensor (pytensor==2.38.3)``, or ``pytensor`` in the locked environment."""
