@@ -199,6 +199,25 @@ def test_values_of_state_outlive_its_updates(backend: Backend) -> None:
     np.testing.assert_array_equal(backend.get_value(v), value)
 
 
+@pytest.mark.parametrize("start", [START, np.array(-4, "int64")])
+def test_two_shared_variables_set_to_one_value_stay_two(backend: Backend, start: np.ndarray) -> None:
+    """One array for both would be overwritten as the one, and read as the other."""
+    w, v = xb.shared(start, name="w"), xb.shared(start * 10, name="v")
+
+    def step() -> Any:
+        new = xb.asarray(w) * 2
+        xb.update(w, new)
+        xb.update(v, new)
+        return v, new
+
+    run, value = backend.compile(step), start
+    for number in range(3):
+        old, new = run()
+        np.testing.assert_array_equal(old, value if number else start * 10)
+        value = value * 2
+        np.testing.assert_array_equal(new, value)
+
+
 @pytest.mark.parametrize("devices", ["cpu:0", "cpu:1"])
 def test_a_call_that_fails_leaves_all_state_as_it_was(backend: Backend, three: Backend, devices: str) -> None:
     """What a call has not failed for, as a singular matrix in XLA, is a result, and its updates take effect."""

@@ -25,6 +25,7 @@ from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
+from xbackend.backends.placed import Variable
 from xbackend.backends.staged import Call, Compiled
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
@@ -81,6 +82,9 @@ class HostMode(LineageBackend):
             return submit(device, copied, (value,), 1)[0]
 
         return move
+
+    def copied(self, variable: Variable) -> Variable:
+        return self.module("compile.ops").deep_copy_op(variable)
 
     def copy(self, content: Any, device: Device) -> Any:
         return np.array(content, order="C")
