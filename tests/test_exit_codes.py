@@ -128,7 +128,16 @@ SETTINGS = SessionSettings(threads=2, seed=0, warnings=[])
 Plant = Callable[[Here], object]
 BISECT = ["bisect", "pytensor>=2.30", "--what", "numbers"]
 TWO = ["pytensor==2.30.0", "pytensor==2.31.0"]
-SAME = {TWO[1]: Beside(difference=0.0, passes=1e-5)}
+THREE = [*TWO, "pytensor==2.32.0"]
+SAME, OTHER = (Beside(difference=difference, passes=1e-5) for difference in (0.0, 1.0))
+
+
+def found(releases: list[str], beside: Beside, high: str = "") -> Found:
+    """What a bisection between the first and the last of these came to."""
+    first, last = releases[0], releases[-1]
+    return Found(releases=releases, first=first, last=last, beside={last: beside}, low=first, high=high, step=beside)
+
+
 CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["compare"], lambda here: here.measures(results(settings=SETTINGS))),
     (1, ["compare"], lambda here: here.measures(results(row(medians=[], status="failed"), settings=SETTINGS))),
@@ -167,11 +176,9 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (0, ["doctor"], lambda here: here.looks("available")),
     (1, ["doctor"], lambda here: here.looks("broken")),
     (2, ["doctor", "--tests"], lambda here: None),
-    (
-        0,
-        [*BISECT, "mine.py:twice"],
-        lambda here: here.bisects(Found(releases=TWO, first=TWO[0], last=TWO[1], beside=SAME)),
-    ),
+    (0, [*BISECT, "mine.py:twice"], lambda here: here.bisects(found(TWO, OTHER, high=TWO[1]))),
+    (14, [*BISECT, "mine.py:twice"], lambda here: here.bisects(found(TWO, SAME))),
+    (15, [*BISECT, "mine.py:twice"], lambda here: here.bisects(found(THREE, OTHER, high=THREE[2]))),
     (1, [*BISECT, "mine.py:twice"], lambda here: here.bisects(Found(releases=TWO))),
     (2, [*BISECT, "nothing"], lambda here: None),
     (12, [*BISECT, "mine.py:twice"], lambda here: here.bisects(StoreError("no room"))),
@@ -225,7 +232,7 @@ def test_every_code_of_every_command_is_documented_and_tested() -> None:
         tested[arguments[0]].add(code)
     assert documented() == tested
     explained = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCUMENT, re.MULTILINE)}
-    assert explained == {*map(int, Outcome), cli.DONE, cli.INCOMPLETE, cli.WRONG, cli.STORE, OF_ALL}
+    assert explained == {*map(int, Outcome), bisect.RANGE, cli.DONE, cli.INCOMPLETE, cli.WRONG, cli.STORE, OF_ALL}
     assert explained == set().union(*tested.values())
 
 

@@ -5,14 +5,18 @@ Verdicts are those of `statistics.ratio`, of two that were measured in one sessi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from itertools import chain
+from statistics import fmean, variance
 
 from xbackend.analysis.comparison import Row, compared, compilation
-from xbackend.analysis.statistics import Ratio, Verdict, noise_floor, ratio
+from xbackend.analysis.statistics import FEWEST, Ratio, noise_floor, ratio
+from xbackend.interrupts import put_off
 from xbackend.results.schema import Pair, Results, counting
 
-_CONTRARY = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+LEVEL_OF_STEP = 0.8  # at which a release is nearer to one end: simulated, see docs/measurement.md
 
 
 class What(StrEnum):
@@ -23,24 +27,24 @@ class What(StrEnum):
     NUMBERS = "numbers"  # what it returns
 
 
-def search(count: int, changed: Callable[[int], bool | None]) -> tuple[int, int]:
-    """The last of ``count`` in their order that is as the first, and the first known one that is not.
+def search(count: int, changed: Callable[[int], bool | None]) -> list[tuple[int, int]]:
+    """The brackets of a bisection, the widest first: the last of ``count`` that is as the first, the first that is not.
 
     Number 0 is as the first and ``count - 1`` is not. ``changed(i)`` says whether number i is not; `None` where that
-    cannot be found out, and the nearest one to the middle takes its place. All between the two that are returned are of
-    that kind. About log2(count) are asked for where none is.
+    cannot be found out, and the nearest one to the middle takes its place. All within the last bracket are of that
+    kind. About log2(count) are asked for where none is.
     """
-    low, high, unknown = 0, count - 1, set[int]()
+    brackets, unknown = [(0, count - 1)], set[int]()
+    low, high = brackets[0]
     while inner := [i for i in range(low + 1, high) if i not in unknown]:
         middle = min(inner, key=lambda i: abs(2 * i - low - high))
         answer = changed(middle)
         if answer is None:
             unknown.add(middle)
-        elif answer:
-            high = middle
-        else:
-            low = middle
-    return low, high
+            continue
+        low, high = (low, middle) if answer else (middle, high)
+        brackets.append((low, high))
+    return brackets
 
 
 def ends(count: int, works: Callable[[int, int], tuple[bool, bool]]) -> tuple[int, int] | None:
@@ -60,17 +64,35 @@ def ends(count: int, works: Callable[[int, int], tuple[bool, bool]]) -> tuple[in
     return None
 
 
-def changed(one: Ratio, whole: Ratio) -> bool | None:
-    """Whether a release has the change that is ``whole`` between the ends, by its own ratio to the first.
+Session = tuple[Sequence[float], Sequence[float], Sequence[float]]
 
-    It has where the verdict is the same. It has not where that is the contrary, or a change as large as the whole one
-    would have been shown. Else nobody knows: `None`.
+
+def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
+    """Whether a release is nearer to the last one than to the first; `None` where that is not shown.
+
+    Each session has the seconds of the processes of the release, of the first and of the last one, measured beside each
+    other, so that what sessions differ by is no part of it. The mean of its distance from their middle, weighted by
+    processes, has a Student's interval at `LEVEL_OF_STEP` (Welch and Satterthwaite). A release that is as one of the
+    ends lies half of the change from that middle, so it errs far more rarely than that level says.
     """
-    if one.verdict is whole.verdict:
-        return True
-    if one.verdict is _CONTRARY[whole.verdict] or one.smallest < max(whole.value, 1 / whole.value):
-        return False
-    return None
+    with put_off():
+        from scipy import stats
+
+    weights = [min(map(len, session)) for session in sessions]
+    if not weights or min(weights) < FEWEST or min(map(min, chain.from_iterable(sessions))) <= 0:
+        return None
+    distance, parts = 0.0, []
+    for session, weight in zip(sessions, weights, strict=True):
+        share = weight / sum(weights)
+        for seconds, sign in zip(session, (1.0, -0.5, -0.5), strict=True):
+            logarithms = [math.log(one) for one in seconds]
+            distance += share * sign * fmean(logarithms)
+            parts.append(((share * sign) ** 2 * variance(logarithms) / len(seconds), len(seconds) - 1))
+    total = math.fsum(part for part, _ in parts)
+    degrees = total**2 / math.fsum(part**2 / each for part, each in parts) if total else 1.0
+    if abs(distance) <= float(stats.t.ppf((1 + LEVEL_OF_STEP) / 2, degrees)) * math.sqrt(total):
+        return None
+    return (distance > 0) is slower
 
 
 def change(results: Results, head: Row, base: Row, what: What) -> Ratio | None:

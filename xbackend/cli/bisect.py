@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from xbackend import environments, workloads
 from xbackend.analysis.bisection import What
+from xbackend.analysis.gate import Outcome
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options, users
@@ -18,7 +19,7 @@ from xbackend.measure.bisect import Beside, Bisection, Found
 from xbackend.report import text
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
-from xbackend.wording import counted, join, plain
+from xbackend.wording import counted, join
 
 _RELEASES = Parameter(
     metavar="RELEASES", help=f"which releases of a framework, such as {EXAMPLE}; pre-releases are left out",
@@ -44,6 +45,8 @@ _SHOWN = {
     (What.COMPILE, Verdict.FASTER): "is compiled faster",
 }
 _OF = {What.TIME: "time", What.COMPILE: "compile time"}
+_FEW = 4  # releases that are named one by one
+RANGE = 15  # the exit code where it is one of several releases
 
 
 def bisect(
@@ -68,7 +71,7 @@ def bisect(
     python: options.Python = None,
     store: options.Store = FOLDER,
 ) -> int:
-    """Name the release in which something changed, and show what was measured."""
+    """Name the release in which something changed, or a range of releases, and show what was measured."""
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
     task = users.task(target, inputs, settings, quick=quick, seed=seed)
@@ -86,7 +89,9 @@ def bisect(
         found = looked.run()
     say(answer(found, what=looked.what, subject=f"{task.workload} on {name}"))
     _show(found, looked.what)
-    return DONE if found.first and not found.between else INCOMPLETE
+    if not found.first:
+        return INCOMPLETE
+    return Outcome.NO_VERDICT if not found.high else RANGE if found.between else DONE
 
 
 def _backend(wanted: str, there: list[str], asked: str | None) -> str:
@@ -104,26 +109,18 @@ def answer(found: Found, what: What, subject: str) -> str:
     """The first line."""
     if not found.first:
         return f"no two of {counted(len(found.releases), 'release')} work: the table says why"
-    first, last, high = (_words(name) for name in (found.first, found.last, found.high))
+    first, last, high = map(_words, (found.first, found.last, found.high))
     if not found.high:
         ends = found.beside[found.last]
         return f"{ends.doubts}{subject} is not told apart in {first} and {last}: {_compared(ends, what)}"
-    whole, step = found.beside[found.high], found.step
-    doubts = (step or whole).doubts
-    if what is What.NUMBERS:
-        does = "returns other numbers"
-    else:
-        verdict = found.beside[found.last].ratio
-        does = _SHOWN[what, verdict.verdict] if verdict else ""
+    step, verdict = found.step or found.beside[found.last], found.beside[found.last].ratio
+    does = "returns other numbers" if verdict is None else _SHOWN[what, verdict.verdict]
+    said = f"{high} is the first release in which {subject} {does}"
     if found.between:
-        one_of = join([_number(name) for name in [*found.between, found.high]])
-        said = f"{doubts}the first release of {high.partition(' ')[0]} in which {subject} {does} is one of {one_of}"
-    else:
-        said = f"{doubts}{high} is the first release in which {subject} {does}"
-    if step is not None and step.differs:
-        return f"{said}: {_compared(step, what, _number(found.low))}"
-    beside = f"{_compared(whole, what, _number(found.first))}; from {_number(found.low)} it is not told apart"
-    return f"{said} than in {first}: {beside}" + (f" ({_compared(step, what)})" if step else "")
+        framework, them = high.partition(" ")[0], [_number(name) for name in [*found.between, found.high]]
+        which = join(them) if len(them) <= _FEW else f"the {len(them)} from {them[0]} to {them[-1]}"
+        said = f"the first release of {framework} in which {subject} {does} is one of {which}"
+    return f"{step.doubts}{said}: {_compared(step, what, _number(found.low))}"
 
 
 def _compared(beside: Beside, what: What, than: str = "the former") -> str:
@@ -157,8 +154,6 @@ def _show(found: Found, what: What) -> None:
     table(
         ["release", f"{_OF.get(what, 'time')} / of {first} beside it", f"{against} to {first}", "verdict", "why"], rows
     )
-    if found.between:
-        say(f"not told: {plain(join(found.between))}")
     say(f"{counted(len(rows), 'release')} of {len(found.releases)} were looked at")
 
 

@@ -1,7 +1,8 @@
 """In which release of a framework something changed: sessions of two releases each, about log2 of all of them.
 
-Each release is measured beside the first one that works, interleaved in one session; at the end the first changed one
-beside the one before. What is asked which time says `xbackend.analysis.bisection`.
+Each release is measured beside the first and the last one that work, interleaved in one session, until it is shown to
+be nearer to one of them; at the end the first changed one beside the one before, in sessions of their own. Which one is
+looked at next says `xbackend.analysis.bisection`.
 """
 
 from __future__ import annotations
@@ -27,10 +28,11 @@ from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Opener
 from xbackend.measure.worker import open_worker
 from xbackend.program.structure import flatten
+from xbackend.results.schema import Results
 from xbackend.wording import counted
 from xbackend.workloads.agreement import Agreement, verified
 
-MORE = 2  # times the processes, where a release is told from neither end
+TIMES = (1, 1, 2)  # the processes of one session after the other, where it is not shown what a release is
 
 
 @dataclass(frozen=True)
@@ -54,9 +56,8 @@ class Beside:
 class Found:
     """What was found out: of the ``releases`` asked for each one ``beside`` the first that works, or why not.
 
-    ``first`` and ``last`` are the outermost ones that work, empty where no two do. Where they differ, ``low`` is the
-    last that is as the first and ``high`` the first that is not, ``step`` the one beside the other; those between could
-    not be told.
+    ``first`` and ``last`` are the outermost ones that work, empty where no two do. Where they differ, the change is
+    shown to be behind ``low``, and in ``high`` or before: ``step`` is the one beside the other.
     """
 
     releases: Sequence[str]
@@ -70,7 +71,7 @@ class Found:
 
     @property
     def between(self) -> list[str]:
-        """The releases between ``low`` and ``high``."""
+        """The releases between ``low`` and ``high``, in which the change may be, too."""
         there = list(self.releases)
         return there[there.index(self.low) + 1 : there.index(self.high)] if self.high else []
 
@@ -109,12 +110,26 @@ class Bisection:
         there = self.releases[both[0] : both[1] + 1]
         found.first, found.last = there[0], there[-1]
         if found.beside[found.last].differs:
-            low, high = bisection.search(len(there), lambda i: self._changed(there[i]))
-            found.low, found.high = there[low], there[high]
-            found.step = found.beside[found.high] if low == 0 else self._beside(found.low, found.high)
-            if found.step is not None and not found.step.differs and low:
-                found.step = self._beside(found.low, found.high, MORE)
+            brackets = bisection.search(len(there), lambda i: self._changed(there[i]))
+            # The narrowest one whose ends are shown to differ, by what the search has not seen.
+            for low, high in reversed(brackets):
+                found.low, found.high = there[low], there[high]
+                found.step = self._step(found.low, found.high)
+                if found.step is not None:
+                    break
         return found
+
+    def _step(self, low: str, high: str) -> Beside | None:
+        """A release beside an earlier one, where the change of the whole is shown between them."""
+        if (low, high) == (self.found.first, self.found.last):
+            return self.found.beside[high]
+        for times in TIMES[1:]:
+            beside = self._beside(low, high, times)
+            if beside is None:
+                return None
+            if beside.differs and (beside.ratio is None or (beside.ratio.value > 1) is self._slower):
+                return beside
+        return None
 
     def _work(self, low: int, high: int) -> tuple[bool, bool]:
         """Whether two releases work, each by itself; where both do, they have been measured."""
@@ -137,48 +152,73 @@ class Bisection:
 
     def _changed(self, name: str) -> bool | None:
         """Whether a release has the change that is between the ends; `None` where it cannot be measured, or told."""
-        for times in (1, MORE):
-            beside = self._beside(self.found.first, name, times) if self._made(name) else None
-            if beside is None:
+        if not self._made(name):
+            return None
+        first, last = self.found.first, self.found.last
+        if self.what is What.NUMBERS:
+            beside = self._beside(first, name)
+            if beside is not None:
+                self.found.beside[name] = beside
+            return None if beside is None else beside.differs
+        sessions: list[bisection.Session] = []
+        for times in TIMES:
+            results, rows = self._measured([first, name, last], times)
+            beside = self._compared(results, rows[first], rows[name])
+            if beside is None or not self._seconds(rows[last]):
                 return None
             self.found.beside[name] = beside
-            whole = self.found.beside[self.found.last].ratio
-            if beside.ratio is None or whole is None:
-                return beside.differs
-            known = bisection.changed(beside.ratio, whole)
+            sessions.append((self._seconds(rows[name]), self._seconds(rows[first]), self._seconds(rows[last])))
+            known = bisection.nearer(sessions, self._slower)
             if known is not None:
                 return known
-        self.found.reasons[name] = f"told neither from {self.found.first} nor from {self.found.last}"
+        self.found.reasons[name] = f"not shown to be nearer to {first} or to {last}"
         return None
 
     def _beside(self, base: str, head: str, times: int = 1) -> Beside | None:
         """A release measured beside another one; `None` where that failed, with the reason under its name."""
-        if self.what is What.NUMBERS:
-            ours, theirs = self._returned(head), self._returned(base)
-            if ours is None or theirs is None:
-                return None
-            said = verified(ours, theirs, self._passes, allow_nan=self.allow_nan or self.task.allow_nan)
-            if said.agreement is Agreement.UNVERIFIED:
-                self.found.reasons[head] = f"{said.agreement}: {said.reason}"
-                return None
-            return Beside(difference=said.error if said.error is not None else math.inf, passes=self._passes)
+        if self.what is not What.NUMBERS:
+            results, rows = self._measured([base, head], times)
+            return self._compared(results, rows[base], rows[head])
+        ours, theirs = self._returned(head), self._returned(base)
+        if ours is None or theirs is None:
+            return None
+        said = verified(ours, theirs, self._passes, allow_nan=self.allow_nan or self.task.allow_nan)
+        if said.agreement is Agreement.UNVERIFIED:
+            self.found.reasons[head] = f"{said.agreement}: {said.reason}"
+            return None
+        return Beside(difference=said.error if said.error is not None else math.inf, passes=self._passes)
+
+    def _measured(self, names: Sequence[str], times: int) -> tuple[Results, dict[str, Row]]:
+        """A session of these releases, and the row of each; one that failed has its reason."""
         usual = PRESETS["quick" if self.options.get("quick") else "default"].processes
         processes = times * (self.options.get("processes") or usual)
         results = session.compare(
-            [self.task], backends=[self.backend], environments=[base, head], devices=[self.devices], baseline=base,
+            [self.task], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
             opener=self.opener, **{"quick": False, "name": "bisect", **self.options, "processes": processes},
         )  # fmt: skip
         rows = {row.environment: Row(row) for row in results.measurements}
         for name, row in rows.items():
             if row.measurement.status != "ok":
                 self.found.reasons[name] = f"{row.measurement.status}: {row.measurement.reason}".split("\n")[0]
-        ratio = bisection.change(results, rows[head], rows[base], self.what)
+        return results, rows
+
+    def _compared(self, results: Results, base: Row, head: Row) -> Beside | None:
+        ratio = bisection.change(results, head, base, self.what)
         if ratio is None:
             return None
-        timing = self.what is What.TIME
-        one, other = (time_of(r.medians if timing else r.compilations) for r in (rows[head], rows[base]))
-        timings = [process for row in rows.values() for process in row.processes]
-        return Beside((one, other), ratio, doubts=in_doubt(timings, {head: ratio}))
+        timings = [process for row in (base, head) for process in row.processes]
+        seconds = time_of(self._seconds(head)), time_of(self._seconds(base))
+        return Beside(seconds, ratio, doubts=in_doubt(timings, {head.measurement.environment: ratio}))
+
+    def _seconds(self, row: Row) -> Sequence[float]:
+        """Those that are compared, of each process."""
+        return row.medians if self.what is What.TIME else row.compilations
+
+    @property
+    def _slower(self) -> bool:
+        """Whether the last release is slower than the first."""
+        whole = self.found.beside[self.found.last].ratio
+        return whole is not None and whole.value > 1
 
     def _returned(self, name: str) -> list[np.ndarray] | None:
         """What a release computes, in one process; `None` where it fails, with the reason under its name."""
