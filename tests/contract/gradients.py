@@ -55,6 +55,16 @@ UNARY = "abs negative square exp expm1 log log1p log2 log10 sqrt sin cos tan asi
 
 
 # One argument; the gradient is with respect to it.
+def _number(x: Any) -> Any:
+    """A matrix of one element."""
+    return xb.reshape(xb.sum(x * x), (1, 1))
+
+
+def _twice(function: Callable[[Any], Any], x: Any) -> Any:
+    """A gradient, of which another one is taken."""
+    return xb.sum(xb.sin(xb.grad(function(x), x)))
+
+
 def _of_a_number(x: Any) -> Any:
     return xb.linalg.solve_triangular(xb.linalg.cholesky(x), x) + xb.linalg.eigh(x).eigenvalues * xb.linalg.eigvalsh(x)
 
@@ -126,6 +136,8 @@ ONE: dict[str, tuple[Loss, np.ndarray]] = {
     "qr": (lambda x: xb.square(xb.linalg.qr(x.T).R), X),
     "svdvals": (xb.linalg.svdvals, X),
     "svdvals_of_a_number": (lambda x: xb.linalg.svdvals(xb.reshape(xb.sum(x), (1, 1))), X),
+    "eigh_of_a_number_twice": (lambda x: _twice(lambda y: xb.sum(xb.sin(xb.linalg.eigh(y)[0])), _number(x)), X),
+    "qr_of_a_number_twice": (lambda x: _twice(lambda y: xb.sum(xb.square(xb.linalg.qr(y)[1])), _number(x)), X),
     "solve_of_a_number": (lambda x: _of_a_number(xb.reshape(xb.sum(x * x), (1, 1))), X),
     "pinv": (xb.linalg.pinv, X),
     "matrix_norm": (xb.linalg.matrix_norm, STACK),

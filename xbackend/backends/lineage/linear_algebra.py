@@ -214,6 +214,8 @@ def _upper(T: Any) -> Callable[[Any, Any], Any]:
 
 
 def _qr(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+    if lengths(inputs[0])[-2:] == (1, 1):  # LAPACK reflects nothing; Aesara has no gradient of its gradient in JAX
+        return [T.ones_like(inputs[0]), inputs[0]]
     return _factors(T, found(T, "qr"), inputs[0], mode="complete" if node.params["full"] else "reduced")
 
 
@@ -221,9 +223,17 @@ def _svd(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
     return _factors(T, found(T, "svd"), inputs[0], full_matrices=bool(node.params["full"]))
 
 
+def _eigh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+    """Of one number it is that: the gradient of the gradient would be 0 / 0 (EighGrad of PyTensor)."""
+    x = inputs[0]
+    if lengths(x)[-2:] != (1, 1):
+        return found(T, "eigh")(x)
+    return [T.reshape(x, lengths(x)[:-1], ndim=x.ndim - 1), T.ones_like(x)]
+
+
 RESULTS: Mapping[str, Matrices] = {
     "slogdet": _several(lambda T, node, inputs: logarithm_of_determinant(T)(inputs[0])),
-    "eigh": _several(lambda T, node, inputs: found(T, "eigh")(inputs[0])),
+    "eigh": _several(_eigh),
     "qr": _several(_qr),
     "svd": _several(_svd),
 }
