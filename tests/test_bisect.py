@@ -276,9 +276,9 @@ def test_the_first_slower_release_is_named_with_its_ratio_to_the_one_before(firs
 def test_releases_are_measured_interleaved_with_the_one_they_are_judged_against() -> None:
     there = Releases(lambda minor: {"seconds": 0.0142 if minor >= 38 else 0.01})
     there.look()
-    blocks = len({*there.opened[:15]})  # the first session: 3 blocks of both ends and three more of the first
-    assert blocks == 2 and there.opened[:15].count(NAMES[-1]) == 3
-    places = [i for i, name in enumerate(there.opened[:15]) if name == NAMES[-1]]
+    first = there.opened[: there.opened.index("pytensor==2.37.0")]  # the session of both ends
+    assert {*first} == {NAMES[0], NAMES[-1]} and first.count(NAMES[-1]) == 3 * bisect.ENDS
+    places = [i for i, name in enumerate(first) if name == NAMES[-1]]
     assert max(places) - min(places) > 3
 
 
@@ -383,7 +383,7 @@ def test_a_release_that_is_named_is_the_right_one(monkeypatch: pytest.MonkeyPatc
         return named, right, held
 
     named, right, held = shares()
-    assert named > 0.6 * SEARCHES and right >= 0.95 * named and held >= 0.95 * named
+    assert named > 0.85 * SEARCHES and right >= 0.95 * named and held >= 0.95 * named
 
     def hasty(sessions: Sequence[bisection.Session], slower: bool) -> bool:
         return ratio(sessions[0][0], sessions[0][1]).shown
@@ -410,7 +410,7 @@ def test_as_many_processes_are_measured_as_were_asked_for(
     monkeypatch.setattr(bisect.session, "compare", compare)
     with pytest.raises(InterruptedError):
         Bisection(TASK, "pytensor", NAMES, options=options, ready=lambda *_, **__: None).run()
-    assert asked == [expected]
+    assert asked == [bisect.ENDS * expected]
 
 
 @pytest.mark.parametrize(

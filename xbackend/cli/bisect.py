@@ -31,7 +31,9 @@ _TARGET = Parameter(
 )  # fmt: skip
 _WHAT = "what may have changed: the time of a call, that of compilation, or the numbers that are returned"
 _BACKEND = options.backend("which backend of the framework (default: its first in the list of xbackend devices)")
-_PROCESSES = options.option(options.count, "N", "fresh processes of each release in a session (default: 5)")
+_PROCESSES = options.option(
+    options.count, "N", "fresh processes of each release in a session, twice as many of the first and last (default: 5)"
+)
 _DEVICES = options.option(options.count, "N", "how many devices to spread over")
 _QUICKLY = options.flag("3 fresh processes of each release in a session, small and short")
 _TOLERANCE = options.tolerance(

@@ -1,4 +1,4 @@
-"""In which release of a framework something changed: sessions of two releases each, about log2 of all of them.
+"""In which release of a framework something changed: sessions of two or three releases, about log2 of all of them.
 
 Each release is measured beside the first and the last one that work, interleaved in one session, until it is shown to
 be nearer to one of them; at the end the first changed one beside the one before, in sessions of their own. Which one is
@@ -32,6 +32,7 @@ from xbackend.results.schema import Results
 from xbackend.wording import counted
 from xbackend.workloads.agreement import Agreement, verified
 
+ENDS = 2  # times the processes of a session, where first and last are measured: without a change there is no search
 TIMES = (1, 1, 2)  # the processes of one session after the other, where it is not shown what a release is
 
 
@@ -135,7 +136,7 @@ class Bisection:
         """Whether two releases work, each by itself; where both do, they have been measured."""
         base, head = self.releases[low], self.releases[high]
         if all([self._made(base), self._made(head)]):
-            beside = self._beside(base, head)
+            beside = self._beside(base, head, ENDS)
             if beside is not None:
                 self.found.beside[head] = beside
         return base not in self.found.reasons, head not in self.found.reasons
