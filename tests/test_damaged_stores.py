@@ -11,7 +11,6 @@ import io
 import json
 import os
 import re
-import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from page_helpers import check_page
 from report_helpers import NASTY, check_document
-from store_helpers import cut_off, finished, results, row, snapshot
+from store_helpers import changed, cut_off, finished, results, row, snapshot
 
 from xbackend.analysis.gate import Limit, Outcome, judge
 from xbackend.backends.description import Description
@@ -36,7 +35,7 @@ from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.report import html, markdown, plots, ratio_plots, timelines
 from xbackend.report.document import build
 from xbackend.results import schema
-from xbackend.results.runs import Store
+from xbackend.results.runs import FILE, Store
 from xbackend.results.schema import Measurement, Pair, Profile, Results
 
 pytestmark = pytest.mark.tier("standard")
@@ -111,40 +110,38 @@ BYTES = st.one_of(
 
 
 class Plant:
-    """A store with an older run, a finished one and one that was cut off, and the latter two as they were."""
+    """Stores with an older run and a newer one, which was finished or cut off, and their files as they were."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        store = Store(folder / "older")
-        self.older = finished(store, results(row(medians=[0.5] * 5), row("other", [0.5] * 5), name="older"))
         self.stores: dict[str, Store] = {}
-        self.files: dict[str, Mapping[str, bytes]] = {}
-        self.whole: dict[str, Results] = {}
+        self.files: dict[str, bytes] = {}
+        self.whole: dict[str, list[Results]] = {}
         for kind, make in (("finished", finished), ("cut off", cut_off)):
             self.stores[kind] = store = Store(folder / kind)
             finished(store, results(row(medians=[0.5] * 5), row("other", [0.5] * 5), name="older"))
-            run = make(store)
-            self.files[kind] = snapshot(run.folder)
-            self.whole[kind] = store.load(run.name)
+            make(store)
+            self.files[kind] = store.path.read_bytes()
+            self.whole[kind] = [store.load(name) for name in store.names()]
         self.seen: Counter[str] = Counter()
 
-    def newest(self, kind: str) -> Path:
+    @contextlib.contextmanager
+    def damaged(self, kind: str, data: bytes | None) -> Iterator[Store]:
+        """The store with another file."""
         store = self.stores[kind]
-        return store.folder / store.names()[-1]
+        try:
+            store.path.unlink() if data is None else store.path.write_bytes(data)
+            yield store
+        finally:
+            for path in store.folder.iterdir():
+                path.unlink()
+            store.path.write_bytes(self.files[kind])
 
     @contextlib.contextmanager
-    def damaged(self, kind: str, changes: Mapping[str, bytes | None]) -> Iterator[Store]:
-        """The store with other content of some files of its newest run."""
-        folder = self.newest(kind)
-        try:
-            for name, data in changes.items():
-                (folder / name).unlink() if data is None else (folder / name).write_bytes(data)
-            yield self.stores[kind]
-        finally:
-            for path in folder.rglob("*.damaged*"):
-                path.unlink()
-            for name in changes:
-                (folder / name).write_bytes(self.files[kind][name])
+    def saying(self, kind: str, table: str, change: Callable[[bytes], bytes]) -> Iterator[Store]:
+        """The store with other content of some rows of its newest run."""
+        with self.damaged(kind, self.files[kind]) as store:
+            changed(store, self.whole[kind][-1].run, change, table)
+            yield store
 
 
 @pytest.fixture(scope="module")
@@ -164,43 +161,43 @@ def part_of(found: Results, whole: Results) -> bool:
     return same and all(process in known[m.backend].processes for m in there for process in m.processes)
 
 
-def check_damage(plant: Plant, kind: str, changes: Mapping[str, bytes | None], by_command: bool = True) -> None:
-    """What holds whatever happened to the newest run of a store."""
-    whole, folder = plant.whole[kind], plant.newest(kind)
-    with plant.damaged(kind, changes) as store:
-        before = snapshot(folder)
-        listed = store.runs()[-1] if by_command else None
+def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool = True) -> None:
+    """What holds whatever happened to the file of a store."""
+    older, whole = plant.whole[kind]
+    with plant.damaged(kind, data) as store:
+        before = snapshot(store.folder)
+        listed = store.runs() if by_command else []
         try:
             found = store.load("latest")
         except StoreError as error:
             plant.seen["named"] += 1
-            assert folder.name in str(error)
-            assert listed is None or (listed.name == folder.name and listed.damaged)
-            _check_error(store, folder, error, before)
+            assert str(store.path) in str(error) or data is None
+            assert all(run.damaged for run in listed[-1:])
+            _check_error(store, error, before)
             passed = False
         else:
             plant.seen["harmless" if found == whole else "less of it"] += 1
-            assert snapshot(folder) == before and (listed is None or not listed.damaged)
-            assert found.run == folder.name
+            assert snapshot(store.folder) == before and (not listed or not listed[-1].damaged)
+            assert found.run == whole.run, "no older run stands in for it"
             assert found == whole if found.complete else part_of(found, whole)
-            passed = found.complete
-            if found.complete or by_command:
-                judged = judge(store.load("latest~1"), found, [Limit.parse(LIMIT)])
+            with contextlib.suppress(DamagedStore):
+                assert store.load("latest~1") == older
+                passed = found.complete
+                judged = judge(older, found, [Limit.parse(LIMIT)])
                 assert judged.outcome is (Outcome.PASSED if found.complete else Outcome.INCOMPLETE)
         if by_command:
-            assert store.load("latest~1").name == "older"
             code = command(store, "gate", "latest~1", "latest", "--fail", LIMIT)
             assert (code == Outcome.PASSED) == passed and code in set(Outcome)
             assert command(store, "runs") == 0
 
 
-def _check_error(store: Store, folder: Path, error: StoreError, before: Mapping[str, bytes]) -> None:
-    """It is the same the next time, and not a byte is lost."""
-    assert isinstance(error, DamagedStore | StoreVersionError)
-    after = snapshot(folder)
+def _check_error(store: Store, error: StoreError, before: Mapping[str, bytes]) -> None:
+    """It is one the next time, too, and not a byte is lost."""
+    assert isinstance(error, DamagedStore | StoreVersionError) or not before
+    after = snapshot(store.folder)
     assert sorted(after.values()) == sorted(before.values())
-    assert {name for name in before if name not in after} == {n.split(".damaged")[0] for n in after if ".damaged" in n}
-    with pytest.raises(StoreError, match=folder.name):
+    assert after == before or ("set aside as runs.sqlite.damaged" in str(error) and set(after) == {f"{FILE}.damaged"})
+    with pytest.raises(StoreError):
         store.load("latest")
 
 
@@ -210,46 +207,50 @@ def command(store: Store, *arguments: str) -> int:
         return main([*arguments, "--store", str(store.folder)])
 
 
-FILES = {
-    "finished": ["results.json"] * 6 + ["plan.json", "journal/0.jsonl", "journal/1.jsonl"],
-    "cut off": ["plan.json", "plan.json", "journal/0.jsonl", "journal/0.jsonl", "journal/1.jsonl", "journal/4.jsonl"],
-}
-TARGET = st.sampled_from([(kind, name) for kind, names in FILES.items() for name in names])
-
-
 def test_damaged_bytes_are_named_or_harmless(plant: Plant) -> None:
     examples = DAMAGED * 9 // 10
 
     @settings(max_examples=examples, **MANY)
-    @given(TARGET, BYTES, st.integers(0, 29))
-    def run(target: tuple[str, str], damage: Damage, dice: int) -> None:
-        kind, name = target
-        check_damage(plant, kind, {name: damage(plant.files[kind][name])}, dice == 7)
+    @given(st.sampled_from([*plant.files]), BYTES, st.integers(0, 29))
+    def run(kind: str, damage: Damage, dice: int) -> None:
+        check_damage(plant, kind, damage(plant.files[kind]), dice == 7)
         plant.seen["stores"] += 1
 
     plant.seen.clear()
     run()
     assert plant.seen["stores"] >= examples
-    assert plant.seen["named"] > examples // 3, plant.seen
-    assert plant.seen["harmless"] and plant.seen["less of it"], plant.seen
+    assert plant.seen["named"] > examples // 3 and plant.seen["harmless"], plant.seen
 
 
-def test_a_run_in_the_place_of_another_one_is_damage(plant: Plant) -> None:
-    """A file that is whole, and of another run."""
-    for kind in plant.stores:
-        older = plant.stores[kind].folder / plant.stores[kind].names()[0]
-        for name in ("results.json", "plan.json"):
-            if name in plant.files[kind]:
-                check_damage(plant, kind, {name: (older / name).read_bytes()})
+@pytest.mark.parametrize("table", ["runs", "candidates", "processes", "rounds"])
+def test_damaged_rows_are_named_or_harmless(plant: Plant, table: str) -> None:
+    """Where the pages of the file fit each other."""
+    kind = "finished" if table == "runs" else "cut off"
+    whole = plant.whole[kind][-1]
+
+    @settings(max_examples=DAMAGED // 20, **MANY)
+    @given(BYTES)
+    def run(damage: Damage) -> None:
+        with plant.saying(kind, table, lambda data: damage(data) or b"") as store:
+            with contextlib.suppress(DamagedStore):
+                assert store.load("latest") == whole
+                return
+            assert store.runs()[-1].damaged and command(store, "gate", "latest~1", "latest") == 12
+
+    run()
 
 
-def test_what_is_left_of_a_run_is_not_passed_over(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    finished(store)
-    (tmp_path / "20990101-000000").write_text("a file where a folder was")
-    with pytest.raises(DamagedStore, match="20990101-000000"):
-        store.load("latest")
-    assert store.runs()[-1].damaged
+def test_a_row_in_the_place_of_another_one_is_damage(plant: Plant) -> None:
+    """One that is whole, and of another run, or of another process."""
+    for kind, (older, _) in plant.whole.items():
+        told = pytest.raises(DamagedStore, match=f"it is the run '{older.run}'")
+        with plant.saying(kind, "runs", lambda _, older=older: schema.sealed(older)) as store, told:
+            store.load("latest")
+    for table in ("candidates", "processes", "rounds"):
+        first: list[bytes] = []
+        told = pytest.raises(DamagedStore, match=rf"the row .* of its {table}: it is another one")
+        with plant.saying("cut off", table, lambda data, first=first: first.append(data) or first[0]) as store, told:
+            store.load("latest")
 
 
 # --- what a file can say whose checksum is right ----------------------------------------------------------------------
@@ -274,12 +275,12 @@ def at(content: Any, path: tuple[Any, ...]) -> Any:
     return at(content[path[0]], path[1:]) if path else content
 
 
-def changed(content: Any, path: tuple[Any, ...], new: Any) -> Any:
+def put(content: Any, path: tuple[Any, ...], new: Any) -> Any:
     """Plain data with something else at a place."""
     if not path:
         return new
     copy = dict(content) if isinstance(content, dict) else list(content)
-    copy[path[0]] = changed(content[path[0]], path[1:], new)
+    copy[path[0]] = put(content[path[0]], path[1:], new)
     return copy
 
 
@@ -341,14 +342,7 @@ LOST = {"title": "t", "boxes": [], "edges": [{"source": 0, "target": 1}], "links
 def test_what_a_report_relies_on_is_checked_when_results_are_read(path: tuple[Any, ...], new: Any, said: str) -> None:
     assert schema.decode(sealed(RICH), Path("results.json")).measurements
     with pytest.raises(DamagedStore, match=r"results\.json is damaged: .*" + re.escape(said)):
-        schema.decode(sealed(changed(RICH, path, new)), Path("results.json"))
-
-
-def beginning_with(record: Any, lines: list[bytes]) -> dict[str, bytes]:
-    """A session's journal with a record, and its right checksum, in the place of the first line."""
-    text = json.dumps(record, allow_nan=True).encode()
-    line = b'{"crc":"%08x","record":%s}' % (zlib.crc32(text), text)
-    return {"journal/0.jsonl": b"\n".join([line, *lines[1:], b""])}
+        schema.decode(sealed(put(RICH, path, new)), Path("results.json"))
 
 
 def check_shown(found: Results) -> None:
@@ -368,8 +362,7 @@ def check_shown(found: Results) -> None:
 def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
     examples = DAMAGED // 10
     seen: Counter[str] = Counter()
-    store, newest = plant.stores["finished"], plant.newest("finished").name
-    base = store.load("latest~1")
+    base, (newest,) = plant.whole["finished"][0], [run.run for run in plant.whole["finished"][1:]]
 
     @settings(max_examples=examples, **MANY)
     @given(st.lists(CHANGE, min_size=1, max_size=3))
@@ -377,14 +370,14 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
         content = {**RICH, "run": newest}
         for path, new in changes:
             with contextlib.suppress(LookupError, TypeError):  # the change before took that place away
-                content = changed(content, path, new)
+                content = put(content, path, new)
         seen["stores"] += 1
-        with plant.damaged("finished", {"results.json": sealed(content)}):
+        with plant.saying("finished", "runs", lambda _: sealed(content)) as store:
             try:
                 found = store.load("latest")
             except DamagedStore as error:
                 seen["named"] += 1
-                assert "results.json is damaged" in str(error)
+                assert f"run {newest} in {store.path} is damaged" in str(error)
                 return
             seen["read"] += 1
             with contextlib.suppress(StoreError):  # a measurement that is there twice
@@ -398,21 +391,37 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
     assert seen["stores"] >= examples and min(seen["named"], seen["read"]) > examples // 10, seen
 
 
-def test_hostile_records_of_a_journal_are_an_error_or_part_of_the_run(plant: Plant) -> None:
-    lines = plant.files["cut off"]["journal/0.jsonl"].splitlines()
-    record = json.loads(lines[0])["record"]
-    everywhere = places(record)
+RECORDS = ("candidates", "processes", "rounds")
+
+
+def first_of(plant: Plant, table: str) -> Any:
+    """What the first row of a table says."""
+    told: list[bytes] = []
+    with plant.saying("cut off", table, lambda data: told.append(data) or data):
+        return schema.opened(told[0])
+
+
+def instead(told: Any) -> Callable[[bytes], bytes]:
+    """Puts something into the place of the first row, with a right checksum."""
+    left = [sealed(told)]
+    return lambda data: left.pop() if left else data
+
+
+def test_hostile_records_are_an_error_or_part_of_the_run(plant: Plant) -> None:
+    records = {table: first_of(plant, table) for table in RECORDS}
+    everywhere = [(table, path) for table, record in records.items() for path in places(record)]
     seen: Counter[str] = Counter()
 
     @settings(max_examples=DAMAGED // 20, **MANY)
     @given(st.sampled_from(everywhere), HOSTILE)
-    def run(path: tuple[Any, ...], new: Any) -> None:
-        with plant.damaged("cut off", beginning_with(changed(record, path, new), lines)) as store:
+    def run(place: tuple[str, tuple[Any, ...]], new: Any) -> None:
+        table, path = place
+        with plant.saying("cut off", table, instead(put(records[table], path, new))) as store:
             try:
                 found = store.load("latest")
             except DamagedStore as error:
                 seen["named"] += 1
-                assert "0.jsonl is damaged" in str(error)
+                assert "runs.sqlite is damaged" in str(error)
                 return
             seen["read"] += 1
             assert not found.complete
@@ -425,17 +434,17 @@ def test_hostile_records_of_a_journal_are_an_error_or_part_of_the_run(plant: Pla
 
 @pytest.mark.parametrize("number", [10**18, 10**400, 1e308], ids=["10**18", "10**400", "1e308"])
 def test_a_number_beyond_all_measure_in_any_place_is_an_error_or_shown(plant: Plant, number: float) -> None:
-    lines = plant.files["cut off"]["journal/0.jsonl"].splitlines()
-    record = json.loads(lines[0])["record"]
     shown = 0
-    for path in places(record):
-        files = beginning_with(changed(record, path, number), lines)
-        with plant.damaged("cut off", files) as store, contextlib.suppress(DamagedStore):
-            check_shown(store.load("latest"))
-            shown += 1
+    for table in RECORDS:
+        record = first_of(plant, table)
+        for path in places(record):
+            change = instead(put(record, path, number))
+            with plant.saying("cut off", table, change) as store, contextlib.suppress(DamagedStore):
+                check_shown(store.load("latest"))
+                shown += 1
     assert shown
-    store, newest = plant.stores["finished"], plant.newest("finished").name
+    newest = plant.whole["finished"][-1].run
     for path in PLACES:
-        files = {"results.json": sealed(changed({**RICH, "run": newest}, path, number))}
-        with plant.damaged("finished", files), contextlib.suppress(DamagedStore):
+        data = sealed(put({**RICH, "run": newest}, path, number))
+        with plant.saying("finished", "runs", lambda _, data=data: data) as store, contextlib.suppress(DamagedStore):
             check_shown(store.load("latest"))

@@ -188,7 +188,7 @@ CASES: list[tuple[int, Sequence[str], Plant]] = [
     (2, ["report"], lambda here: None),
     (12, ["report"], lambda here: here.reported(b"{")),
     (0, ["history"], lambda here: (here.runs(results()), (here.folder / "reports").mkdir())),
-    (1, ["history"], lambda here: (here.runs(results()), (here.store.folder / "20990101-000000").mkdir())),
+    (1, ["history"], lambda here: (here.runs(results()), here.store.path.write_text("damaged"))),
     (2, ["history"], lambda here: None),
     (12, ["history"], lambda here: (here.folder / ".xbackend").write_text("")),
     (0, ["runs"], lambda here: here.runs(results())),

@@ -15,14 +15,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import tiers
 from fault_helpers import Command, end_all, left_over, mine, planted
 
 from xbackend import environments, report
-from xbackend.results import journal
 from xbackend.results.runs import Store
 from xbackend.results.schema import Measurement, Results
 
@@ -64,27 +62,9 @@ def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 # --- what is left ------------------------------------------------------------------------------------------------
 
 
-def rounds_on_disk(run: Path) -> list[dict[str, list[float]]]:
-    """For each process with a journal, the rounds of each candidate that it measured."""
-    found = []
-    for path in sorted((run / "journal").glob("*.jsonl")):
-        if path.stem == "0":
-            continue
-        rounds: dict[str, list[float]] = {}
-        for line in journal.read(path):
-            assert line["round"] == len(rounds.setdefault(line["task"], [])), f"{path}: a round is missing"
-            rounds[line["task"]].append(line["seconds"])
-        found.append(rounds)
-    return found
-
-
-def check_processes(row: Measurement, run: Path) -> None:
-    """Every process that is shown was finished: its rounds are those of one journal, and as many as it was to make."""
-    label = f"size={row.parameters['size']},"
-    on_disk = [rounds for found in rounds_on_disk(run) for task, rounds in found.items() if label in task]
-    for process in row.processes:
-        assert process.rounds in on_disk
-        assert 5 <= len(process.rounds) <= 15
+def check_processes(row: Measurement) -> None:
+    """Every process that is shown was finished: it has as many rounds as it was to make."""
+    assert all(5 <= len(process.rounds) <= 15 for process in row.processes)
 
 
 def inspected(command: Command) -> str:
@@ -99,33 +79,21 @@ def inspected(command: Command) -> str:
     (info,) = runs
     assert info.damaged == ""
     results = store.load("latest")
-    folder = command.store / info.name
     (row,) = results.measurements
-    check_processes(row, folder)
-    assert results.complete == (folder / "results.json").exists() == info.complete
+    check_processes(row)
+    assert results.complete == info.complete
     if results.complete:
         assert len(row.processes) == PROCESSES or "cannot be written" in row.reason
     else:
         assert not written.exists()
-        finished = [line["half"] for line in session_journal(folder) if line["measurement"]["processes"]]
-        assert len(row.processes) == finished.count(""), "one was lost or invented"
-        halves = [(len(pair.first), len(pair.second)) for pair in results.pairs]
-        assert [sum(counts) for counts in zip((0, 0), *halves, strict=True)] == [
-            *map(finished.count, ("first", "second"))
-        ]
         assert (row.status == "ok") == bool(row.processes) == (row.reason == "")
-        assert info.rounds == sum(len(rounds) for found in rounds_on_disk(folder) for rounds in found.values())
+        assert info.rounds == sum(len(process.rounds) for process in row.processes)
     text = (command.folder / "again").joinpath("report.md")
     report.write(results, text.parent)
     assert ("This run is incomplete." in text.read_text()) == (not results.complete)
     if results.complete:
         return ORDER[3]
     return ORDER[2] if row.processes else ORDER[1]
-
-
-def session_journal(folder: Path) -> list[dict[str, Any]]:
-    path = folder / "journal" / "0.jsonl"
-    return journal.read(path) if path.exists() else []
 
 
 # --- the worker --------------------------------------------------------------------------------------------------
@@ -190,19 +158,7 @@ def test_a_fault_in_a_timed_round_is_a_row_with_its_reason(faulty: tuple[Command
     row = row_of(results, size)
     assert (row.status, len(row.processes)) == (status, processes)
     assert words in row.reason
-    (run,) = faulty[0].store.iterdir()
-    check_processes(row, run)
-    shown = [process.rounds for process in row.processes]
-    unfinished = [
-        rounds
-        for found in rounds_on_disk(run)
-        for task, rounds in found.items()
-        if f"size={size}," in task and "| again" not in task and rounds not in shown
-    ]
-    if status != "ok":
-        assert [len(rounds) for rounds in unfinished] == [3], "the rounds before the fault are on disk, and not shown"
-    else:
-        assert unfinished == []
+    check_processes(row)
 
 
 def test_a_fault_in_the_second_half_of_the_pair_is_a_warning(faulty: tuple[Command, int]) -> None:
@@ -311,18 +267,17 @@ def test_interrupted_while_its_worker_starts(tmp_path: Path) -> None:
 
 # --- the disk ----------------------------------------------------------------------------------------------------
 
-# Bytes that a file may have, and what is there then: nothing, some rounds, a process, a run without its report. With
-# 2000 the worker fails, which is a result: whether that takes more than 2000 depends on how much there is to warn of.
-FULL = {1_000: ORDER[:1], 2_000: ORDER[1::2], 4_000: ORDER[1:2], 20_000: ORDER[2:3], 30_000: ORDER[3:]}
+# Bytes that a file may have, and what is there then: nothing, a run, a process of it.
+FULL = {1_000: ORDER[:1], 41_000: ORDER[1:2], 50_000: ORDER[2:3]}
 
 
-@pytest.mark.parametrize("size", [1_000, 30_000, *(pytest.param(s, marks=_WHOLE) for s in (2_000, 4_000, 20_000))])
+@pytest.mark.parametrize("size", [1_000, 50_000, pytest.param(41_000, marks=_WHOLE)])
 def test_a_disk_that_takes_no_more(command: Callable[..., Command], size: int) -> None:
     one = command(*SMALL, "--processes", PROCESSES)
     limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {resource.RLIM_INFINITY}))"
     assert one.run(limit) == 12
     assert "Traceback" not in one.errors
-    assert "File too large" in one.errors or "No space left on device" in one.errors
+    assert "disk I/O error" in one.errors or "disk is full" in one.errors or "File too large" in one.errors
     assert left_over([one]) == []
     assert inspected(one) in FULL[size]
 

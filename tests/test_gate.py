@@ -12,14 +12,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from store_helpers import MACHINE, STEADY, cut_off, finished, process, results, row, snapshot
+from store_helpers import MACHINE, STEADY, changed, cut_off, finished, process, results, row, snapshot
 
 from xbackend import cli
 from xbackend.analysis.gate import Judgement, Limit, Outcome, judge
 from xbackend.analysis.statistics import Verdict
 from xbackend.errors import StoreError, UsageError
-from xbackend.results import journal
-from xbackend.results.recovery import processes
 from xbackend.results.runs import Store
 from xbackend.results.schema import Machine, Pair, Parity, Results, SessionSettings
 
@@ -358,20 +356,10 @@ def test_two_real_runs_are_stored_and_judged(store: Store, tmp_path: Path) -> No
         assert code == 0, output
     before, after = (store.load(f"latest~{back}") for back in (1, 0))
     assert (before.name, after.name, before.complete) == ("before", "after", True)
-    journals = store.folder / after.run / "journal"
-    kept = [line["seconds"] for path in processes(journals) for line in journal.read(path)]
     (measured,) = after.measurements
-    assert len(measured.processes) == 3 and {s for p in measured.processes for s in p.rounds} <= set(kept)
+    assert len(measured.processes) == 3
     assert gate(tmp_path, "gate", "latest~1", "latest", "--fail", "slower:900000%")[0] == 0
     assert gate(tmp_path, "gate", "latest", str(ROOT / "tests" / "data" / "results.json"))[0] == 14
-    (store.folder / after.run / "results.json").unlink()
-    again = store.load(after.run)
-    # A profile's stretches are stored of one process, the most typical, which is known at the end.
-    found, wanted = (
-        [msgspec.structs.replace(p, profile=None) for p in m.processes] for m in (again.measurements[0], measured)
-    )
-    assert not again.complete and found == wanted
-    assert again.pairs == after.pairs and len(after.pairs) == 2 and again.order == after.order
 
 
 def test_the_limits_are_the_readers(store: Store, tmp_path: Path) -> None:
@@ -400,11 +388,10 @@ def test_a_damaged_file_fails_the_gate_each_time_and_nothing_older_stands_in(
 ) -> None:
     finished(store)
     runs = {"base": finished(store), "head": finished(store)}
-    path = runs[damaged].folder / "results.json"
-    path.write_bytes(path.read_bytes()[:-100])
+    changed(store, runs[damaged].name, lambda data: data[:-100])
     for _ in range(2):
         code, output = gate(tmp_path, "gate", "latest~1", "latest")
-        assert code == 12 and runs[damaged].name in output and "results.json.damaged" in output, output
+        assert code == 12 and f"run {runs[damaged].name}" in output and "runs.sqlite is damaged" in output, output
 
 
 def test_a_run_is_not_judged_by_itself_and_one_that_is_not_there_is_named(store: Store, tmp_path: Path) -> None:
@@ -424,7 +411,7 @@ def test_the_help_names_every_exit_code(tmp_path: Path) -> None:
 def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
     assert "there is no run" in gate(tmp_path, "runs")[1]
     runs = [finished(store, results(name="a\x1b[31m | <b>[red]")), cut_off(store), finished(store)]
-    (runs[2].folder / "results.json").write_text("{")
+    changed(store, runs[2].name, lambda _: b"{")
     before = snapshot(tmp_path)
     code, output = gate(tmp_path, "runs")
     assert code == 0 and snapshot(tmp_path) == before

@@ -50,7 +50,6 @@ WORKER_SIDE = (
         "measure.memory",
         "measure.profiles",
         "workloads",
-        "results.journal",
     ),
 )
 WORKER_PACKAGES = {"numpy", "threadpoolctl", "scipy"}

@@ -324,13 +324,6 @@ def test_the_placement_holds_the_drawing_of_what_was_executed(monkeypatch: pytes
     assert all("graph" not in candidate.placement for candidate in measured(here()).candidates)
 
 
-def test_results_of_version_1_are_read() -> None:
-    old = results.load(ROOT / "tests" / "data" / "results-version-1.json")
-    assert old.version == 1
-    assert [len(row.processes) for row in old.measurements] == [3, 3]
-    assert all(process.profile is None for row in old.measurements for process in row.processes)
-
-
 @given(target=st.floats(0.001, 0.01), cost=st.floats(1e-5, 2e-3))
 def test_calibration_makes_rounds_long_enough(target: float, cost: float) -> None:
     clock = 0.0

@@ -28,9 +28,9 @@ from xbackend.measure.candidates import Candidate, disturbed_warnings
 from xbackend.measure.patience import Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
-from xbackend.results import recovery, schema
+from xbackend.results import schema
 from xbackend.results.runs import Store
-from xbackend.results.schema import FOREIGN, Pair, Phases, Process, attempts, counting
+from xbackend.results.schema import FOREIGN, Phases, Process, attempts, counting
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -341,26 +341,11 @@ def test_all_of_it_is_kept_and_a_run_that_was_cut_off_counts_the_same(
         assert cut
     found = Store(tmp_path).load("latest")
     assert found.complete is not cut
-    kept = [*found.measurements[0].processes, *(p for pair in found.pairs for p in pair.processes)]
-    assert len(kept) == (11 if cut else 12)
-    for sample in (
-        found.measurements[0].medians,
-        *(half for pair in found.pairs for half in (pair.first, pair.second)),
-    ):
-        assert len(sample) == 3 and sum(median < 0.0155 for median in sample) <= cut
-    assert disturbed(found).replaced == (5 if cut else 6)
-
-
-def test_runs_of_before_are_read_and_count_as_they_did(tmp_path: Path) -> None:
-    old = results(row(medians=(1.0, 2.0, 3.0)))
-    content = msgspec.to_builtins(old)
-    for one in content["measurements"][0]["processes"]:
-        del one["again"]
-        one["foreign_cores"] = 1.0
-    content["version"] = 5
-    data = msgspec.json.encode({**content, "checksum": schema.checksum(content)})
-    found = schema.decode(data, tmp_path / "results.json")
-    assert found.measurements[0].medians == [1.0, 2.0, 3.0] and found.settings.waited is None
+    kept = found.measurements[0].processes
+    assert all(order < 12 for order in (p.order for p in kept)) and len(kept) == len({p.order for p in kept})
+    medians = found.measurements[0].medians
+    assert len(medians) == 3 and sum(median < 0.0155 for median in medians) <= cut
+    assert disturbed(found).replaced == (3 if cut else 6)
 
 
 def test_the_report_says_what_was_disturbed_and_what_counts() -> None:
@@ -377,18 +362,6 @@ def test_how_long_a_session_waited_is_said_and_nothing_on_a_quiet_machine() -> N
     waited = "waited 12 s for other processes to leave the cores alone"
     for seconds, expected in ((12.4, [waited]), (0.0, []), (None, [])):
         assert quiet(results(settings=schema.SessionSettings(waited=seconds))) == expected
-
-
-def test_the_halves_of_a_recovered_pair_have_what_counts() -> None:
-    def record(half: str, one: Process) -> recovery.Record:
-        return recovery.Record(measurement=row(processes=[one]), half=half, pair=0)
-
-    loud = msgspec.structs.replace(process(9.0, 0), foreign_cores=1.0)
-    new = msgspec.structs.replace(process(1.0, 2), again=0)
-    plan = results(row(processes=[]))
-    found = recovery.recovered(plan, [record("first", loud), record("second", process(2.0, 1)), record("first", new)])
-    (pair,) = found.pairs
-    assert isinstance(pair, Pair) and (pair.first, pair.second) == ([1.0], [2.0])
 
 
 def test_the_option_is_checked(capsys: pytest.CaptureFixture[str]) -> None:

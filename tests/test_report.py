@@ -18,13 +18,16 @@ import msgspec
 import pytest
 from page_helpers import check_page
 from report_helpers import check_document, check_svg, markdown_of, measured, of, rows_of, tables_of, whole_of
+from store_helpers import cut_off, finished, snapshot
+from store_helpers import results as stored_results
 
-from xbackend import report
+from xbackend import cli, report
 from xbackend.analysis.comparison import comparisons, label
 from xbackend.errors import StoreError, UsageError
 from xbackend.report import blocks, headings, markdown, text
 from xbackend.report.document import build
 from xbackend.report.kinds import COMPARISON
+from xbackend.results.runs import Store
 from xbackend.results.schema import Pair, Parity, Results, SessionSettings, load
 from xbackend.wording import plain
 
@@ -386,12 +389,6 @@ def test_a_placement_is_drawn_only_where_it_differs_from_what_was_asked(document
     assert "looks as drawn for matpow size=128, but for sizes." in document
 
 
-def test_results_of_version_1_say_what_they_lack() -> None:
-    source = report.render(load(DATA / "results-version-1.json"))["report.md"].decode()
-    check_document(source)
-    assert "the results hold no profile: measure again with this version" in source
-
-
 def test_phases_have_a_unit_each(whole: str) -> None:
     rows = rows_of(whole)
     assert [r for r in rows if r[2:6] == ["process start (ms)", "framework import (s)", "trace (ms)", "lower (ms)"]]
@@ -433,7 +430,7 @@ def test_a_folder_that_cannot_be_written(results: Results, tmp_path: Path) -> No
     with pytest.raises(StoreError, match="file"):
         report.write(results, tmp_path / "file")
     (tmp_path / "taken" / "report.md").mkdir(parents=True)
-    with pytest.raises(StoreError, match=r"report\.md is a folder"):
+    with pytest.raises(StoreError, match=r"report\.md: Is a directory"):
         report.write(results, tmp_path / "taken")
     assert not [p for p in (tmp_path / "taken").iterdir() if p.name.startswith(".")]
 
@@ -473,10 +470,28 @@ def test_what_proves_the_rules_of_timing_is_shown() -> None:
 def test_a_report_that_is_written_again_leaves_its_data_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of an older version too: what was measured has the checksum that it was written with."""
+    """What was measured has the checksum that it was written with, formatted as it is."""
     monkeypatch.setattr(report, "render", lambda results, baseline=None: {"report.md": b"", "report.html": b""})
-    for name in ("results.json", "results-version-1.json"):
-        data = (DATA / name).read_bytes()
+    for data in ((DATA / "results.json").read_bytes(), (DATA / "results.json").read_bytes() + b"\n"):
         (tmp_path / "results.json.gz").write_bytes(data)
         report.write_again(COMPARISON, tmp_path)
         assert (tmp_path / "results.json.gz").read_bytes() == data
+
+
+def test_nothing_that_is_read_is_changed_and_what_is_written_is_the_same_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To the byte, of a run of the store, of one that was cut off, and of the data beside a report."""
+    monkeypatch.chdir(tmp_path)
+    store = Store(tmp_path / "runs")
+    finished(store, stored_results())
+    cut_off(store)
+    before = snapshot(store.folder)
+    commands = [["--run", name, "--store", "runs"] for name in ("latest~1", "latest")]
+    for command in commands:
+        assert cli.main(["report", *command]) == 0
+    written = snapshot(tmp_path / "reports")
+    for command in [*commands, []]:
+        assert cli.main(["report", *command]) == 0
+        assert snapshot(tmp_path / "reports") == written
+    assert snapshot(store.folder) == before

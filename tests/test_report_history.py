@@ -17,6 +17,7 @@ import msgspec
 import pytest
 from page_helpers import check_page
 from report_helpers import READER, check_document, check_svg, flat, measured, of, rows_of
+from store_helpers import changed
 from test_cli import xbackend
 
 from xbackend import report
@@ -207,15 +208,15 @@ def test_the_history_of_a_store(tmp_path: Path) -> None:
     assert "(history-01-matpow.svg)" in source and (tmp_path / "reports" / "history-01-matpow.svg").exists()
     assert "[history](./history.md)" in (tmp_path / "reports" / "index.md").read_text()
 
-    path = store.folder / names[2] / "results.json"
-    path.write_bytes(path.read_bytes()[:200])
+    changed(store, names[2], lambda data: data[:200])
+    before = store.path.read_bytes()
     done = xbackend("history", "--store", "runs", cwd=tmp_path, code=1)
     assert f"left out: run {names[2]} is damaged" in done.stderr
     assert names[1] in done.stdout and "slower" in done.stdout
     assert f"> **Damaged.** 1 run cannot be read and will not be found below: {names[2]}." in (
         tmp_path / "reports" / "history.md"
     ).read_text().replace("\\", "")
-    assert path.exists(), "looking changes nothing"
+    assert store.path.read_bytes() == before, "looking changes nothing"
 
 
 def test_the_history_of_nothing(tmp_path: Path) -> None:

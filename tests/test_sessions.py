@@ -24,14 +24,12 @@ from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, Worke
 from xbackend.measure import candidates, loop, machine, plan, runner, session
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.candidates import task as traced_task
-from xbackend.measure.files import Files
 from xbackend.measure.measured import Measured, Timed
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.results import journal
-from xbackend.results.runs import Store
-from xbackend.results.schema import Process, Results
+from xbackend.results.runs import Run, Store
+from xbackend.results.schema import Measurement, Process, Results
 from xbackend.workers.remote import RemoteBackend
 
 pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and what they keep
@@ -439,21 +437,14 @@ def test_the_largest_error_over_the_processes_is_kept() -> None:
 # --- nothing is lost --------------------------------------------------------------------------------------------------
 
 
-def test_each_finished_round_is_a_line_of_its_processs_journal(tmp_path: Path) -> None:
-    """Real workers write it themselves."""
+def test_a_session_is_in_the_store_as_it_was_measured(tmp_path: Path) -> None:
+    """By real workers."""
     found = session.compare(
         parameters=[{"size": 16}, {"size": 24}], backends=["numpy"], processes=2, threads=1, store=Store(tmp_path)
     )
     (run,) = Store(tmp_path).runs()
     assert run.complete and run.name == found.run and Store(tmp_path).load("latest") == found
-    files = sorted((tmp_path / run.name / "journal").glob("[1-9]*.jsonl"))
-    assert len(files) == 4  # two processes, and two more of the twin
-    lines = [line for file in files for line in journal.read(file)]
-    for row in found.measurements:
-        label = next(c for c in found.order if f"size={row.parameters['size']}," in c and "again" not in c)
-        mine = [line["seconds"] for line in lines if line["task"] == label]
-        assert mine == [seconds for process in row.processes for seconds in process.rounds]
-    assert len(lines) == sum(len(p.rounds) for row in [*found.measurements, *found.pairs] for p in row.processes)
+    assert run.rounds == sum(len(p.rounds) for row in found.measurements for p in row.processes) > 0
 
 
 class Ended(BaseException):
@@ -477,9 +468,8 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
         )
     found = Store(tmp_path).load("latest")
     assert not found.complete
-    whole = sum(len(row.processes) for row in found.measurements)
-    assert whole + sum(len(pair.processes) for pair in found.pairs) == 6
-    assert len(found.pairs) == 1 and all(pair.first and pair.second for pair in found.pairs)
+    measured = [len(row.processes) for row in found.measurements]
+    assert all(measured) and sum(measured) == sum(label != "" for label in found.order) <= 6
     assert [row.status for row in found.measurements] == ["ok", "ok"]
 
 
@@ -490,20 +480,38 @@ def test_what_failed_is_kept_too(tmp_path: Path) -> None:
     )
     status = {"numpy": "ok", "aesara": "failed", "tensorflow": "missing"}
     assert {row.backend: row.status for row in found.measurements} == status, [r.reason for r in found.measurements]
-    (tmp_path / found.run / "results.json").unlink()
-    recovered = Store(tmp_path).load(found.run)
-    assert [(r.status, r.reason) for r in recovered.measurements] == [(r.status, r.reason) for r in found.measurements]
+    assert Store(tmp_path).load("latest") == found
 
 
-def test_a_round_that_cannot_be_kept_does_not_count(tmp_path: Path) -> None:
-    with Files() as files, open_worker("numpy").backend as backend:
-        job = {
-            "program": TASK.text, "bindings": {"dev0": "cpu:0", "dev1": "cpu:0"}, **files.of(TASK),
-            "tolerance": TASK.tolerance, "effort": asdict(SMALL), "label": "one",
-            "journal": str(tmp_path / "nowhere" / "1.jsonl"),
-        }  # fmt: skip
-        with pytest.raises(StoreError, match="cannot be written"):
-            backend.call("xbackend.measure.loop:measure", job)  # type: ignore[attr-defined]
+def test_a_failure_is_in_the_store_before_the_session_ends(tmp_path: Path) -> None:
+    ends = iter([answer()])
+
+    def says(_: Any) -> dict[str, Any]:
+        for first in ends:
+            return first
+        raise Ended
+
+    opener = Here(aesara=WorkerDied("killed by SIGSEGV"), tensorflow=BackendUnavailable("not here"), jax=says)
+    names = ["aesara", "tensorflow", "jax"]
+    with pytest.raises(Ended):
+        session.compare(backends=names, parameters=TINY, opener=opener, store=Store(tmp_path))
+    found = Store(tmp_path).load("latest")
+    assert [row.status for row in found.measurements] == ["failed", "missing", "ok"]
+    assert "SIGSEGV" in found.measurements[0].reason and found.measurements[1].reason == "not here"
+
+
+def test_what_cannot_be_kept_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session ends there: it would measure for nothing."""
+    kept = Run.record
+
+    def record(run: Run, measurement: Measurement, label: str) -> None:
+        run.path.unlink()
+        kept(run, measurement, label)
+
+    monkeypatch.setattr(Run, "record", record)
+    with pytest.raises(StoreError, match="cannot be written"):
+        session.compare(backends=["numpy"], parameters=TINY, opener=Here(), store=Store(tmp_path))
+    assert Store(tmp_path).runs() == []
 
 
 def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:

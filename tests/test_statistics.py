@@ -309,7 +309,7 @@ def test_what_is_no_floor_or_level_is_an_error(options: dict[str, float]) -> Non
 def session(change: float, processes: int = 10, seed: int = 3, spread: float = 0.02) -> results.Results:
     """Three backends of different speed on a machine that gets slower by so much."""
     generator = np.random.default_rng(seed)
-    base = results.load(ROOT / "tests" / "data" / "results-version-1.json")
+    base = results.load(ROOT / "tests" / "data" / "results.json")
     rows = []
     for number in range(3):
         found = []

@@ -6,22 +6,19 @@ import json
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from store_helpers import begin, cut_off, finished, process, results, rounds, row, snapshot
+from store_helpers import begin, changed, cut_off, finished, process, results, row, snapshot
 
-from xbackend.backends.description import Description
-from xbackend.backends.threads import Pool
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.results import journal, packing, schema
-from xbackend.results.recovery import NOT_COME_TO
-from xbackend.results.runs import Store
-from xbackend.results.schema import Pair, Results
+from xbackend.results import database, packing, schema
+from xbackend.results.runs import FILE, NOT_COME_TO, Store
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -29,95 +26,6 @@ ROOT = Path(__file__).resolve().parents[1]
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "runs")
-
-
-# --- the journal ------------------------------------------------------------------------------------------------------
-
-
-def test_a_journal_gives_back_its_records(tmp_path: Path) -> None:
-    records = [{"seconds": 0.1 + 0.2, "text": "a\nb | <b> \u2028 é"}, {"n": 10**30}, {}]
-    for record in records:
-        journal.append(tmp_path / "1.jsonl", record)
-    assert journal.read(tmp_path / "1.jsonl") == records
-    assert len((tmp_path / "1.jsonl").read_bytes().splitlines()) == 3
-
-
-@pytest.mark.parametrize("record", [{"seconds": float("nan")}, {"seconds": float("inf")}, {"x": {1}}, {"x": b""}])
-def test_a_journal_takes_no_record_that_is_none(tmp_path: Path, record: dict[str, object]) -> None:
-    with pytest.raises(StoreError, match=r"a line of the journal .* cannot be made"):
-        journal.append(tmp_path / "1.jsonl", record)
-    assert not (tmp_path / "1.jsonl").exists()
-
-
-def test_a_journal_cut_at_any_byte_has_the_whole_lines_before(tmp_path: Path) -> None:
-    path = tmp_path / "1.jsonl"
-    ends = [0]
-    for number in range(3):
-        journal.append(path, {"round": number, "seconds": 0.5})
-        ends.append(path.stat().st_size)
-    data = path.read_bytes()
-    for size in range(len(data) + 1):
-        path.write_bytes(data[:size])
-        assert [r["round"] for r in journal.read(path)] == list(range(sum(e <= size for e in ends) - 1))
-
-
-def test_every_flipped_bit_of_a_journal_is_named_or_takes_the_last_line(tmp_path: Path) -> None:
-    path = tmp_path / "1.jsonl"
-    for number in range(2):
-        journal.append(path, {"round": number, "seconds": 0.5})
-    data = path.read_bytes()
-    for bit in range(8 * len(data)):
-        damaged = bytearray(data)
-        damaged[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(damaged)
-        if bit // 8 == len(data) - 1:  # the end of the last line: it counts as torn
-            assert [r["round"] for r in journal.read(path)] == [0]
-        else:
-            with pytest.raises(DamagedStore, match=r"line \d of the journal .*1\.jsonl is damaged"):
-                journal.read(path)
-
-
-def test_a_line_is_on_disk_before_append_returns(tmp_path: Path) -> None:
-    """The calls that the system sees: one write, then fsync."""
-    code = (
-        "import os, sys\n"
-        "seen = []\n"
-        "sys.addaudithook(lambda event, args: seen.append(event) if event == 'open' else None)\n"
-        "write, fsync = os.write, os.fsync\n"
-        "os.write = lambda *a: seen.append('write') or write(*a)\n"
-        "os.fsync = lambda *a: seen.append('fsync') or fsync(*a)\n"
-        "from xbackend.results import journal\n"
-        "del seen[:]\n"
-        f"journal.append({str(tmp_path / '1.jsonl')!r}, {{'a': 1}})\n"
-        "print(*seen, [m for m in ('msgspec', 'numpy') if m in sys.modules])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout == "open write fsync []\n"
-
-
-def test_a_full_disk_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match=r"cannot be written: No space left on device"):
-        journal.append("/dev/full", {"a": 1})
-    with pytest.raises(StoreError, match="No such file"):
-        journal.append(tmp_path / "nowhere" / "1.jsonl", {"a": 1})
-
-
-def _appends(path: Path, writer: int) -> None:
-    for number in range(200):
-        journal.append(path, {"writer": writer, "number": number, "text": "x" * (number % 50)})
-
-
-def test_lines_of_two_writers_do_not_mix(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    path = tmp_path / "1.jsonl"
-    writers = [context.Process(target=_appends, args=(path, writer)) for writer in (0, 1)]
-    for writer in writers:
-        writer.start()
-    for writer in writers:
-        writer.join()
-    found = journal.read(path)
-    for writer in (0, 1):
-        assert [r["number"] for r in found if r["writer"] == writer] == list(range(200))
 
 
 # --- results ----------------------------------------------------------------------------------------------------------
@@ -211,50 +119,23 @@ def sealed(text: str) -> bytes:
     return msgspec.json.encode({**content, "checksum": schema.checksum(content)})
 
 
-OWN = {"api": "blas", "layer": None, "library": "mkl", "version": "2025", "threads": 2, "file": "libmkl_rt.so"}
-OLDER: dict[str, tuple[dict[str, Any], Description]] = {
-    "several libraries": ({"blas": [OWN], "threads": {"mkl": 2}}, Description(blas=[Pool(**OWN)], threads={"mkl": 2})),
-    "one, and what was the framework's": (
-        {"blas": {"name": "mkl", "file": "a.so"}, "linker": "cvm", "contexts": {"cpu:0": "pthread"}},
-        Description(blas=[Pool("mkl", file="a.so")], settings={"linker": "cvm", "contexts": '{"cpu:0": "pthread"}'}),
-    ),
-    "settings beside a library's name": (
-        {"blas": {"name": "XLA's own", "precision": None, "x64": True}, "devices": ["cpu:0"]},
-        Description(blas=[Pool("XLA's own")], devices=["cpu:0"], settings={"precision": None, "x64": True}),
-    ),
-    "nothing": ({}, Description()),
-}
-
-
-@pytest.mark.parametrize("name", OLDER)
-def test_descriptions_of_older_versions_have_todays_form(name: str, tmp_path: Path) -> None:
-    old, new = OLDER[name]
-    content = msgspec.to_builtins(results(row()))
-    content["measurements"][0]["description"] = old
-    old_file = msgspec.json.encode({**content, "version": 2})
-    (found,) = schema.decode(old_file, tmp_path).measurements
-    assert found.description == new
-    again = msgspec.to_builtins(found)
-    assert schema.upgraded(again) == again, "what has today's form stays as it is"
-
-
-def test_an_older_description_with_settings_that_are_none_is_damage(tmp_path: Path) -> None:
-    content = msgspec.to_builtins(results(row()))
-    content["measurements"][0]["description"] = {"jit": True, "settings": 5}
-    with pytest.raises(DamagedStore, match=r"is damaged: Expected `object`, got `int`"):
-        schema.decode(msgspec.json.encode({**content, "version": 2}), tmp_path)
+@pytest.mark.parametrize("version", [1, 6])
+def test_a_file_of_before_the_first_release_is_named_with_what_makes_a_new_one(tmp_path: Path, version: int) -> None:
+    """The first ones had no checksum, and may be of another form."""
+    content = {**msgspec.to_builtins(results()), "version": version, "measurements": "of another kind"}
+    data = msgspec.json.encode(content) if version < 3 else schema.sealed(content)
+    with pytest.raises(StoreVersionError, match=rf"has version {version}, .*: xbackend compare makes a new one"):
+        schema.decode(data, tmp_path)
 
 
 def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
     content = msgspec.to_builtins(results())
-    for key in ("run", "complete", "pairs"):
-        del content[key]
-    old = msgspec.json.encode({**content, "version": 2})
+    old = schema.sealed({**content, "version": 7})
     assert schema.decode(old, tmp_path).measurements == results().measurements
-    newer = {**content, "version": 99, "measurements": "of another kind"}
+    newer = schema.sealed({**content, "version": 99, "measurements": "of another kind"})
     with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 8: upgrade xbackend"):
-        schema.decode(msgspec.json.encode({**newer, "checksum": schema.checksum(newer)}), tmp_path)
-    with pytest.raises(DamagedStore, match="no checksum"):
+        schema.decode(newer, tmp_path)
+    with pytest.raises(DamagedStore, match="not what its checksum says"):
         schema.decode(msgspec.json.encode(results()), tmp_path)
 
 
@@ -295,189 +176,6 @@ def test_results_replace_older_ones_whole_or_not_at_all(tmp_path: Path) -> None:
     assert calls > 2 and done.returncode == 0
 
 
-# --- runs -------------------------------------------------------------------------------------------------------------
-
-
-def test_a_run_is_stored_listed_and_loaded(store: Store) -> None:
-    first, second = finished(store, results(name="one")), finished(store, results(name="two"))
-    assert store.names() == [first.name, second.name]
-    assert [(i.title, i.complete, i.damaged, i.measurements, i.of, i.rounds) for i in store.runs()] == [
-        ("one", True, "", 2, 2, 30),
-        ("two", True, "", 2, 2, 30),
-    ]
-    assert store.load(first.name) == msgspec.structs.replace(results(name="one"), run=first.name)
-    assert store.load("latest").name == "two" and store.load("latest~1").name == "one"
-    assert store.load(str(first.folder)).name == store.load(str(first.folder / "results.json")).name == "one"
-    with pytest.raises(StoreError, match="there is no run latest~2"):
-        store.load("latest~2")
-    with pytest.raises(StoreError, match="is the beginning of 2 runs"):
-        store.load(first.name[:4])
-    with pytest.raises(StoreError, match=f"the newest are {first.name}, {second.name}"):
-        store.load("yesterday")
-
-
-def test_a_run_that_somebody_renamed_is_found_by_that_name_and_is_not_the_latest(store: Store) -> None:
-    first, second = finished(store, results(name="one")), finished(store, results(name="two"))
-    second.folder.rename(store.folder / "pinned")
-    assert store.load("pin").name == "two" and store.load("latest").name == "one"
-    assert store.names() == ["pinned", first.name]
-
-
-def test_there_is_no_run_in_a_store_that_is_not_there(store: Store) -> None:
-    assert store.runs() == []
-    for name in ("latest", "", "nothing", "a\0b", "x" * 5000, "../..", "latest~99999999999"):
-        with pytest.raises(StoreError):
-            store.load(name)
-    assert not store.folder.exists()
-
-
-def _creates(folder: Path, count: int, found: multiprocessing.Queue[list[str]]) -> None:
-    found.put([begin(Store(folder), results(name=str(os.getpid()))).name for _ in range(count)])
-
-
-def test_two_writers_at_the_same_moment_make_different_runs(store: Store) -> None:
-    context = multiprocessing.get_context("spawn")
-    queue: multiprocessing.Queue[list[str]] = context.Queue()
-    writers = [context.Process(target=_creates, args=(store.folder, 20, queue)) for _ in range(4)]
-    for writer in writers:
-        writer.start()
-    names = [name for _ in writers for name in queue.get(timeout=120)]
-    for writer in writers:
-        writer.join()
-    assert len(set(names)) == 80 and sorted(names) == store.names()
-    assert [p.name for p in store.folder.iterdir() if p.name.startswith(".")] == []
-    assert all(schema.load(store.folder / name / "plan.json").run == name for name in names)
-
-
-def test_a_run_that_was_cut_off_has_its_finished_processes_only(store: Store) -> None:
-    run = cut_off(store)
-    found = store.load("latest")
-    assert not found.complete and found.run == run.name
-    assert [(m.backend, m.status, len(m.processes)) for m in found.measurements] == [
-        ("numpy", "ok", 2),
-        ("other", "ok", 1),
-    ]
-    assert found.order == ["numpy", "other", "numpy"]
-    (information,) = store.runs()
-    assert (information.complete, information.rounds, information.damaged) == (False, 11, "")
-
-
-def test_a_run_cut_off_before_its_first_process_ended_measured_nothing(store: Store) -> None:
-    run = begin(store)
-    rounds(run, 1, [0.01, 0.02])
-    found = store.load(run.name)
-    assert {(m.status, m.reason, len(m.processes)) for m in found.measurements} == {("missing", NOT_COME_TO, 0)}
-    assert not found.complete and store.runs()[0].rounds == 2
-
-
-def test_a_failure_is_kept_with_the_processes_that_had_finished(store: Store) -> None:
-    run = begin(store)
-    run.record(row(medians=[], processes=[process(0.01)]))
-    run.record(row(medians=[], status="failed", reason="ended by SIGSEGV"))
-    run.record(row("other", [], processes=[process(0.01)]))
-    run.record(row("other", [], status="wrong", reason="relative error 0.3"))
-    numpy, other = store.load("latest").measurements
-    assert (numpy.status, numpy.reason, len(numpy.processes)) == ("failed", "ended by SIGSEGV", 1)
-    assert (other.status, other.processes) == ("wrong", [])
-
-
-def test_the_halves_of_a_pair_are_recovered(store: Store) -> None:
-    run = begin(store)
-    for half, seconds in (("first", 0.01), ("second", 0.02), ("first", 0.03)):
-        run.record(row(medians=[], processes=[process(seconds)]), half=half)
-    found = store.load("latest")
-    assert found.pairs == [
-        Pair(workload="matpow", parameters={"size": 8, "dtype": "float32"}, backend="numpy", devices=1,
-             first=[0.01, 0.03], second=[0.02], processes=[process(0.02)])
-    ]  # fmt: skip
-    assert all(m.status == "missing" for m in found.measurements)
-
-
-def test_a_run_killed_at_any_byte_of_its_journal_is_never_complete(store: Store) -> None:
-    run = cut_off(store)
-    session = run.folder / "journal" / "0.jsonl"
-    data = session.read_bytes()
-    counts = set()
-    for size in [*range(0, len(data), 7), len(data)]:
-        session.write_bytes(data[:size])
-        found = store.load(run.name)
-        counts.add(sum(len(m.processes) for m in found.measurements))
-        assert not found.complete
-    assert counts == {0, 1, 2, 3}
-
-
-# --- damage -----------------------------------------------------------------------------------------------------------
-
-
-def test_a_damaged_newest_run_is_named_set_aside_and_not_replaced_by_an_older_one(store: Store) -> None:
-    finished(store, results(name="older"))
-    run = finished(store)
-    damaged = (run.folder / "results.json").read_bytes()[:-40]
-    (run.folder / "results.json").write_bytes(damaged)
-    with pytest.raises(
-        DamagedStore, match=rf"run {run.name}: .*results\.json is damaged: .*set aside as results\.json"
-    ):
-        store.load("latest")
-    assert (run.folder / "results.json.damaged").read_bytes() == damaged
-    for _ in range(2):
-        with pytest.raises(DamagedStore, match=rf"run {run.name}: results\.json\.damaged in .* was found damaged"):
-            store.load("latest")
-    assert [bool(i.damaged) for i in store.runs()] == [False, True]
-    assert store.load("latest~1").name == "older"
-
-
-def test_what_was_set_aside_before_is_not_overwritten(store: Store) -> None:
-    run = finished(store)
-    for text in ("first", "second", "third"):
-        (run.folder / "results.json").write_text(text)
-        with pytest.raises(DamagedStore):
-            store.load("latest")
-    kept = {p.name: p.read_text() for p in run.folder.glob("*.damaged*")}
-    names = ("results.json.damaged", "results.json.damaged-2", "results.json.damaged-3")
-    assert kept == dict(zip(names, ("first", "second", "third"), strict=True))
-
-
-def test_a_file_put_back_in_its_place_is_read_again(store: Store) -> None:
-    run = finished(store)
-    good = (run.folder / "results.json").read_bytes()
-    (run.folder / "results.json").write_text("{")
-    with pytest.raises(DamagedStore):
-        store.load("latest")
-    (run.folder / "results.json").write_bytes(good)
-    (run.folder / "results.json.damaged").unlink()
-    assert store.load("latest").complete
-
-
-@pytest.mark.parametrize("file", ["plan.json", "journal/0.jsonl", "journal/2.jsonl"])
-def test_a_damaged_file_of_a_run_that_was_cut_off_is_set_aside(store: Store, file: str) -> None:
-    finished(store)
-    run = cut_off(store)
-    path = run.folder / file
-    data = bytearray(path.read_bytes())
-    data[len(data) // 2] ^= 1
-    path.write_bytes(data)
-    with pytest.raises(DamagedStore, match=rf"{path.name} is damaged.*set aside as {file}\.damaged"):
-        store.load("latest")
-    with pytest.raises(DamagedStore, match=rf"{file}\.damaged"):
-        store.load("latest")
-    assert not path.exists()
-
-
-def test_a_run_without_its_files_is_damaged(store: Store) -> None:
-    finished(store)
-    run = cut_off(store)
-    (run.folder / "plan.json").unlink()
-    with pytest.raises(DamagedStore, match=r"holds neither results\.json nor plan\.json"):
-        store.load("latest")
-
-
-def test_results_that_were_deleted_do_not_make_their_run_complete(store: Store) -> None:
-    run = finished(store)
-    (run.folder / "results.json").unlink()
-    found = store.load("latest")
-    assert not found.complete and [len(m.processes) for m in found.measurements] == [5, 5]
-
-
 @pytest.mark.parametrize("damage", [slice(0, -9), slice(0, 40), slice(0, 3)])
 def test_packed_results_that_are_cut_are_damaged(tmp_path: Path, damage: slice) -> None:
     path = tmp_path / "results.json.gz"
@@ -495,26 +193,268 @@ def test_packed_results_beyond_all_measure_are_not_unpacked(tmp_path: Path) -> N
         schema.load(path)
 
 
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_stored_listed_and_loaded(store: Store, tmp_path: Path) -> None:
+    first, second = finished(store, results(name="one")), finished(store, results(name="two"))
+    assert store.names() == [first.name, second.name]
+    assert [(i.title, i.complete, i.damaged, i.measurements, i.of, i.rounds) for i in store.runs()] == [
+        ("one", True, "", 2, 2, 30),
+        ("two", True, "", 2, 2, 30),
+    ]
+    assert store.load(first.name) == msgspec.structs.replace(results(name="one"), run=first.name)
+    assert store.load("latest").name == "two" and store.load("latest~1").name == "one"
+    schema.save(store.load(first.name), tmp_path / "results.json.gz")
+    assert store.load(str(tmp_path)) == store.load(str(tmp_path / "results.json.gz")) == store.load(first.name)
+    with pytest.raises(StoreError, match="there is no run latest~2"):
+        store.load("latest~2")
+    with pytest.raises(StoreError, match="is the beginning of 2 runs"):
+        store.load(first.name[:4])
+    with pytest.raises(StoreError, match=f"the newest are {first.name}, {second.name}"):
+        store.load("yesterday")
+    assert [path.name for path in store.folder.iterdir()] == ["runs.sqlite"]
+
+
+def test_there_is_no_run_in_a_store_that_is_not_there(store: Store) -> None:
+    assert store.runs() == []
+    for name in ("latest", "", "nothing", "a\0b", "x" * 5000, "../..", "latest~99999999999"):
+        with pytest.raises(StoreError):
+            store.load(name)
+    assert not store.folder.exists()
+
+
+def _creates(folder: Path, count: int, found: multiprocessing.Queue[list[str]]) -> None:
+    names = []
+    for number in range(count):
+        run = begin(Store(folder), results(name=str(os.getpid())))
+        run.record(row(medians=[], processes=[process(0.01, 0)]), label=f"{os.getpid()} {number}")
+        names.append(run.name)
+    found.put(names)
+
+
+def test_two_writers_at_the_same_moment_make_different_runs(store: Store) -> None:
+    context = multiprocessing.get_context("spawn")
+    queue: multiprocessing.Queue[list[str]] = context.Queue()
+    writers = [context.Process(target=_creates, args=(store.folder, 20, queue)) for _ in range(4)]
+    for writer in writers:
+        writer.start()
+    names = [name for _ in writers for name in queue.get(timeout=120)]
+    for writer in writers:
+        writer.join()
+    assert len(set(names)) == 80 and sorted(names) == store.names()
+    begin(store).close()
+    assert [path.name for path in store.folder.iterdir()] == ["runs.sqlite"]
+    for name in names:
+        found = store.load(name)
+        assert found.order[0].startswith(found.name) and len(found.measurements[0].processes) == 1
+
+
+def test_a_run_that_was_cut_off_has_its_recorded_processes_only(store: Store) -> None:
+    run = cut_off(store)
+    found = store.load("latest")
+    assert not found.complete and found.run == run.name
+    assert [(m.backend, m.status, len(m.processes)) for m in found.measurements] == [
+        ("numpy", "ok", 2),
+        ("other", "ok", 1),
+    ]
+    assert found.measurements[1].processes[0].rounds == [*process(0.01).rounds, 0.01, 0.02]
+    assert found.order == ["numpy", "other", "numpy"]
+    (information,) = store.runs()
+    assert (information.complete, information.rounds, information.damaged) == (False, 11, "")
+
+
+def test_a_run_cut_off_before_its_first_process_measured_nothing(store: Store) -> None:
+    run = begin(store)
+    found = store.load(run.name)
+    assert {(m.status, m.reason, len(m.processes)) for m in found.measurements} == {("missing", NOT_COME_TO, 0)}
+    assert not found.complete and store.runs()[0].rounds == 0
+
+
+def test_a_process_that_is_recorded_again_takes_the_place_of_what_was_known(store: Store) -> None:
+    run = begin(store)
+    for seconds in (0.01, 0.02):
+        run.record(row(medians=[], processes=[process(seconds)], warnings=[f"{seconds}"]), label="a")
+        run.add_rounds(0, [seconds])
+    (found, _) = store.load("latest").measurements
+    assert [p.rounds for p in found.processes] == [[*process(0.02).rounds, 0.02]] and found.warnings == ["0.02"]
+    with pytest.raises(StoreError, match="has no process 7"):
+        run.add_rounds(7, [0.01])
+    for bad in (float("nan"), -1.0):
+        with pytest.raises(StoreError, match="rounds cannot be kept"):
+            run.add_rounds(0, [bad])
+        with pytest.raises(StoreError, match="a measurement cannot be kept"):
+            run.record(row(medians=[bad]))
+    assert store.load("latest").measurements[0] == found
+
+
+def test_a_failure_is_kept_with_the_processes_that_had_finished(store: Store) -> None:
+    run = begin(store)
+    run.record(row(medians=[], processes=[process(0.01)]))
+    run.record(row(medians=[], status="failed", reason="ended by SIGSEGV"))
+    run.record(row("other", [], processes=[process(0.01, 1)]))
+    run.record(row("other", [], status="wrong", reason="relative error 0.3"))
+    numpy, other = store.load("latest").measurements
+    assert (numpy.status, numpy.reason, len(numpy.processes)) == ("failed", "ended by SIGSEGV", 1)
+    assert (other.status, other.processes) == ("wrong", [])
+
+
+def test_what_is_finished_is_its_results_alone(store: Store) -> None:
+    run = finished(store)
+    with closing(sqlite3.connect(store.path)) as file:
+        counts = [file.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in TABLES]
+    assert counts == [1, 0, 0, 0]
+    assert store.load("latest") == msgspec.structs.replace(results(), run=run.name)
+
+
+TABLES = ("runs", "candidates", "processes", "rounds")
+
+
+def test_what_is_committed_is_on_disk_when_the_call_returns(store: Store) -> None:
+    """SQLite's own word for it: the journal, the file, and the folder in which the journal was deleted."""
+    begin(store).close()
+    with database.writing(store.path) as file:
+        assert file.execute("PRAGMA synchronous").fetchone() == (3,)
+        assert file.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_a_run_that_is_not_in_the_file_any_more_takes_nothing(store: Store) -> None:
+    run = begin(store)
+    store.path.unlink()
+    for action in (lambda: run.record(row()), lambda: run.finish(results()), lambda: run.add_rounds(0, [1.0])):
+        with pytest.raises(StoreError, match=r"runs\.sqlite cannot be written"):
+            action()
+    begin(store)
+    changed(store, store.names()[0], lambda _: None)
+    with pytest.raises(StoreError, match=f"the run {run.name} is not in .* any more"):
+        run.finish(results())
+
+
+# --- damage -----------------------------------------------------------------------------------------------------------
+
+
+def flipped(data: bytes) -> bytes:
+    """With one bit of a number changed."""
+    at = data.index(b'"operations":1000') + len(b'"operations":')
+    return data[:at] + bytes([data[at] ^ 2]) + data[at + 1 :]
+
+
+def test_a_damaged_newest_run_is_named_and_not_replaced_by_an_older_one(store: Store) -> None:
+    finished(store, results(name="older"))
+    run = finished(store)
+    changed(store, run.name, flipped)
+    before = snapshot(store.folder)
+    for _ in range(2):
+        with pytest.raises(DamagedStore, match=rf"run {run.name} in .*runs\.sqlite is damaged: it is not what"):
+            store.load("latest")
+    assert [bool(i.damaged) for i in store.runs()] == [False, True]
+    assert store.load("latest~1").name == "older"
+    assert snapshot(store.folder) == before
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_damaged_row_of_a_run_that_was_cut_off_is_named(store: Store, table: str) -> None:
+    finished(store)
+    run = cut_off(store)
+    changed(store, run.name, lambda data: data.replace(b'"place":', b'"Place":').replace(b'"name":', b'"Name":'), table)
+    with pytest.raises(DamagedStore, match=rf"run {run.name} in .*runs\.sqlite is damaged"):
+        store.load("latest")
+    assert [bool(i.damaged) for i in store.runs()] == [False, True]
+
+
+def test_a_damaged_file_is_named_and_set_aside_and_no_older_run_stands_in(store: Store) -> None:
+    finished(store, results(name="older"))
+    finished(store)
+    data = store.path.read_bytes()
+    page = int.from_bytes(data[16:18], "big")
+    damaged = data[:page] + b"\0" * 64 + data[page + 64 :]
+    store.path.write_bytes(damaged)
+    (listed,) = store.runs()
+    assert listed.name == "runs.sqlite" and "is damaged" in listed.damaged and snapshot(store.folder).keys() == {FILE}
+    with pytest.raises(DamagedStore, match=r"runs\.sqlite is damaged: .*set aside as runs\.sqlite\.damaged"):
+        store.load("latest")
+    assert snapshot(store.folder) == {"runs.sqlite.damaged": damaged}
+    for name in ("latest", "older"):
+        with pytest.raises(StoreError, match=r"runs\.sqlite\.damaged in .* was found damaged: put a copy of it"):
+            store.load(name)
+    assert [i.name for i in store.runs()] == [name for name, _ in store.readable()[1]] == ["runs.sqlite.damaged"]
+    new = finished(store, results(name="new"))
+    assert store.load("latest").run == new.name and [bool(i.damaged) for i in store.runs()] == [True, False]
+    with pytest.raises(StoreError, match=r"there is no run latest~1 .*runs\.sqlite\.damaged"):
+        store.load("latest~1")
+    store.path.unlink()
+    (store.folder / "runs.sqlite.damaged").rename(store.path)
+    store.path.write_bytes(data)
+    assert store.load("latest~1").name == "older", "put back in its place it is read again"
+
+
+def test_what_was_set_aside_before_is_not_overwritten(store: Store) -> None:
+    finished(store)
+    for text in ("first", "second", "third"):
+        store.path.write_text(text)
+        with pytest.raises(DamagedStore, match="set aside"):
+            store.load("latest") if text != "second" else begin(store)
+    names = ("runs.sqlite.damaged", "runs.sqlite.damaged-2", "runs.sqlite.damaged-3")
+    assert snapshot(store.folder) == dict(zip(names, (b"first", b"second", b"third"), strict=True))
+
+
+def test_another_file_that_came_meanwhile_is_not_set_aside(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that find the damage the second finds a new file."""
+    finished(store)
+    good = store.path.read_bytes()
+    store.path.write_text("damaged")
+    aside = database._set_aside
+
+    def late(path: Path, number: int) -> str:
+        path.rename(store.folder / "away")
+        path.write_bytes(good)
+        return aside(path, number)
+
+    monkeypatch.setattr(database, "_set_aside", late)
+    with pytest.raises(DamagedStore):
+        store.load("latest")
+    monkeypatch.undo()
+    assert store.load("latest").complete
+
+
 def test_a_newer_version_is_not_damaged(store: Store) -> None:
     run = finished(store)
-    content = {**msgspec.to_builtins(results()), "version": 99}
-    path = run.folder / "results.json"
-    path.write_bytes(msgspec.json.encode({**content, "checksum": schema.checksum(content)}))
+    before = store.path.read_bytes()
+    changed(store, run.name, lambda _: schema.sealed({**msgspec.to_builtins(results()), "version": 99}))
     with pytest.raises(StoreVersionError, match="upgrade xbackend"):
         store.load("latest")
-    assert path.exists() and "upgrade" in store.runs()[0].damaged
+    assert "upgrade" in store.runs()[0].damaged
+    store.path.write_bytes(before)
+    with closing(sqlite3.connect(store.path)) as file:
+        file.execute("PRAGMA user_version = 2")
+    for action in (lambda: store.load("latest"), store.names, lambda: begin(store)):
+        with pytest.raises(StoreVersionError, match=r"runs\.sqlite has version 2, .* up to 1: upgrade xbackend"):
+            action()
+    assert snapshot(store.folder).keys() == {"runs.sqlite"}
+
+
+def test_a_database_of_somebody_else_is_named_and_set_aside(store: Store) -> None:
+    store.folder.mkdir()
+    for content in (b"", b"SQLite format 3\0"):
+        store.path.write_bytes(content)
+        with pytest.raises(DamagedStore, match="set aside"):
+            store.load("latest")
+    with closing(sqlite3.connect(store.path)) as file:
+        file.execute("CREATE TABLE runs (name TEXT)")
+    with pytest.raises(DamagedStore, match="holds no runs of xbackend compare"):
+        store.load("latest")
 
 
 def test_listing_and_reading_from_outside_of_the_store_change_nothing(store: Store, tmp_path: Path) -> None:
-    run = finished(store)
-    (run.folder / "results.json").write_text("{")
+    finished(store)
+    store.path.write_text("{")
     report = tmp_path / "report"
     report.mkdir()
     (report / "results.json.gz").write_text("{")
     before = snapshot(tmp_path)
-    assert "results.json is damaged" in store.runs()[0].damaged
+    assert "runs.sqlite is damaged" in store.runs()[0].damaged
     with pytest.raises(DamagedStore):
-        store.load(str(report))
+        Store(tmp_path / "another").load(str(report))
     assert snapshot(tmp_path) == before
 
 
@@ -526,18 +466,24 @@ def test_a_store_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
         begin(Store(tmp_path / "file" / "below"))
 
 
-def test_a_store_knows_its_own_runs_by_their_path(store: Store) -> None:
-    run = finished(store)
-    (run.folder / "results.json").write_text("{")
-    with pytest.raises(DamagedStore, match="set aside"):
-        store.load(str(run.folder))
+def test_a_writer_that_was_stopped_is_not_waited_for_for_ever(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_PATIENCE", 0.1)
+    run = begin(store)
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as stopped:
+        stopped.execute("BEGIN EXCLUSIVE")
+        for action in (lambda: run.record(row()), lambda: store.load("latest"), lambda: begin(store)):
+            with pytest.raises(StoreError, match=r"runs\.sqlite cannot be .*: another process writes it, for 0\.1 s"):
+                action()
+    run.record(row())
+    assert store.load("latest").measurements[0] == row()
 
 
-def test_plain_results_are_what_a_plan_is_made_from(store: Store) -> None:
-    planned: Results = results(row(), row("b", status="failed", reason="x"))
-    run = begin(store, planned)
-    plan = schema.load(run.folder / "plan.json")
-    assert not plan.complete and {(m.status, len(m.processes)) for m in plan.measurements} == {("missing", 0)}
+def test_a_run_at_the_end_of_time_is_an_error(store: Store) -> None:
+    begin(store).close()
+    with closing(sqlite3.connect(store.path, isolation_level=None)) as file:
+        file.execute("UPDATE runs SET run = '99991231-235959'")
+    with pytest.raises(StoreError, match="99991231-235959, the last time"):
+        begin(store)
 
 
 # A run by what its results are called.
@@ -571,8 +517,7 @@ def test_no_older_run_of_the_same_name_stands_in_for_a_damaged_one(tmp_path: Pat
     finished(store, results(name="before"))
     damaged = finished(store, results(name="before"))
     after = finished(store, results(name="after"))
-    path = damaged.folder / "results.json"
-    path.write_bytes(path.read_bytes().replace(b"before", b"beyond"))
+    changed(store, damaged.name, lambda data: data.replace(b"before", b"beyond"))
     with pytest.raises(StoreError, match=f"'before' may be the run {damaged.name}, which is damaged and newer than"):
         store.load("before")
     assert store.load("after").run == after.name

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from xbackend.analysis.comparison import Row, compared
 from xbackend.analysis.statistics import Ratio, noise_floor
-from xbackend.results.recovery import key
-from xbackend.results.schema import Measurement, Results
+from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]
 # The machine's fingerprint, how many threads, and how many cores a device is.

@@ -21,8 +21,7 @@ from xbackend.analysis.comparison import Row, told_apart
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
 from xbackend.results import naming
-from xbackend.results.recovery import Key, key
-from xbackend.results.schema import Measurement, Results, key_of
+from xbackend.results.schema import Key, Measurement, Results, key, key_of
 from xbackend.wording import counted, few, number, percent, unfinished
 
 

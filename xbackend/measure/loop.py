@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +32,6 @@ from xbackend.measure.measured import Measured, Timed
 from xbackend.measure.memory import Watch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
-from xbackend.results import journal
 from xbackend.wording import counted
 from xbackend.workloads.agreement import STATUSES, Agreement, ulps, verified, without_number
 
@@ -65,8 +63,7 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
             ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
             ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
             has them;
-            ``effort``, an `Effort` as plain data; ``label`` and ``journal``, the name under which each finished round
-            is written to that file, or no ``journal``.
+            ``effort``, an `Effort` as plain data; ``label``, what it is called.
 
     Returns:
         A `Measured` as plain data.
@@ -141,7 +138,7 @@ def _time(
     backend: Backend, executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch
 ) -> Timed:
     """Empties ``inputs``, which would be resident while a call is watched."""
-    effort, keep = Effort(**job["effort"]), partial(_keep, job)
+    effort = Effort(**job["effort"])
     values, host_to_device = _put(backend, executable, inputs)
     inputs.clear()
     execute, synchronize = executable.execute, backend.synchronize
@@ -158,7 +155,7 @@ def _time(
     checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
     with quiet(), foreign_load() as foreign, _load(time.process_time) as own:
-        rounds, compiled = _rounds(call, iterations, effort, keep, backend.compilations)
+        rounds, compiled = _rounds(call, iterations, effort, backend.compilations)
     if iterations > 1:
         checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
     checks |= check_twice(call, iterations, [seconds * iterations for seconds in rounds])
@@ -180,13 +177,6 @@ def _time(
         memory=memory,
         memory_unknown=memory_unknown,
     )
-
-
-def _keep(job: dict[str, Any], number: int, seconds: float, iterations: int) -> None:
-    """Keep a finished round (``seconds`` per iteration) as a line of the journal, on disk, if there is one."""
-    if job.get("journal") is not None:
-        line = {"task": job["label"], "round": number, "seconds": seconds, "iterations": iterations}
-        journal.append(job["journal"], line)
 
 
 def affinity() -> list[int] | None:
@@ -269,15 +259,10 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
 
 
 def _rounds(
-    call: Callable[[], Any],
-    iterations: int,
-    effort: Effort,
-    keep: Callable[[int, float, int], None],
-    compilations: Callable[[], dict[str, int]],
+    call: Callable[[], Any], iterations: int, effort: Effort, compilations: Callable[[], dict[str, int]]
 ) -> tuple[list[float], list[str]]:
     """Seconds per iteration of each round, and the compilers that were watched and did nothing meanwhile.
 
-    ``keep`` gets each round when it is finished, outside of the timed part.
     Raises `TimingError` if they were at work each time.
     """
     for _ in range(ATTEMPTS):
@@ -287,9 +272,7 @@ def _rounds(
         while len(rounds) < effort.rounds:
             if len(rounds) >= effort.at_least and time.perf_counter() - start > effort.seconds:
                 break
-            seconds = seconds_of(call, iterations) / iterations
-            keep(len(rounds), seconds, iterations)
-            rounds.append(seconds)
+            rounds.append(seconds_of(call, iterations) / iterations)
         after = compilations()
         busy = [name for name, count in after.items() if before.get(name) != count]
         if not busy:

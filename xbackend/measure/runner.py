@@ -16,12 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import msgspec
-
 import xbackend
 from xbackend.analysis import statistics
 from xbackend.analysis.comparison import ORACLE
-from xbackend.backends.description import Description
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine
 from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, pair, process
@@ -95,7 +92,7 @@ class Session:
         self.cores_per_device, self.allow_nan = cores_per_device, allow_nan
         self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
         self.patience = Patience(wait, on_progress, self.extent.wait)
-        self.store: Run | None = None  # where finished rounds and processes are kept
+        self.store: Run | None = None  # where finished processes are kept
         self.order: list[str] = []
         self.blocks = 0  # finished ones
         self.stopped = ""  # why it ended
@@ -103,7 +100,6 @@ class Session:
         self.warnings: list[str] = []
         self._twins: dict[Candidate, list[Candidate]] = {}
         self._took: dict[Group, list[float]] = {}  # seconds of finished processes
-        self._opened = 0  # workers
         self._hashes: dict[str, str] = {}  # label of a task -> hash of its inputs
         self._within = random.Random(f"within {seed}")
 
@@ -243,7 +239,6 @@ class Session:
                 "load": machine.load(),
                 "accelerator_processes": machine.accelerator_processes(),
             }
-            self._opened += 1
             try:
                 worker = self.opener(
                     group.backend,
@@ -311,7 +306,6 @@ class Session:
             "undetermined": candidate.task.undetermined,
             "allow_nan": candidate.task.allow_nan or self.allow_nan,
             "effort": asdict(self.effort),
-            "journal": str(self.store.journal(self._opened).absolute()) if self.store is not None else None,
         }
 
     def _keep(self, candidate: Candidate, new: Process | None) -> None:
@@ -322,16 +316,8 @@ class Session:
                 one.parity = one.parity or candidate.parity
             elif candidate in twins and candidate.status == "failed":
                 one.warnings.append(f"a process that measured it against itself failed: {candidate.reason}")
-        if self.store is None:
-            return
-        row = candidate.measurement([new] if new is not None else [])
-        if not candidate.again:
-            self.store.record(row, label=candidate.label)
-        if candidate.again or candidate in self._twins:
-            half = "second" if candidate.again % 2 else "first"
-            # Of a half its times count; the rest is that of the candidate, which is kept already.
-            times = msgspec.structs.replace(row, placement={}, description=Description(), operations_by_op={})
-            self.store.record(times, label=candidate.label, half=half, pair=candidate.again // 2)
+        if self.store is not None and not candidate.again:
+            self.store.record(candidate.measurement([new] if new is not None else []), candidate.label)
 
     def results(self, name: str, **asked: Any) -> Results:
         """All rows, in the order of the candidates; ``asked``: settings that the session does not know itself."""

@@ -15,7 +15,6 @@ from xbackend.report.blocks import Block, Image
 from xbackend.report.kinds import CLUSTER, COMPARISON, TRAINING, Kind
 from xbackend.report.overview import index, write_file
 from xbackend.results import clustered, schema, trained
-from xbackend.results.exchange import write_folder
 from xbackend.results.packing import packed
 from xbackend.results.schema import Results, encode
 
@@ -60,15 +59,21 @@ def write(results: Results, folder: Path, baseline: str | None = None, data: byt
     """Write ``results.json.gz``, the plots, ``report.html`` and ``report.md`` into a folder, made if need be; returns
     the path of the last.
 
-    They take the place of the report that was there in one step (`results.exchange`), so that results never lie beside
-    the report of others. Other files in the folder stay. What was measured is in the store before. ``data`` is what
-    ``results.json.gz`` is to hold, where that is there already.
+    Each is written whole, the last of them at the end; then plots go that only the report before showed. Other files in
+    the folder stay. What was measured is in the store before. ``data`` is what ``results.json.gz`` holds already, which
+    stays as it is.
 
     Raises `StoreError` where the folder cannot be written, and what `render` raises; then nothing has changed.
     """
-    data = data or packed(encode(results, folder / COMPARISON.file))
-    write_folder(folder, {**render(results, baseline), COMPARISON.file: data}, _of_report)
-    return folder / "report.md"
+    written = render(results, baseline)
+    if data is None:
+        written[COMPARISON.file] = packed(encode(results, folder / COMPARISON.file))
+    before = _plots(folder)
+    path = write_files(written, folder, "report.md")
+    for plot in before - set(written):
+        with refused(f"the report cannot be written to {folder}"):
+            (folder / plot).unlink(missing_ok=True)
+    return path
 
 
 def write_times(results: Results, folder: Path, baseline: str | None = None) -> Path | None:
@@ -85,14 +90,13 @@ def _has_times(results: Results) -> bool:
     return any(m.status == "ok" for m in results.measurements)
 
 
-def _of_report(folder: Path, name: str) -> bool:
-    """Whether a file in a folder is of the report that is there: a document of it, or a plot that it shows."""
-    if name in ("report.md", "report.html", COMPARISON.file):
-        return True
+def _plots(folder: Path) -> set[str]:
+    """The plots in a folder that the report there shows."""
     try:
-        return name.endswith(".svg") and f"({name})" in read_file(folder / "report.md").decode(errors="replace")
+        shown = read_file(folder / "report.md").decode(errors="replace")
+        return {path.name for path in folder.glob("*.svg") if f"({path.name})" in shown}
     except (OSError, DamagedStore):
-        return False
+        return set()
 
 
 def write_trainings(done: trained.Trainings, folder: Path, data: bytes | None = None) -> Path:

@@ -1,7 +1,4 @@
-"""What was measured, on disk: `results` the schema, `journal` a line for each round, `runs` the folder of all runs.
-
-`journal` is the part that workers import, and needs the standard library only.
-"""
+"""What was measured, on disk: `results` the schema, `runs` the runs of a store, `database` its file."""
 
 from pathlib import Path
 

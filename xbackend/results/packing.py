@@ -22,7 +22,7 @@ def packed(data: bytes) -> bytes:
     return file.getvalue()
 
 
-def unpacked(data: bytes, path: Path) -> bytes:
+def unpacked(data: bytes, path: Path | str) -> bytes:
     """What was packed; what was not stays as it is. Raises `DamagedStore` for what cannot be, or is larger than `MOST`;
     ``path`` is for the message."""
     if not data.startswith(_MAGIC):

@@ -1,44 +1,74 @@
-"""The store: a folder of runs, each a folder with the time of its start as its name, so that the newest is the last.
+"""The store: a folder with a file of runs, each named by the time of its start, so that the newest is the last.
 
-    store = Store(Path(".xbackend/runs"))
-    run = store.create(plan)                 # <store>/20260131-120000/plan.json
-    run.journal(1)                           # .../journal/1.jsonl, which the first process appends its rounds to
-    run.record(measurement)                  # .../journal/0.jsonl: that process finished
-    run.finish(results)                      # .../results.json, whole
+    store = Store(Path(".xbackend/runs"))    # the file is <store>/runs.sqlite
+    run = store.create(plan)                 # what is going to be measured
+    run.record(measurement)                  # a process of a candidate, with the rounds that it has
+    run.add_rounds(order, seconds)           # more rounds of that process
+    run.finish(results)                      # the results, in the place of all that
 
-A run without ``results.json`` is being measured or was cut off: it is made of its plan and its journal, and is not
-complete. A damaged file is renamed to ``<name>.damaged`` and stays in its run, which cannot be loaded from then on: no
-older run stands in for it.
+What a call was given is on disk when it returns. A run that was not finished is being measured or was cut off: it is
+its plan with the processes that were recorded, and is not complete. A row that is not what was written is damage: its
+run cannot be read, and no older one stands in for it.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from xbackend.errors import DamagedStore, StoreError
-from xbackend.files import held, hold, new_folder, refused, sync_folder, there
-from xbackend.results import FOLDER, journal, recovery, schema
+from xbackend.files import held, hold, refused
+from xbackend.results import FOLDER, database, schema
 from xbackend.results.packing import SUFFIX
-from xbackend.results.schema import Measurement, Results
+from xbackend.results.schema import UNPROVEN, Count, Measurement, Process, Results, Round
 
-PLAN, RESULTS, JOURNAL = "plan.json", "results.json", "journal"
-REPORTED = f"results{SUFFIX}"  # beside a report
-_SESSION = "0.jsonl"
+FILE, REPORTED = "runs.sqlite", f"results{SUFFIX}"  # the latter beside a report
+NOT_COME_TO = "not measured: the run did not come to it"
+_RUNNING = ".running"  # an empty folder for each run that is measured now, locked by its process
 _NAME = "%Y%m%d-%H%M%S"
 _BACK = re.compile(r"~\d{1,9}$")
 _LATEST = re.compile(r"latest(?:~(\d{1,9}))?")
+
+
+class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a candidate, without its processes; ``place`` is that in the plan."""
+
+    run: str
+    place: Count
+    measurement: Measurement
+
+
+class _Process(msgspec.Struct, frozen=True, kw_only=True):
+    """A process without its rounds; ``place`` is its ``order``, ``candidate`` the place of what it measured."""
+
+    run: str
+    place: Count
+    candidate: Count
+    label: str
+    process: dict[str, Any]
+
+
+class _Rounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Rounds of a process, in the order of ``visit``."""
+
+    run: str
+    place: Count
+    visit: Count
+    seconds: list[Round]
+
+
+_Row = TypeVar("_Row", _Candidate, _Process, _Rounds)
+_TABLES: dict[type[msgspec.Struct], str] = {_Candidate: "candidates", _Process: "processes", _Rounds: "rounds"}
 
 
 @dataclass(frozen=True)
@@ -61,40 +91,67 @@ class RunInfo:
 
 
 class Run:
-    """A run while it is measured; `Store.create` makes it."""
+    """A run while it is measured; `Store.create` makes it. Each method raises `StoreError` where nothing was kept."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        lock = hold(folder)
-        self._release = weakref.finalize(self, os.close, lock) if lock is not None else None
+    def __init__(self, path: Path, name: str, plan: Results) -> None:
+        self.path, self.name = path, name
+        self._places = {schema.key(row): place for place, row in enumerate(plan.measurements)}
+        marker = path.with_name(name + _RUNNING)
+        marker.mkdir()
+        self._release = weakref.finalize(self, _ended, marker, hold(marker))
 
-    @property
-    def name(self) -> str:
-        """Its name in the store."""
-        return self.folder.name
+    def record(self, measurement: Measurement, label: str = "") -> None:
+        """Keep what is known of a candidate, and the processes that come with it, in the place of what was known.
 
-    def journal(self, number: int) -> Path:
-        """The journal of a process, numbered from 1; nobody else writes into it."""
-        return self.folder / JOURNAL / f"{number}.jsonl"
-
-    def record(self, measurement: Measurement, *, label: str = "", half: str = "", pair: int = 0) -> None:
-        """Keep what one process found out about one candidate; see `recovery.Record`. On disk when it returns.
-
-        Raises `StoreError`.
+        ``label`` is the candidate's in the order of the processes.
         """
-        record = recovery.Record(measurement=measurement, label=label, half=half, pair=pair)
-        journal.append(self.folder / JOURNAL / _SESSION, msgspec.to_builtins(record))
+        known = schema.plain(measurement, f"a measurement cannot be kept in {self.path}")
+        place, processes = self._places[schema.key(measurement)], known.pop("processes")
+        with self._writing() as rows:
+            _put(rows, "candidates", {"run": self.name, "place": place, "measurement": known})
+            for process in processes:
+                at = {"run": self.name, "place": process["order"]}
+                seconds = process.pop("rounds")
+                _put(rows, "processes", {**at, "candidate": place, "label": label, "process": process})
+                rows.execute("DELETE FROM rounds WHERE run = ? AND place = ?", (*at.values(),))
+                _put(rows, "rounds", {**at, "visit": 0, "seconds": seconds})
 
-    def finish(self, results: Results) -> Path:
-        """Write the results, whole; their path. Raises `StoreError`."""
-        path = self.folder / RESULTS
-        schema.save(msgspec.structs.replace(results, run=self.name), path)
-        return path
+    def add_rounds(self, order: int, seconds: Sequence[float]) -> None:
+        """Add rounds, in seconds per iteration, to the process of that ``order``, which is recorded."""
+        with self._writing() as rows:
+            (last,) = rows.execute(
+                "SELECT max(visit) FROM rounds WHERE run = ? AND place = ?", (self.name, order)
+            ).fetchone()
+            if last is None:
+                raise StoreError(f"the run {self.name} in {self.path} has no process {order} that rounds could be of")
+            one = _Rounds(run=self.name, place=order, visit=last + 1, seconds=list(seconds))
+            _put(rows, "rounds", schema.plain(one, f"rounds cannot be kept in {self.path}"))
+
+    def finish(self, results: Results) -> None:
+        """Put the results in the place of the plan and of what was recorded."""
+        data = _whole(msgspec.structs.replace(results, run=self.name), self.path)
+        with self._writing() as rows:
+            rows.execute("UPDATE runs SET content = ? WHERE run = ?", (data, self.name))
+            for table in _TABLES.values():
+                rows.execute(f"DELETE FROM {table} WHERE run = ?", (self.name,))
 
     def close(self) -> None:
         """Nobody measures it from now on: without results it was cut off. The end of the process does the same."""
-        if self._release is not None:
-            self._release()
+        self._release()
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with database.writing(self.path) as rows:
+            if rows.execute("SELECT 1 FROM runs WHERE run = ?", (self.name,)).fetchone() is None:
+                raise StoreError(f"the run {self.name} is not in {self.path} any more: somebody put another file there")
+            yield rows
+
+
+def _ended(marker: Path, lock: int | None) -> None:
+    if lock is not None:
+        os.close(lock)
+    with suppress(OSError):
+        marker.rmdir()
 
 
 class Store:
@@ -102,263 +159,256 @@ class Store:
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
+        self.path = folder / FILE
 
     def names(self) -> list[str]:
-        """The names of the runs, the oldest first; those that somebody renamed come before. Raises `StoreError`."""
-        with refused(f"the store {self.folder} cannot be read"):
-            try:
-                # A file with the name of a run is what is left of one, and not to be passed over.
-                with os.scandir(self.folder) as entries:
-                    names = [e.name for e in entries if e.name[0] != "." and (_time(e.name) or os.path.isdir(e.path))]
-            except FileNotFoundError:
-                return []
-        return sorted(names, key=lambda name: (_time(name) is not None, name))
+        """The names of the runs, the oldest first. Raises `StoreError`."""
+        with database.reading(self.path) as rows:
+            return _names(rows)
 
     def runs(self) -> list[RunInfo]:
         """All runs, the newest last, with those that were cut off or are damaged. Changes nothing."""
-        return [self._information(name) for name in self.names()]
+        found: list[RunInfo] = []
+        for name, run in self._each():
+            if isinstance(run, StoreError):
+                found.append(RunInfo(name, damaged=str(run)))
+                continue
+            found.append(
+                RunInfo(
+                    name,
+                    title=run.name,
+                    created=run.created,
+                    complete=run.complete,
+                    running=not run.complete and held(self.folder / (name + _RUNNING)),
+                    measurements=sum(m.status == "ok" for m in run.measurements),
+                    of=len(run.measurements),
+                    rounds=sum(len(p.rounds) for m in run.measurements for p in m.processes),
+                )
+            )
+        return found
 
     def readable(self) -> tuple[list[Results], list[tuple[str, str]]]:
         """The runs that can be read, the oldest first, and the names of the others with the reason. Changes nothing."""
-        results: list[Results] = []
-        damaged: list[tuple[str, str]] = []
-        for name in self.names():
-            try:
-                results.append(_read(self.folder / name))
-            except (StoreError, OSError) as error:
-                damaged.append((name, str(error)))
+        each = list(self._each())
+        results = [run for _, run in each if isinstance(run, Results)]
+        damaged = [(name, str(run)) for name, run in each if isinstance(run, StoreError)]
         return sorted(results, key=lambda run: run.created), damaged
+
+    def _each(self) -> Iterator[tuple[str, Results | StoreError]]:
+        """All runs by name, the oldest first, and before them the files that are damaged, or the reason."""
+        for name in database.damaged(self.path):
+            yield name, DamagedStore(_found_damaged(self.folder, [name]))
+        try:
+            with database.reading(self.path) as rows:
+                for name in _names(rows):
+                    yield name, _read(rows, name, self.path)
+        except StoreError as error:
+            yield FILE, error
 
     def running(self, name: str) -> bool:
         """Whether somebody measures the run of this name (as for `load`) now. Raises `StoreError`."""
-        folder = self._named(name)
-        return folder is not None and held(folder)
+        with database.reading(self.path, aside=True) as rows:
+            run = self._meant(rows, name)
+        return run is not None and held(self.folder / (run + _RUNNING))
 
     def load(self, name: str) -> Results:
         """The results of a run.
 
         ``name`` is a run's name or an unambiguous beginning of it, ``latest``, ``latest~1`` for the one before, what
         its results are called (of several the newest; ``before~1`` is the one before), or the path of a
-        ``results.json`` or of a folder with one. A run that was cut off has ``complete=False`` and its finished
+        ``results.json.gz`` or of a folder with one. A run that was cut off has ``complete=False`` and its finished
         processes only.
 
         Raises:
             StoreError: there is no such run, or it cannot be read.
-            DamagedStore: a file of it is damaged; in the store it is set aside.
+            DamagedStore: it is damaged; where no run of the file can be read, the file is set aside.
             StoreVersionError: a newer version of xbackend wrote it.
         """
-        folder = self._named(name)
-        if folder is None:
-            return _from_path(Path(name))
-        try:
-            return _read(folder)
-        except DamagedStore as error:
-            moved = _set_aside(folder)
-            raise DamagedStore(f"run {folder.name}: {error}{moved}") from error
+        with database.reading(self.path, aside=True) as rows:
+            run = self._meant(rows, name)
+            if run is not None:
+                found = _read(rows, run, self.path)
+                if isinstance(found, StoreError):
+                    raise found
+                return found
+        path = Path(name)
+        return schema.load(path / REPORTED if os.path.isdir(path) else path)
 
     def create(self, plan: Results) -> Run:
-        """A new run, in a folder of its own whoever else makes one now.
+        """A new run, of a name of its own whoever else makes one now.
 
         ``plan`` is what is going to be measured; of its rows the processes, status and reason are left out.
         Raises `StoreError`.
         """
+        rows = [
+            msgspec.structs.replace(row, status="missing", reason=NOT_COME_TO, processes=[], parity=None)
+            for row in plan.measurements
+        ]
         with refused(f"no run can be made in {self.folder}"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with new_folder(self.folder / "run") as made:
-                (made / JOURNAL).mkdir()
-                folder = self._named_anew(made, recovery.planned(plan))
-        return Run(folder)
-
-    def _named_anew(self, made: Path, plan: Results) -> Path:
-        """Rename a folder to the first time from now on that is later than every run's and that nobody has."""
-        taken = [time for time in map(_time, self.names()) if time is not None]
-        at = max([datetime.now(UTC).replace(microsecond=0), *map(_after, taken[-1:])])
-        while True:
-            folder = self.folder / at.strftime(_NAME)
-            schema.save(msgspec.structs.replace(plan, run=folder.name), made / PLAN)
-            try:
-                made.rename(folder)  # fails where another run is: its folder is not empty
-            except OSError:
-                if not folder.is_dir():
+            database.make(self.path)
+            with database.writing(self.path, checked=True) as file:
+                name = _name_after([*_names(file), *self._swept()])
+                run = Run(self.path, name, plan)
+                try:
+                    begun = msgspec.structs.replace(
+                        plan, run=name, measurements=rows, complete=False, order=[], pairs=[]
+                    )
+                    file.execute("INSERT INTO runs VALUES (?, ?)", (name, _whole(begun, self.path)))
+                except BaseException:
+                    run.close()
                     raise
-                at = _after(at)
-                continue
-            sync_folder(self.folder)
-            return folder
+        return run
 
-    def _named(self, name: str) -> Path | None:
-        """The folder of a run in the store; `None` where the name is a path. Raises `StoreError`."""
-        names = self.names()
+    def _swept(self) -> list[str]:
+        """The runs that are measured now; what killed processes left of others is removed."""
+        markers = list(self.folder.glob(f"*{_RUNNING}"))
+        for marker in markers:
+            if not held(marker):
+                with suppress(OSError):
+                    marker.rmdir()
+        return [marker.name.removesuffix(_RUNNING) for marker in markers]
+
+    def _meant(self, rows: sqlite3.Connection, name: str) -> str | None:
+        """The name of a run in the store; `None` where the name is a path. Raises `StoreError`."""
+        names = _names(rows)
         if latest := _LATEST.fullmatch(name):
-            times = [n for n in names if _time(n) is not None]
             back = int(latest[1] or 0)
-            if back >= len(times):
+            if back >= len(names):
                 raise StoreError(
-                    f"there is no run {name} in {self.folder}, which has {len(times)}; xbackend compare makes one"
+                    f"there is no run {name} in {self.folder}, which has {len(names)}{self._lost()}; xbackend compare "
+                    "makes one"
                 )
-            return self.folder / times[-1 - back]
+            return names[-1 - back]
         if name in names:
-            return self.folder / name
-        if titled := self._titled(name):
+            return name
+        if titled := self._titled(rows, names, name):
             return titled
         if os.path.exists(name):
-            path = Path(name)
-            inside = path.name in names and os.path.isdir(path) and path.samefile(self.folder / path.name)
-            return self.folder / path.name if inside else None  # a run of the store by its path is that run
+            return None
         meant = [n for n in names if name and n.startswith(name)]
         if len(meant) == 1:
-            return self.folder / meant[0]
+            return meant[0]
         if meant:
             raise StoreError(f"{name!r} is the beginning of {len(meant)} runs: {', '.join(meant)}; give more of it")
         there = f"the newest are {', '.join(names[-3:])}" if names else "it has none"
         raise StoreError(
-            f"there is no run {name!r} in {self.folder} ({there}), and no such file; xbackend runs lists them"
+            f"there is no run {name!r} in {self.folder} ({there}{self._lost()}), and no such file; xbackend runs lists "
+            "them"
         )
 
-    def _titled(self, name: str) -> Path | None:
+    def _titled(self, rows: sqlite3.Connection, names: Sequence[str], name: str) -> str | None:
         """The run whose results are called that, the newest, or with ``~1`` the one before; `None` where there is none.
 
         Raises `StoreError` where a newer one is damaged, which may have been called so, or where there are fewer.
         """
         title, _, back = name.rpartition("~") if _BACK.search(name) else (name, "", "0")
         named, damaged = 0, ""
-        for run in reversed(self.runs() if title else []):
-            if run.damaged:
-                damaged = damaged or run.name
-            elif run.title == title:
+        for run in reversed(names if title else []):
+            found = _read(rows, run, self.path)
+            if isinstance(found, StoreError):
+                damaged = damaged or run
+            elif found.name == title:
                 if damaged:
                     raise StoreError(
-                        f"{name!r} may be the run {damaged}, which is damaged and newer than {run.name}; name the run "
+                        f"{name!r} may be the run {damaged}, which is damaged and newer than {run}; name the run "
                         "that you mean by its time: xbackend runs lists them"
                     )
                 if named == int(back):
-                    return self.folder / run.name
+                    return run
                 named += 1
         if named:
             raise StoreError(f"there is no run {name} in {self.folder}, which has {named} of that name")
         return None
 
-    def _information(self, name: str) -> RunInfo:
-        folder = self.folder / name
+    def _lost(self) -> str:
+        """What may have held a run that is not there, in words."""
+        found = database.damaged(self.path)
+        return f"; {_found_damaged(self.folder, found)}" if found else ""
+
+
+def _found_damaged(folder: Path, names: Sequence[str]) -> str:
+    return f"{', '.join(names)} in {folder} was found damaged: put a copy of it in its place as {FILE}, or remove it"
+
+
+def _names(rows: sqlite3.Connection) -> list[str]:
+    return [name for (name,) in rows.execute("SELECT run FROM runs ORDER BY run")]
+
+
+def _name_after(names: Sequence[str]) -> str:
+    """The first time from now on that is later than that of every run. Raises `StoreError`."""
+    at = datetime.now(UTC).replace(microsecond=0, tzinfo=None)
+    newest = max(names, default="")
+    try:
+        at = max(at, datetime.strptime(newest, _NAME) + timedelta(seconds=1))
+    except ValueError:  # there is none
+        pass
+    except OverflowError as error:
+        raise StoreError(f"no run can be made after {newest}, the last time that there is") from error
+    return at.strftime(_NAME)
+
+
+def _whole(results: Results, path: Path) -> bytes:
+    return schema.sealed(schema.plain(results, f"results cannot be kept in {path}"), indent=-1)
+
+
+def _put(rows: sqlite3.Connection, table: str, told: dict[str, Any]) -> None:
+    """Write a row: what tells it from the others, and all of it as JSON, sealed."""
+    keys = [told[name] for name in ("run", "place", "visit") if name in told]
+    values = ", ".join("?" * (len(keys) + 1))
+    rows.execute(f"INSERT OR REPLACE INTO {table} VALUES ({values})", (*keys, schema.sealed(told, indent=-1)))
+
+
+def _rows(rows: sqlite3.Connection, kind: type[_Row], run: str) -> list[_Row]:
+    """What a table has of a run. Raises `DamagedStore`."""
+    found, table = [], _TABLES[kind]
+    for *keys, content in rows.execute(f"SELECT * FROM {table} WHERE run = ? ORDER BY 1, 2, 3", (run,)):
         try:
-            results = _read(folder)
-            rounds = sum(len(p.rounds) for m in results.measurements for p in m.processes)
-            if not results.complete:
-                rounds = max(rounds, recovery.rounds(folder / JOURNAL))
-        except (StoreError, OSError) as error:
-            return RunInfo(name, damaged=str(error))
-        return RunInfo(
-            name,
-            title=results.name,
-            created=results.created,
-            complete=results.complete,
-            running=not results.complete and held(folder),
-            measurements=sum(m.status == "ok" for m in results.measurements),
-            of=len(results.measurements),
-            rounds=rounds,
-        )
+            one = msgspec.convert(schema.opened(content), kind)
+            if keys != [getattr(one, name) for name in ("run", "place", "visit") if hasattr(one, name)]:
+                raise ValueError("it is another one")
+        except (ValueError, TypeError, RecursionError) as error:
+            raise DamagedStore(f"the row {keys[1:]} of its {table}: {error}") from error
+        found.append(one)
+    return found
 
 
-@lru_cache(maxsize=4096)  # each name of a store is asked for several times
-def _time(name: str) -> datetime | None:
-    """The time that a run's name says; `None` for another name."""
+def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreError:
+    """The results of a run, from what was recorded if it was not finished, or why they cannot be read."""
+    where = f"run {run} in {path}"
     try:
-        time = datetime.strptime(name, _NAME)
-    except ValueError:
-        return None
-    # strptime is lenient about leading zeros, and two spellings of one time would not sort.
-    return time.replace(tzinfo=UTC) if time.strftime(_NAME) == name else None
-
-
-def _after(time: datetime) -> datetime:
-    """The next second. Raises `StoreError`."""
+        (content,) = rows.execute("SELECT CAST(content AS BLOB) FROM runs WHERE run = ?", (run,)).fetchone()
+        found = schema.decode(content, where)
+    except StoreError as error:
+        return error
     try:
-        return time + timedelta(seconds=1)
-    except OverflowError:
-        raise StoreError(
-            f"no run can be made after {time.strftime(_NAME)}, the last time that there is: remove it or rename it"
-        ) from None
+        if found.run != run:
+            raise DamagedStore(f"it is the run {found.run!r}")
+        return found if found.complete else _recorded(rows, found)
+    except DamagedStore as error:
+        return DamagedStore(f"{where} is damaged: {error}; restore the file or measure again")
 
 
-def _from_path(path: Path) -> Results:
-    """Results from outside of the store, where nothing is renamed."""
-    if not os.path.isdir(path):
-        return schema.load(path)
-    with refused(f"results cannot be read from {path}"):
-        of_a_run = there(path / PLAN)
-    return _read(path) if of_a_run else schema.load(path / REPORTED)
-
-
-def _read(folder: Path) -> Results:
-    """The results of a run, from its journal if it was cut off. Raises as `Store.load` does, and renames nothing."""
-    with refused(f"the run {folder} cannot be read"):
-        aside = [name for name in _names(folder) if ".damaged" in name]
-        if aside:
-            raise DamagedStore(
-                f"{', '.join(aside)} in {folder} was found damaged; put the file as it was in its place, or remove the "
-                "folder and measure again"
-            )
-        read = {path.name: reader(path) for path, reader in _parts(folder).items()}
-    if RESULTS not in read and PLAN not in read:
-        raise DamagedStore(f"{folder} holds neither {RESULTS} nor {PLAN}; remove it or measure again")
-    results: Results = read.get(RESULTS) or recovery.recovered(read[PLAN], read.get(_SESSION, []))
-    return results
-
-
-def _parts(folder: Path) -> dict[Path, Callable[[Path], Any]]:
-    """The files that a run is read from, each with its reader. Raises `OSError`."""
-    if there(folder / RESULTS):
-        return {folder / RESULTS: _own}
-    parts: dict[Path, Callable[[Path], Any]] = {folder / PLAN: _own} if there(folder / PLAN) else {}
-    if there(folder / JOURNAL) and not os.path.isdir(folder / JOURNAL):
-        return {folder / JOURNAL: _no_journal, **parts}
-    session = folder / JOURNAL / _SESSION
-    if there(session):
-        parts[session] = recovery.records
-    # A damaged journal of a process is damage, wherever its run was cut off.
-    return parts | dict.fromkeys(recovery.processes(folder / JOURNAL), journal.read)
-
-
-def _names(folder: Path) -> list[str]:
-    """The names of a run's files, sorted; those of the journal with its folder's. Raises `OSError`."""
-    try:
-        top = os.listdir(folder)
-        below = os.listdir(folder / JOURNAL) if JOURNAL in top and os.path.isdir(folder / JOURNAL) else []
-    except NotADirectoryError:  # a file in the place of the folder
-        return []
-    return sorted([*top, *(f"{JOURNAL}/{name}" for name in below)])
-
-
-def _own(path: Path) -> Results:
-    """The results in a file of a run, which are those of that run unless somebody renamed it."""
-    results = schema.load(path)
-    if _time(path.parent.name) and results.run != path.parent.name:
-        raise DamagedStore(f"{path} is damaged: it is of the run {results.run!r}; restore it or measure again")
-    return results
-
-
-def _no_journal(path: Path) -> None:
-    raise DamagedStore(f"{path} is damaged: it is no folder; restore it or measure again")
-
-
-def _set_aside(folder: Path) -> str:
-    """Rename the damaged files of a run; what was done, in words."""
-    moved = []
-    with suppress(OSError):  # it is damaged all the same, and named
-        for path in _damaged(folder):
-            names = chain([f"{path.name}.damaged"], (f"{path.name}.damaged-{number}" for number in count(2)))
-            aside = next(free for name in names if not there(free := path.with_name(name)))
-            path.rename(aside)
-            moved.append(aside.relative_to(folder).as_posix())
-    return f"; set aside as {', '.join(moved)}" if moved else ""
-
-
-def _damaged(folder: Path) -> Iterator[Path]:
-    """The files that a run was to be read from and cannot. Raises `OSError`."""
-    for path, reader in _parts(folder).items():
+def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
+    """A plan with what was recorded. Raises `DamagedStore`."""
+    known = {one.place: one.measurement for one in _rows(rows, _Candidate, plan.run)}
+    seconds: dict[int, list[float]] = {}
+    for visit in _rows(rows, _Rounds, plan.run):
+        seconds.setdefault(visit.place, []).extend(visit.seconds)
+    processes: dict[int, list[Process]] = {}
+    labels: dict[int, str] = {}
+    for one in _rows(rows, _Process, plan.run):
+        labels[one.place] = one.label
         try:
-            reader(path)
-        except DamagedStore:
-            yield path
-        except StoreError:
-            pass  # newer, or it cannot be read, which says nothing about what it holds
+            process = msgspec.convert({**one.process, "rounds": seconds.get(one.place)}, Process)
+        except msgspec.ValidationError as error:
+            raise DamagedStore(f"its process {one.place}: {error}") from error
+        processes.setdefault(one.candidate, []).append(process)
+    measurements = []
+    for place, planned in enumerate(plan.measurements):
+        row = known.get(place, planned)
+        own = [] if row.status in UNPROVEN else processes.get(place, row.processes)
+        measurements.append(msgspec.structs.replace(row, processes=own))
+    last = max(labels, default=-1)
+    # A place that no session has is one of a damaged file, and no reason to make a long list.
+    order = [labels.get(place, "") for place in range(last + 1)] if last < 1_000_000 else []
+    return msgspec.structs.replace(plan, measurements=measurements, order=order or plan.order)

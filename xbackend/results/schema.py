@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from statistics import median, median_low
 from typing import Annotated, Any, TypeVar
@@ -18,24 +17,15 @@ import msgspec
 
 from xbackend.backends.description import Description
 from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord, adds_up
-from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
 from xbackend.files import read_file, refused, write_whole
 from xbackend.results.packing import unpacked
 
-# 2: a process has `own_cores` and `profile`, a measurement `unprofiled`, a placement `graph` in place of `drawing`.
-# 3: a run has `run`, `complete` and `pairs`, a process `affinity`, `load` and `accelerator_processes`, a parity `ulps`,
-# a measurement `environment` and `versions`; a file has a `checksum`.
-# 4: a process has `checks` and `compiled`, an A/A pair `processes`.
-# 5: a description and the settings have the same fields whatever the backend and the command.
-# 6: a process has `again`, a profile `call` and its parts, a parity `derived`, the settings `cores_per_device`, `wait`
-# and `waited`, a record of a placement `source`.
-# 7: a process has `memory`, a measurement `memory_unknown`.
-# 8: a status may be `not verified` or `not determined`, the settings have `allow_nan`.
-# Files of older versions are read; they lack these.
+# 8: a status may be `not verified` or `not determined`, the settings have `allow_nan`; files of version 7 lack these.
 VERSION = 8
+OLDEST = 7
 
 FORMAT = "xbackend.results"
 FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
@@ -53,6 +43,9 @@ Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong|not verified|not determined)\Z")]
 UNPROVEN = ("wrong", "not verified", "not determined")  # a result that is not shown to be right has no time
 Sealed = TypeVar("Sealed", bound=msgspec.Struct)
+
+
+Key = tuple[str, str, str, int, str]
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
@@ -219,16 +212,12 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """The placement of an executable as results hold it.
-
-    ``graph`` is what was executed; ``drawing`` the program in the language of Mermaid, in results of version 1.
-    """
+    """The placement of an executable as results hold it; ``graph`` is what was executed."""
 
     ops: tuple[OpRecord, ...] = ()
     transfers: tuple[TransferRecord, ...] = ()
     backward: tuple[BackwardRecord, ...] = ()
     graph: Graph | None = None
-    drawing: str = ""
 
     def __post_init__(self) -> None:
         if not all(0 <= n <= MOST for n in (*(t.bytes for t in self.transfers), *(b.count for b in self.backward))):
@@ -311,6 +300,11 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     processes: list[Process] = []
 
 
+def key(row: Measurement | Pair) -> Key:
+    """What a measurement is the same by in two runs: workload, parameters, backend, devices, environment."""
+    return row.workload, key_of(row.parameters), row.backend, row.devices, row.environment
+
+
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
     """Where it was measured. ``fingerprint`` is a hash of the stable fields only."""
 
@@ -386,18 +380,23 @@ def save(results: Results, path: Path) -> None:
 
 def encode(results: Results, path: Path) -> bytes:
     """The content of a file of results; ``path`` is for the message. Raises `StoreError` where it could not be read."""
-    content = msgspec.json.decode(msgspec.json.encode(results))
+    return sealed(plain(results, f"results cannot be written to {path}"))
+
+
+def plain(told: msgspec.Struct, refused: str) -> dict[str, Any]:
+    """A struct as decoded JSON. Raises `StoreError`, ``refused`` and why, where it could not be read back."""
+    content: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(told))
     try:
-        msgspec.convert(content, Results)
+        msgspec.convert(content, type(told))
     except msgspec.ValidationError as error:
-        raise StoreError(f"results cannot be written to {path}: {error}") from error
-    return sealed(content)
+        raise StoreError(f"{refused}: {error}") from error
+    return content
 
 
-def sealed(told: dict[str, Any] | msgspec.Struct) -> bytes:
+def sealed(told: dict[str, Any] | msgspec.Struct, indent: int = 1) -> bytes:
     """Decoded JSON, or a struct, as the content of a file, with its ``checksum``."""
     content = msgspec.json.decode(msgspec.json.encode(told)) if isinstance(told, msgspec.Struct) else told
-    text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=1)
+    text = msgspec.json.format(msgspec.json.encode({**content, "checksum": checksum(content)}), indent=indent)
     return bytes(text + b"\n")
 
 
@@ -414,15 +413,27 @@ def unsealed(path: Path, kind: type[Sealed], of: str, again: str) -> Sealed:
     """
     with refused(f"{path} cannot be read"):
         data = read_file(path)
+    return _unsealed(data, path, kind, of, again)
+
+
+def _unsealed(data: bytes, path: Path | str, kind: type[Sealed], of: str, again: str) -> Sealed:
+    oldest = OLDEST if kind is Results else 1
     known = {field.name: field.default for field in msgspec.structs.fields(kind)}
     try:
         content = msgspec.json.decode(unpacked(data, path))
         if not isinstance(content, dict) or content.get("format") != known["format"]:
             raise DamagedStore(f"{path} holds nothing of {of}")
-        if content.get("checksum") != checksum(content):
-            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
         version = content.get("version")
-        if isinstance(version, int) and version > known["version"]:
+        number = version if type(version) is int else oldest
+        old = 0 < number < oldest
+        # The first versions had no checksum.
+        if content.get("checksum") != checksum(content) and not (old and "checksum" not in content):
+            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
+        if old:
+            raise StoreVersionError(
+                f"{path} has version {number}, which was never released and is not read any more: {of} makes a new one"
+            )
+        if number > known["version"]:
             raise StoreVersionError(
                 f"{path} has version {version}, this xbackend reads up to {known['version']}: upgrade xbackend"
             )
@@ -437,52 +448,21 @@ def load(path: Path) -> Results:
     Raises:
         StoreError: the file cannot be read or holds something else.
         DamagedStore: it is not what was written.
-        StoreVersionError: a newer version of xbackend wrote it.
+        StoreVersionError: another version of xbackend wrote it, a newer one or one from before the first release.
     """
     with refused(f"results cannot be read from {path}"):
         data = read_file(path)
     return decode(data, path)
 
 
-def decode(data: bytes, path: Path) -> Results:
-    """The results in a file's content; ``path`` is for the messages. Raises as `load` does."""
-    try:
-        content = msgspec.json.decode(unpacked(data, path))
-        if not isinstance(content, dict) or content.get("format") != FORMAT:
-            raise DamagedStore(f"{path} holds no results of xbackend compare")
-        version = content.get("version")
-        if "checksum" in content and content["checksum"] != checksum(content):
-            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or measure again")
-        if isinstance(version, int) and version > VERSION:
-            raise StoreVersionError(
-                f"{path} has version {version}, this xbackend reads up to {VERSION}: upgrade xbackend"
-            )
-        if isinstance(version, int) and version >= 3 and "checksum" not in content:
-            raise DamagedStore(f"{path} is damaged: it has no checksum; restore it or measure again")
-        if isinstance(content.get("measurements"), list):
-            content["measurements"] = [upgraded(row) for row in content["measurements"]]
-        return msgspec.convert(content, Results)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedStore(f"{path} is damaged: {error}; restore it or measure again") from error
+def decode(data: bytes, path: Path | str) -> Results:
+    """The results in a file's content; ``path``, or where it was, is for the messages. Raises as `load` does."""
+    return _unsealed(data, path, Results, "xbackend compare", "measure")
 
 
-def upgraded(row: Any) -> Any:
-    """A decoded measurement with its description as it is since version 5; one that is so already stays as it is.
-
-    Before, each backend had fields of its own, which are settings now, and ``blas`` was one library or several.
-    """
-    old = row.get("description") if isinstance(row, dict) else None
-    if not isinstance(old, dict) or not isinstance(old.get("settings", {}), dict):
-        return row  # which the schema refuses
-    blas = old.get("blas", [])
-    ours, theirs = ({f.name for f in fields(kind)} for kind in (Description, Pool))
-    mixed = [old, *(pool for pool in [blas] if isinstance(pool, dict))]
-    more = {k: v for one in mixed for k, v in one.items() if k not in ours | theirs | {"name"}}
-    pools = [
-        {"library": pool.get("name"), **pool} if isinstance(pool, dict) else pool
-        for pool in (blas if isinstance(blas, list) else [blas])
-    ]
-    if more:
-        plain = {k: v if isinstance(v, bool | int | float | str | None) else json.dumps(v) for k, v in more.items()}
-        old = {**old, "settings": {**old.get("settings", {}), **plain}}
-    return {**row, "description": {**old, "blas": pools}}
+def opened(data: bytes) -> dict[str, Any]:
+    """The decoded JSON that `sealed` was given. Raises `ValueError` and `RecursionError` where it is not that."""
+    content = msgspec.json.decode(data)
+    if not isinstance(content, dict) or content.pop("checksum", None) != checksum(content):
+        raise ValueError("it is not what its checksum says")
+    return content
