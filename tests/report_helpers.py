@@ -257,6 +257,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         load=maybe,
         accelerator_processes=st.none() | st.lists(NASTY, max_size=2),
         profile=st.none() | profile,
+        cache=st.sampled_from(["", "cold", "warm"]),
     )
     data = st.dictionaries(NASTY, NASTY | st.integers() | AMOUNTS | st.lists(NASTY, max_size=2), max_size=2)
     described = st.builds(

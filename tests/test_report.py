@@ -143,7 +143,7 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     for m in bad:
         reason = plain(m.reason)
         assert [r for r in rows if r[0] == m.backend and r[-1] == m.status and len(r) == 6]
-        assert [r for r in rows_of(whole) if r[0] == m.backend and r[-1] == m.status and len(r) == 10]
+        assert [r for r in rows_of(whole) if r[0] == m.backend and r[-1] == m.status and len(r) == 11]
         where = "matpow size=128 on 1 device; matpow size=1024 on 1 device"
         assert [r for r in rows if r == [m.backend, m.status, reason, where]]
         assert [r for r in printed if r[1] == m.backend and r[-1] == f"{m.status}: {reason}"]
@@ -174,7 +174,7 @@ def test_empty_results() -> None:
 def test_what_has_no_time_or_no_parity_is_shown() -> None:
     wrong = measured("wrong", [1.0], parity=Parity(relative_error=1e300, tolerance=1.0, inputs=""))
     source = whole_of(of(measured("a", [1.0]), wrong, measured("none", [])))
-    (row,) = (r for r in rows_of(source) if r[0] == "none" and len(r) == 10)
+    (row,) = (r for r in rows_of(source) if r[0] == "none" and len(r) == 11)
     assert row[2:7] == [NONE] * 5
     assert ["wrong", "1", "1.0e+300", "1.0e+00", NONE, "no", ""] in rows_of(source)
 
@@ -218,7 +218,7 @@ def test_a_ratio_is_never_without_an_interval_or_a_verdict(document: str, whole:
     history = (DATA / "history.md").read_text()
     assert len(re.findall(BESIDE, whole)) > 15
     assert [bare(source) for source in (document, whole, few, history)] == [[], [], [], []]
-    (row,) = (r for r in rows_of(few) if r[:2] == ["a", "1"] and r[-1] == "ok" and len(r) == 10)
+    (row,) = (r for r in rows_of(few) if r[:2] == ["a", "1"] and r[-1] == "ok" and len(r) == 11)
     assert row[4:6] == ["0.500 (no interval)", "too few processes"]
     assert len(bare(whole.replace("faster", "-"))) > 5
     assert len(bare(re.sub(r"\s\([0-9.]+\sto\s[0-9.]+\)", "", whole))) > 5

@@ -112,8 +112,8 @@ def test_the_modes_have_the_processes_that_they_promise() -> None:
     assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 5, "thorough": 10}
     assert PRESETS["quick"].extent() == Extent(3, within=180.0, pairs=1, wait=30.0)
     assert PRESETS["quick"].extent(1) == Extent(1, pairs=1, wait=30.0)
-    assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0)
-    assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0)
+    assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0, cold=60.0)
+    assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0, cold=60.0)
     for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
         with pytest.raises(ArgumentError, match="is needed"):
             PRESETS["quick"].extent(**wrong)  # type: ignore[arg-type]

@@ -66,13 +66,19 @@ class Row:
 
     @property
     def compile_time(self) -> float | None:
-        """The median over the processes of trace, lower and first call together; phases that did not happen count 0."""
+        """The median of `compilations`."""
         return median_of(self.compilations)
 
     @cached_property
     def compilations(self) -> tuple[float, ...]:
-        """Trace, lower and first call together, of each process in which one of them happened."""
-        return tuple(compilation(self.processes))
+        """Trace, lower and first call together, of each process in which one of them happened and which compiled with
+        an empty cache on disk."""
+        return tuple(compilation(cold(self.processes)))
+
+    @cached_property
+    def from_cache(self) -> tuple[float, ...]:
+        """The same of each process that found on disk what another one had compiled."""
+        return tuple(compilation(p for p in self.processes if p.cache == "warm"))
 
     @property
     def memory(self) -> Memory | None:
@@ -81,8 +87,14 @@ class Row:
         return known[(len(known) - 1) // 2] if known else None
 
     def phase(self, name: str) -> float | None:
-        """The median of a phase over the processes in which it happened."""
-        return median_of(getattr(process.phases, name) for process in self.processes)
+        """The median of a phase over the processes in which it happened; one of compiling over the `cold` ones."""
+        processes = cold(self.processes) if name in _COMPILING else self.processes
+        return median_of(getattr(process.phases, name) for process in processes)
+
+
+def cold(processes: Iterable[Process]) -> list[Process]:
+    """Those that compiled, and did not find on disk what another one had compiled."""
+    return [process for process in processes if process.cache != "warm"]
 
 
 def compilation(processes: Iterable[Process]) -> list[float]:

@@ -1,11 +1,12 @@
 """After how many calls a slower compiler has paid for itself, with an interval.
 
-Until n calls are done, a candidate has taken C + n t seconds: C are trace, lower and the first call, t is each call
-after that. One that compiles more slowly, and is shown to be faster once compiled (`statistics.ratio` says so), has
-overtaken another after n = (C_a - C_b) / (t_b - t_a) calls, of the means over processes. The interval holds those n at
-which the two totals are not shown to differ (Welch's test on the totals of the processes), as Fieller's interval of a
-quotient does: Fieller, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16 (1954) 175.
-What a process has of both, a slow compilation and slow calls, is so taken together.
+Until n calls are done, a candidate has taken C + n t seconds: C are the import of the framework, trace, lower and the
+first call of a process that compiled with an empty cache on disk (``from_cache``: of one that did not), t is each
+call after that. One that compiles more slowly, and is shown to be faster once compiled (`statistics.ratio` says so),
+has overtaken another after n = (C_a - C_b) / (t_b - t_a) calls, of the means over processes. The interval holds those n
+at which the two totals are not shown to differ (Welch's test on the totals of the processes), as Fieller's interval of
+a quotient does: Fieller, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16 (1954)
+175. What a process has of both, a slow compilation and slow calls, is so taken together.
 """
 
 from __future__ import annotations
@@ -39,9 +40,11 @@ class PayOff:
     high: float
 
 
-def first_result(row: Row) -> float | None:
-    """The mean over processes of trace, lower and first call together; `None` where none is known."""
-    return fmean(row.compilations) if row.compilations else None
+def first_result(row: Row, from_cache: bool = False) -> float | None:
+    """The mean over processes of import, trace, lower and first call together, of those that compiled anew or, with
+    ``from_cache``, of those that did not; `None` where none is known."""
+    known = costs(row, from_cache)
+    return fmean(seconds for seconds, _ in known) if known else None
 
 
 def quickest(comparison: Comparison) -> Row | None:
@@ -50,11 +53,11 @@ def quickest(comparison: Comparison) -> Row | None:
     return min(known, key=lambda one: one[0])[1] if known else None
 
 
-def pay_off(row: Row, quick: Row, comparison: Comparison) -> PayOff | None:
+def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = False) -> PayOff | None:
     """After how many calls a row of a comparison has overtaken another one; `None` where it is not shown to be faster
-    once compiled."""
+    once compiled. With ``from_cache`` both are as where they compile the program the second time."""
     against = compared(row, quick, comparison.floor)
-    ours, theirs = costs(row), costs(quick)
+    ours, theirs = (costs(one, from_cache and bool(one.from_cache)) for one in (row, quick))
     if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
         return None
     gain = fmean(t for _, t in theirs) - fmean(t for _, t in ours)
@@ -64,9 +67,14 @@ def pay_off(row: Row, quick: Row, comparison: Comparison) -> PayOff | None:
     return PayOff(row, quick, calls, *interval(ours, theirs, calls))
 
 
-def costs(row: Row) -> Costs:
-    """Of each process that counts and compiled something."""
-    return [(seconds, p.median) for p in row.processes for seconds in compilation([p])]
+def costs(row: Row, from_cache: bool = False) -> Costs:
+    """Of each process that counts and compiled something, anew or ``from_cache``."""
+    return [
+        (seconds + (p.phases.framework_import or 0.0), p.median)
+        for p in row.processes
+        if (p.cache == "warm") is from_cache
+        for seconds in compilation([p])
+    ]
 
 
 def interval(ours: Costs, theirs: Costs, calls: float) -> tuple[float, float]:

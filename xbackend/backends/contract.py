@@ -23,6 +23,7 @@ import numpy as np
 
 from xbackend.api.trace import trace
 from xbackend.backends.description import Description
+from xbackend.backends.own_cache import OwnCache
 from xbackend.backends.placement import Execution, Placement, ProfiledCall, merge
 from xbackend.backends.storages import Cell, Storages, alone
 from xbackend.devices import Device, DeviceMap, default_device
@@ -65,7 +66,8 @@ class Settings:
     ``cores_per_device``: each CPU device computes with so many threads, and the process is pinned to so many cores for
     each device; `None` for devices that share the cores. Where the framework has one pool of threads for all devices of
     a process, that cannot be kept for each of them: the note ``cores`` of `Description` says so.
-    ``options``: what the backend's name says in brackets, as ``{"rewrites": "merge"}``.
+    ``options``: what the backend's name says in brackets, as ``{"rewrites": "merge"}``. ``own_cache``: what is compiled
+    is found in no cache on disk but one of the process's own, `Backend.cache`, which is empty at first.
     """
 
     virtual_devices: int = 1
@@ -73,6 +75,7 @@ class Settings:
     threads: int | None = None
     options: Mapping[str, str] = field(default_factory=dict, hash=False)
     cores_per_device: int | None = None
+    own_cache: bool = False
 
     def __post_init__(self) -> None:
         for name in ("virtual_devices", "threads", "cores_per_device"):
@@ -135,6 +138,9 @@ class Backend(abc.ABC):
 
     # What xbackend adds to the framework or replaces in it: a note of `Description`, so that it stands beside seconds.
     added: tuple[str, ...] = ()
+
+    # With ``own_cache``: where what it compiles is kept on disk; `None` where the framework keeps nothing there.
+    cache: OwnCache | None = None
 
     engine: Any = None  # what joins its process with others, of `xbackend.engines.contract`
 

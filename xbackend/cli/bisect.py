@@ -131,7 +131,10 @@ def _compared(beside: Beside, what: What, than: str = "the former") -> str:
         return f"they differ by a relative {text.power(beside.difference)}, {text.power(beside.passes)} passes"
     times = f"{text.number(beside.ratio.value)} times the {_OF[what]} of {than}"
     between = f"{text.number(beside.ratio.low)} to {text.number(beside.ratio.high)}"
-    return f"{times} ({between})" + ("" if beside.differs else f", {text.verdict(beside.ratio)}")
+    said = f"{times} ({between})" + ("" if beside.differs else f", {text.verdict(beside.ratio)}")
+    if beside.from_cache is None:
+        return said
+    return f"{said}; from the cache on disk {text.ratio(beside.from_cache)} times, {text.verdict(beside.from_cache)}"
 
 
 def _show(found: Found, what: What) -> None:

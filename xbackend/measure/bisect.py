@@ -22,7 +22,7 @@ from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import session
-from xbackend.measure.candidates import Task
+from xbackend.measure.candidates import WARM, Task
 from xbackend.measure.oracle import bind
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Opener
@@ -39,10 +39,12 @@ TIMES = (1, 1, 2)  # the processes of one session after the other, where it is n
 @dataclass(frozen=True)
 class Beside:
     """A release against another one in one session: seconds of both and their ratio, with the ``doubts`` of that
-    session (`answer.in_doubt`); of numbers, by how much the results differ, and how much passes."""
+    session (`answer.in_doubt`); of compile times the ratio ``from_cache``, too; of numbers, by how much the results
+    differ, and how much passes."""
 
     seconds: tuple[float, float] | None = None  # of this one, of the other
     ratio: Ratio | None = None
+    from_cache: Ratio | None = None
     difference: float = 0.0
     passes: float = 0.0
     doubts: str = ""
@@ -193,9 +195,12 @@ class Bisection:
         """A session of these releases, and the row of each; one that failed has its reason."""
         usual = PRESETS["quick" if self.options.get("quick") else "default"].processes
         processes = times * (self.options.get("processes") or usual)
+        more: dict[str, Any] = {}
+        if self.what is What.COMPILE:  # as many as asked for with an empty cache
+            processes, more = processes + min(processes, len(WARM)), {"cold": math.inf}
         results = session.compare(
             [self.task], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
-            opener=self.opener, **{"quick": False, "name": "bisect", **self.options, "processes": processes},
+            opener=self.opener, **{"quick": False, "name": "bisect", **self.options, "processes": processes, **more},
         )  # fmt: skip
         rows = {row.environment: Row(row) for row in results.measurements}
         for name, row in rows.items():
@@ -207,9 +212,11 @@ class Bisection:
         ratio = bisection.change(results, head, base, self.what)
         if ratio is None:
             return None
+        compiling = self.what is What.COMPILE
+        cached = bisection.change(results, head, base, self.what, from_cache=True) if compiling else None
         timings = [process for row in (base, head) for process in row.processes]
         seconds = time_of(self._seconds(head)), time_of(self._seconds(base))
-        return Beside(seconds, ratio, doubts=in_doubt(timings, {head.measurement.environment: ratio}))
+        return Beside(seconds, ratio, cached, doubts=in_doubt(timings, {head.measurement.environment: ratio}))
 
     def _seconds(self, row: Row) -> Sequence[float]:
         """Those that are compared, of each process."""

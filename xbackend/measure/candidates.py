@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from xbackend import workloads
+from xbackend.analysis.comparison import compilation
 from xbackend.api.repeated import TWICE, check_repeated
 from xbackend.api.trace import trace
 from xbackend.backends.description import Description
@@ -45,6 +46,11 @@ from xbackend.workers.remote import typed
 from xbackend.workloads.workload import Workload, taken
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
+WARM = (
+    1,
+    3,
+    5,
+)  # the numbers of the processes of a candidate that compile from its cache on disk: three, for a verdict
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
 
 
@@ -271,6 +277,21 @@ class Candidate:
         tried = [each for each in attempts(self.processes) if all(p.disturbed for p in each)]
         return [each[0].order for each in tried if len(each) == times + 1]
 
+    def cold(self, most: float, again: int | None = None) -> bool:
+        """Whether its next process compiles with an empty cache of compiled code, or ``again`` in the place of another.
+
+        The first does, three of those that follow do not, every second one, and of the rest as many do as begin within
+        ``most`` seconds of compiling so.
+        """
+        for process in self.processes:
+            if process.order == again:
+                return process.cache != "warm"
+        number = len(self.processes)
+        if number in WARM:
+            return False
+        took = sum(compilation(p for p in self.processes if p.cache != "warm"))
+        return not number or took < most
+
     def twin(self, again: int = 1) -> Candidate:
         """The same once more, for processes of its own."""
         return Candidate(self.task, self.backend, self.devices, self.environment, again=again)
@@ -376,6 +397,7 @@ def process(
         affinity=timed.affinity,
         checks=timed.checks,
         compiled=timed.compiled,
+        cache=measured.cache,
         **begun,
     )
 

@@ -1,4 +1,4 @@
-"""The arrays of tasks as files, which workers read: each is written once, whatever the number of processes."""
+"""What workers read: the arrays of tasks, each written once, and the code that earlier workers compiled."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from xbackend.errors import StoreError
-from xbackend.measure.candidates import Task
+from xbackend.measure.candidates import Candidate, Group, Task
 
 
 class Files:
-    """A temporary folder of .npy files, gone at the end of the block."""
+    """A temporary folder of .npy files and of compiled code, gone at the end of the block."""
 
     def __enter__(self) -> Files:
         self._folder = tempfile.TemporaryDirectory(prefix="xbackend-arrays-", ignore_cleanup_errors=True)
         self._written: dict[Task, dict[str, list[str]]] = {}
+        self._kept: dict[tuple[Task, Group], str] = {}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -32,6 +33,11 @@ class Files:
                 "expected": self._write(f"{number}-expected", task.expected),
             }
         return self._written[task]
+
+    def kept(self, candidate: Candidate) -> str:
+        """Where the first process of a candidate keeps what it compiled, and its later ones find it."""
+        which = candidate.task, candidate.group
+        return self._kept.setdefault(which, str(Path(self._folder.name) / f"compiled-{len(self._kept)}"))
 
     def _write(self, name: str, arrays: Sequence[np.ndarray]) -> list[str]:
         paths = [Path(self._folder.name) / f"{name}-{i}.npy" for i in range(len(arrays))]

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -62,8 +62,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
             ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
             ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
-            has them;
-            ``effort``, an `Effort` as plain data; ``label``, what it is called.
+            has them; ``cold`` and ``kept`` as `_cached` has them, or no ``kept``; ``effort``, an `Effort` as plain
+            data; ``label``, what it is called.
 
     Returns:
         A `Measured` as plain data.
@@ -73,10 +73,13 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     """
     watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
+    kept = Path(job["kept"]) if "kept" in job else None
+    found = "" if kept is None else _cached(backend, kept, job["cold"])
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
     try:
         result = watch.during("first_call", lambda: executable(*inputs))
+        measured.cache = found if kept is not None and _keep_compiled(backend, kept) else ""
         rules: dict[str, Any] = {name: job[name] for name in ("undetermined", "allow_nan") if name in job}
         expected = _loaded(job["expected"])
         measured.wrong, missing = _compare(executable, result, expected, measured, rules), without_number(expected)
@@ -93,6 +96,22 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         if missing:
             measured.timed.warnings.append(f"NaN is said to be right, in {counted(missing, 'element')} of its result")
     return asdict(measured)
+
+
+def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:
+    """Empty the backend's cache of compiled code and, where it is not to compile ``cold``, fill it with what an earlier
+    process ``kept`` of this program; what it is so, ``cold`` or ``warm``."""
+    warm = not cold and kept.exists()
+    if backend.cache is not None:
+        backend.cache.begin(kept if warm else None)
+    return "warm" if warm else "cold"
+
+
+def _keep_compiled(backend: Backend, kept: Path) -> bool:
+    """Keep what was compiled for processes that do so later, unless one has; whether there is anything to keep."""
+    if backend.cache is not None and not kept.exists():
+        backend.cache.keep(kept)
+    return kept.exists()
 
 
 def _loaded(files: Sequence[str]) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ Standard library only. Goes over as plain data (``asdict``), and is checked wher
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(kw_only=True)
@@ -44,7 +44,8 @@ class Measured:
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
     result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
-    too large. ``lower`` and ``first_call`` are seconds.
+    too large. ``lower`` and ``first_call`` are seconds. ``cache`` says what the compiler found: see
+    `xbackend.results.schema.Process`.
     """
 
     inputs: str
@@ -56,4 +57,5 @@ class Measured:
     placement: dict[str, Any] = field(default_factory=dict)
     lower: float | None = None
     first_call: float | None = None
+    cache: Literal["", "cold", "warm"] = ""
     timed: Timed | None = None

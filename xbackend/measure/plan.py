@@ -15,6 +15,9 @@ WITHIN = 180.0  # seconds that --quick promises, without those in which it waits
 # from the six of one pair to -38 % to +145 %. Verdicts come from the intervals: the floor only withholds some.
 PAIRS, QUICK_PAIRS = 2, 1
 WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
+# Seconds in which a candidate with a cache on disk compiles cold in more processes than the first: a suite of five
+# minutes has no time for ten compilations of 20 s. --quick has none at all.
+COLD, THOROUGH_COLD = 10.0, 60.0
 AGAIN = 0.5  # of the time that the blocks took: for measuring again what others disturbed
 
 QUICK = Effort(rounds=15, at_least=3, round_seconds=0.02, seconds=0.5)
@@ -29,6 +32,7 @@ class Extent:
     ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first. Nothing is
     measured again that would not be finished ``within`` so many seconds, without those of waiting, which are ``wait``
     in all unless another number is asked for. The baseline is measured against itself in so many ``pairs`` of halves.
+    ``cold`` is that of `Candidate.cold`.
     """
 
     processes: int
@@ -37,6 +41,7 @@ class Extent:
     within: float | None = None
     pairs: int = PAIRS
     wait: float = WAIT
+    cold: float = 0.0
 
     def reached(self, blocks: int, seconds: float, next_block: float, width: float | None) -> str:
         """Why no more is measured after ``blocks`` finished blocks; empty if more is.
@@ -75,6 +80,7 @@ class Preset:
     within: float | None = None
     pairs: int = PAIRS
     wait: float = WAIT
+    cold: float = COLD
 
     def extent(self, processes: int | None = None, minutes: float | None = None) -> Extent:
         """Its extent, with another number of processes or another time.
@@ -88,12 +94,12 @@ class Preset:
         longest = self.minutes if minutes is None else minutes
         within = self.within if processes is None else None
         seconds = None if longest is None else 60 * longest
-        return Extent(processes or self.processes, self.width, seconds, within, self.pairs, self.wait)
+        return Extent(processes or self.processes, self.width, seconds, within, self.pairs, self.wait, self.cold)
 
 
 # Three processes are the fewest that give a verdict; five a side give intervals about 15 % wide, ten about 9 %.
 PRESETS = {
-    "quick": Preset(3, QUICK, within=WITHIN, pairs=QUICK_PAIRS, wait=QUICK_WAIT),
+    "quick": Preset(3, QUICK, within=WITHIN, pairs=QUICK_PAIRS, wait=QUICK_WAIT, cold=0.0),
     "default": Preset(5, FULL),
-    "thorough": Preset(10, FULL, WIDTH, LONGEST),
+    "thorough": Preset(10, FULL, WIDTH, LONGEST, cold=THOROUGH_COLD),
 }

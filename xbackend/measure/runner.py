@@ -67,6 +67,7 @@ class Session:
         wait: see `Patience`; with 0 nothing is measured again either.
         refused: rows of what cannot be measured at all, with the reasons.
         allow_nan: NaN where the oracle has it, too, is right.
+        cold: see `Candidate.cold`; that of the extent if not given.
     """
 
     def __init__(
@@ -85,9 +86,11 @@ class Session:
         wait: float | None = None,
         refused: Sequence[Measurement] = (),
         allow_nan: bool = False,
+        cold: float | None = None,
     ) -> None:
         self.candidates, self.refused = list(candidates), list(refused)
         self.extent = Extent(extent) if isinstance(extent, int) else extent
+        self.most_cold = self.extent.cold if cold is None else cold
         self.threads, self.seed, self.effort = threads, seed, effort
         self.cores_per_device, self.allow_nan = cores_per_device, allow_nan
         self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
@@ -246,6 +249,7 @@ class Session:
                     virtual_devices=group.devices,
                     threads=self.threads,
                     cores_per_device=self.cores_per_device,
+                    own_cache=True,
                     limit=self.limit,
                     on_progress=self.say,
                 )
@@ -281,7 +285,7 @@ class Session:
         """The new process, if it gave seconds."""
         bindings = bind(candidate.task.program, worker.backend, candidate.devices, candidate.task.devices_map)
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
-        job = self._job(candidate)
+        job = {**self._job(candidate), "cold": candidate.cold(self.most_cold, begun["again"])}
         began, own = time.perf_counter(), time.process_time()
         measured = typed(worker.call("xbackend.measure.loop:measure", job), Measured)
         candidate.warnings += awake_warnings(time.process_time() - own, time.perf_counter() - began)
@@ -302,6 +306,7 @@ class Session:
             "program": candidate.task.text,
             "bindings": candidate.bindings,
             **self._files.of(candidate.task),
+            "kept": self._files.kept(candidate),
             "tolerance": candidate.task.tolerance,
             "undetermined": candidate.task.undetermined,
             "allow_nan": candidate.task.allow_nan or self.allow_nan,

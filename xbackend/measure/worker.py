@@ -32,17 +32,19 @@ def open_worker(
     limit: float | None = 600.0,
     on_progress: Callable[[str], None] | None = None,
     modules: Mapping[str, str] | None = None,
+    own_cache: bool = False,
 ) -> Worker:
     """Start a backend in a process of its own. Its environment is made first where it is missing (not clocked).
 
     ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``; ``modules`` are those of
-    `RemoteBackend`, in which the functions lie that it is asked for beside those of xbackend.
+    `RemoteBackend`, in which the functions lie that it is asked for beside those of xbackend; ``own_cache`` is that of
+    `Settings`.
 
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
     """
     ready_environment(name, environment or None, on_progress)
-    settings = Settings(virtual_devices, None, threads, cores_per_device=cores_per_device)
+    settings = Settings(virtual_devices, None, threads, cores_per_device=cores_per_device, own_cache=own_cache)
     backend = RemoteBackend(name, settings, requirement=environment, limit=limit, modules=modules)
     usable = affinity() if backend.cores is None else backend.cores
     return Worker(backend, backend.call, backend.process_start, backend.framework_import, usable)

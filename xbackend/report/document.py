@@ -28,7 +28,9 @@ from xbackend.report.pictures import Pictures
 from xbackend.results.schema import Results
 from xbackend.wording import plain
 
-_PHASES = "Medians over the processes."
+_PHASES = (
+    "Medians over the processes; of trace, lower and first call over those that compiled with an empty cache on disk."
+)
 
 _PARITY = (
     "Against the float64 oracle, the worst over the processes: the relative error, and the largest error of an element "

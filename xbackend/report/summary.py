@@ -41,7 +41,12 @@ READING = (
         "Error / passes",
         "the relative error against a float64 oracle, and the largest that passes; one beyond that is wrong.",
     ),
-    ("Compile", "trace, lower and first call together."),
+    (
+        "Compile",
+        "trace, lower and first call together, of the processes that compiled with an empty cache on disk. From "
+        "cache: of those that found there what another process had compiled; without a number the framework leaves "
+        "nothing there.",
+    ),
     (
         "Plots",
         "each backend has its own colour and mark. In the plots of times a dot is a process, the line the 95 % "

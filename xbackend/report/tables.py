@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xbackend.analysis.comparison import Comparison, Row
+from xbackend.analysis.comparison import Comparison, Row, median_of
 from xbackend.report import text
 from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Measurement, Parity, Phases
@@ -13,7 +13,7 @@ from xbackend.wording import counted, join, plain
 RATIO = f"ratio to the baseline ({text.INTERVAL})"
 HEADERS = (
     *("backend", "devices", "time", "GFLOP/s", RATIO, "verdict", "spread (processes)", text.ERROR, "compile"),
-    "status",
+    *("compile from cache", "status"),
 )
 _WORDS = ("backend", "verdict", "status")
 NUMBERS = tuple(header for header in HEADERS if header not in _WORDS)
@@ -36,6 +36,7 @@ def comparison_rows(comparison: Comparison) -> list[list[str]]:
             _spread(row, unit),
             text.error(row.measurement),
             text.time(row.compile_time, compile_unit),
+            text.time(median_of(row.from_cache), compile_unit),
             status(row.measurement),
         ]
         for row in comparison.rows

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median, median_low
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -146,7 +146,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
     the timed rounds, and did nothing. Both are `None` in files of older versions. ``again`` is the ``order`` of the
     process, disturbed by others, in whose place it was measured; `None` of one that was not. ``memory`` is `None` where
-    the system does not tell, and in files of older versions.
+    the system does not tell, and in files of older versions. ``cache`` is ``cold`` where it compiled with an empty
+    cache on disk, ``warm`` where with what a cold one left there; empty where none leaves anything.
     """
 
     order: Count
@@ -164,6 +165,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     compiled: list[str] | None = None
     again: Count | None = None
     memory: Memory | None = None
+    cache: Literal["", "cold", "warm"] = ""
 
     @property
     def median(self) -> float:

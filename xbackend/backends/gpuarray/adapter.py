@@ -11,6 +11,7 @@ context. So a transfer of the program is the op of `placed`, which no optimisati
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -73,6 +74,11 @@ class TheanoGpuArray(CMode, Theano):
     def start(self) -> Iterable[Device]:
         contexts.prepare(self.name, self.settings.virtual_devices, self.settings.threads)
         return super().start()
+
+    def _configure(self) -> None:
+        super()._configure()
+        if self.cache is not None:  # of the kernels, which PoCL compiles
+            os.environ["POCL_CACHE_DIR"] = str(self.cache.folder / "pocl")
 
     def start_mode(self) -> Iterable[Device]:
         gpuarray = self.module("gpuarray")

@@ -93,6 +93,8 @@ class JAXDevices(StagedBackend):
         alone = all(theirs.platform == "cpu" for theirs in every)
         # Not from floatX or the environment either.
         wanted = {"jax_default_matmul_precision": None if alone else "highest", "jax_enable_x64": True}
+        if settings.own_cache:  # JAX keeps what it compiles where somebody says so
+            wanted["jax_compilation_cache_dir"] = None
         _configuration.hold(jax.config, wanted)
         self._released = weakref.finalize(self, _configuration.release, jax.config)
         return choose_visible(self.ours.values(), settings.visible)

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from xbackend.backends.own_cache import OwnCache
 from xbackend.errors import BackendUnavailable
 from xbackend.files import make_own, open_to_others
 
 # In `Backend.added`.
 CACHED = "compiled code that two processes put into the cache at once"
+
+# What the frameworks compile of themselves when they are imported the first time, and what else is no program there.
+_EXTENSIONS = ("cutils_ext", "lazylinker_ext", "scan_perform")
+_STAYS = (*_EXTENSIONS, "__init__.py", ".lock", "lock_dir")
 
 
 def folder(backend: str, name: str) -> Path:
@@ -32,6 +40,27 @@ def folder(backend: str, name: str) -> Path:
             "XBACKEND_HOME to a directory that can be written"
         ) from error
     return path
+
+
+def own_cache(shared: Path, forget: Callable[[], None]) -> OwnCache:
+    """An empty cache in the process's folder for temporary files. The framework's own extensions, which are compiled
+    once for each installation and not for a program, are taken from the ``shared`` one."""
+    own = Path(tempfile.mkdtemp(prefix="compiled-"))
+    share_extensions(shared, own)
+    return OwnCache(own, _STAYS, forget)
+
+
+def share_extensions(have: Path, lack: Path) -> None:
+    """Copy the framework's own extensions from one cache to another that lacks them, each whole or not at all."""
+    for path in (path for name in _EXTENSIONS for path in have.glob(f"*/{name}")):
+        target = lack / path.relative_to(have)
+        if not target.exists():
+            part = target.with_name(f"{target.name}.{os.getpid()}")
+            shutil.copytree(path, part)
+            try:
+                part.rename(target)
+            except OSError:  # another process was first
+                shutil.rmtree(part)
 
 
 def share_cache(cmodule: ModuleType) -> None:

@@ -20,7 +20,7 @@ from xbackend.backends.assembly import StagedBackend
 from xbackend.backends.lineage import blas, compiled_code
 from xbackend.errors import BackendUnavailable
 
-_COMPILED = re.compile(r"(^|,)\s*(base_)?compiledir\s*=")  # a user's own folder, in a configuration
+_COMPILED = re.compile(r"(^|,)\s*(base_)?compiledir\s*=[^,]*")  # a user's own folder, in a configuration
 
 
 def _is_right(record: logging.LogRecord) -> bool:
@@ -76,6 +76,8 @@ class Generation(StagedBackend):
                 f"{present}pip install 'xbackend[{self.package}]', or let xbackend make its locked environment: "
                 f"xbackend env sync {self.package}"
             ) from error
+        if self.cache is not None:
+            compiled_code.share_extensions(self.cache.folder, self.compiled_folder())
         self._configure_imported()
         logging.getLogger(f"{self.package}.tensor.blas").addFilter(_is_right)
 
@@ -93,8 +95,12 @@ class Generation(StagedBackend):
         if self.package in sys.modules:
             return
         theirs, wanted = os.environ.get(self.flags, ""), self._wanted()
+        if self.settings.own_cache:
+            theirs = _COMPILED.sub("", theirs)
+            self.cache = compiled_code.own_cache(self.compiled_folder(), self._forget)
+            wanted["base_compiledir"] = str(self.cache.folder)
         if not _COMPILED.search(theirs):
-            wanted["base_compiledir"] = str(self.compiled_folder())
+            wanted.setdefault("base_compiledir", str(self.compiled_folder()))
         own = ",".join(f"{k}={v}" for k, v in wanted.items())
         os.environ[self.flags] = ",".join(filter(None, [own, theirs]))
 
@@ -102,6 +108,11 @@ class Generation(StagedBackend):
         """The folder of what it compiles, one for each version: that outlives the process. Two processes may share it;
         the framework locks it, and one waits while the other compiles. Raises `BackendUnavailable`."""
         return compiled_code.folder(self.name, f"{self.compiles or self.package}-{self._version() or 'missing'}")
+
+    def _forget(self) -> None:
+        """Know of no module of C but those that are in the cache now."""
+        vars(self.module("link.c.cmodule"))["_module_cache"] = None
+        self.module("link.c.basic").get_module_cache()
 
     def _version(self) -> str:
         """The version that is here, empty if none is."""

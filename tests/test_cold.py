@@ -1,0 +1,179 @@
+"""Cold is cold: what a process finds compiled, and which of the two compile times is taken where."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from report_helpers import of
+
+from xbackend.analysis import payoff
+from xbackend.analysis.comparison import Row, comparisons
+from xbackend.backends.contract import Settings
+from xbackend.backends.own_cache import OwnCache
+from xbackend.measure import session
+from xbackend.measure.candidates import Candidate, task
+from xbackend.measure.loop import Effort
+from xbackend.measure.runner import Session
+from xbackend.report import payoffs, tables
+from xbackend.results.schema import Measurement, Phases, Process
+from xbackend.workers.remote import RemoteBackend
+
+TASK = task("matpow", size=8)
+
+
+def process(order: int, lower: float, cache: str = "", call: float = 0.01, **phases: float) -> Process:
+    return Process(
+        order=order,
+        started=float(order),
+        iterations=1,
+        rounds=[call],
+        phases=Phases(lower=lower, **phases),
+        cache=cache,
+    )  # type: ignore[arg-type]
+
+
+def row(backend: str, *processes: Process) -> Measurement:
+    return Measurement(
+        workload="matpow",
+        parameters={},
+        backend=backend,
+        devices=1,
+        bindings={},
+        status="ok",
+        processes=list(processes),
+    )
+
+
+@pytest.mark.parametrize(
+    ("most", "seconds", "cold"),
+    [
+        (0.0, 1.0, "cwwwwww"),
+        (10.0, 1.0, "cwcwcwccccc"),
+        (10.0, 6.0, "cwcwwwww"),
+        (10.0, 25.0, "cwwwww"),
+        (math.inf, 25.0, "cwcwcwccc"),
+    ],
+)
+def test_the_first_compiles_cold_three_warm_and_the_others_as_there_is_time(
+    most: float, seconds: float, cold: str
+) -> None:
+    one = Candidate(TASK, "pytensor-c", 1)
+    for number, kind in enumerate(cold):
+        assert one.cold(most) is (kind == "c"), number
+        one.processes.append(process(number, seconds, "cold" if kind == "c" else "warm"))
+
+
+def test_what_is_measured_again_begins_as_what_it_replaces() -> None:
+    one = Candidate(TASK, "pytensor-c", 1)
+    one.processes = [process(3, 1.0, "cold"), process(7, 0.1, "warm")]
+    assert one.cold(0.0, again=3)
+    assert not one.cold(math.inf, again=7)
+
+
+def test_a_cache_holds_what_was_kept_and_nothing_else(tmp_path: Path) -> None:
+    read: list[list[str]] = []
+    folder, kept = tmp_path / "own", tmp_path / "kept"
+
+    def names() -> list[str]:
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+    (folder / "modules" / "cutils_ext").mkdir(parents=True)
+    (folder / "modules" / "cutils_ext" / "own.so").touch()
+    cache = OwnCache(folder, ["cutils_ext"], lambda: read.append(names()))
+    cache.keep(kept)
+    assert not kept.exists(), "there was nothing to keep"
+    (folder / "modules" / "m1").mkdir()
+    (folder / "modules" / "m1" / "m1.so").touch()
+    cache.keep(kept)
+    cache.begin()
+    assert names() == ["modules/cutils_ext/own.so"]
+    cache.begin(kept)
+    assert names() == ["modules/cutils_ext/own.so", "modules/m1/m1.so"]
+    assert len(read) == 2 and read[1] == names(), "the framework looks when the files are there"
+
+
+def test_compile_times_are_those_of_an_empty_cache() -> None:
+    measured = row("c", process(0, 2.0, "cold"), process(1, 0.1, "warm"), process(2, 2.2, "cold"))
+    found = Row(measured)
+    assert found.compilations == (2.0, 2.2) and found.from_cache == (0.1,)
+    assert found.phase("lower") == pytest.approx(2.1)
+    assert Row(row("jax", process(0, 2.0), process(1, 0.1))).from_cache == ()
+    (comparison,) = comparisons(of(measured, row("numpy", process(3, 0.0))))
+    wide = dict(zip(tables.HEADERS, tables.comparison_rows(comparison)[0], strict=True))
+    assert (wide["compile"], wide["compile from cache"]) == ("2.100 s", "0.1000 s")
+
+
+def test_the_first_result_counts_the_import_and_the_pay_off_takes_the_cold_one() -> None:
+    ours = [
+        process(i, c * (1 + i / 1000), kind, call=0.01 * (1 + i / 1000), framework_import=1.0)
+        for i, (c, kind) in enumerate([(5.0, "cold"), (0.5, "warm")] * 3)
+    ]
+    theirs = [process(10 + i, 0.1, call=0.05 * (1 + i / 1000), framework_import=0.2) for i in range(3)]
+    (comparison,) = comparisons(of(row("compiled", *ours), row("numpy", *theirs)))
+    compiled, numpy = comparison.rows
+    assert payoff.first_result(compiled) == pytest.approx(6.0, rel=0.01)
+    assert payoff.first_result(compiled, from_cache=True) == pytest.approx(1.5, rel=0.01)
+    cold, warm = (payoff.pay_off(compiled, numpy, comparison, from_cache=each) for each in (False, True))
+    assert cold is not None and cold.calls == pytest.approx((6.0 - 0.3) / 0.04, rel=0.02)
+    assert warm is not None and warm.calls == pytest.approx((1.5 - 0.3) / 0.04, rel=0.02)
+    said = str(payoffs.each([comparison]))
+    assert "142 to 144); from cache 31.0 calls (30.0 to 31.0)" in said
+
+
+ASKED = """
+from pathlib import Path
+from xbackend.program.serialization import from_json
+
+
+def written(backend, programs, kept):
+    # How many files each compilation writes: with an empty cache, with what that left, and with an empty one again.
+    counts, devices = [], {"dev0": "cpu:0", "dev1": "cpu:0"}
+    for number, text in enumerate(programs):
+        there = Path(f"{kept}-{number}")
+        for begun in (None, there, None):
+            backend.cache.begin(begun)
+            before = {path for path in backend.cache.folder.rglob("*")}
+            backend.compile(from_json(text), devices=devices)
+            counts.append(len({path for path in backend.cache.folder.rglob("*")} - before))
+            if not there.exists():
+                backend.cache.keep(there)
+    return counts
+"""
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize("name", ["pytensor", "pytensor-c", "aesara", "theano"])
+def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: Path) -> None:
+    """Also the second program of a process, which needs the same modules as the first."""
+    (tmp_path / "asked.py").write_text(ASKED)
+    programs = [task("axis_sums", size=size).text for size in (16, 32)]
+    with RemoteBackend(name, Settings(own_cache=True), modules={"asked": str(tmp_path / "asked.py")}) as backend:
+        counts = backend.call("asked:written", programs, str(tmp_path / "kept"))
+    assert [count > 0 for count in counts] == [True, False, True] * 2, counts
+
+
+@pytest.mark.tier("standard")
+def test_a_session_says_of_each_process_what_it_found() -> None:
+    one = Candidate(TASK, "pytensor-c", 1)
+    effort = Effort(rounds=2, at_least=1, round_seconds=0.001, seconds=0.1)
+    Session([one], extent=3, threads=1, seed=0, effort=effort, wait=0, cold=math.inf).run()
+    assert [process.cache for process in one.processes] == ["cold", "warm", "cold"], one.reason
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize("name", ["numpy", "jax"])
+def test_a_backend_that_leaves_nothing_on_disk_has_no_warm_time(name: str) -> None:
+    (found,) = session.compare([TASK], backends=[name], processes=2, wait=0).measurements
+    assert {process.cache for process in found.processes} == {""}
+
+
+@pytest.mark.tier("standard")
+def test_a_folder_that_the_user_names_is_no_cache_of_a_measured_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTENSOR_FLAGS", f"base_compiledir={tmp_path},optimizer_verbose=False")
+    with RemoteBackend("pytensor-c", Settings(own_cache=True)) as backend:
+        backend.compile(TASK.program, devices={"dev0": "cpu:0", "dev1": "cpu:0"})
+        assert not list(tmp_path.iterdir())
