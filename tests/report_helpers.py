@@ -258,6 +258,8 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         accelerator_processes=st.none() | st.lists(NASTY, max_size=2),
         profile=st.none() | profile,
         cache=st.sampled_from(["", "cold", "warm"]),
+        rewriting=st.none() | SECONDS,
+        rewrites=st.none() | COUNTS,
     )
     data = st.dictionaries(NASTY, NASTY | st.integers() | AMOUNTS | st.lists(NASTY, max_size=2), max_size=2)
     described = st.builds(

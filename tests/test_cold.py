@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import msgspec
 import pytest
 from report_helpers import of
 
@@ -16,7 +17,8 @@ from xbackend.measure import session
 from xbackend.measure.candidates import Candidate, task
 from xbackend.measure.loop import Effort
 from xbackend.measure.runner import Session
-from xbackend.report import payoffs, tables
+from xbackend.report import payoffs, tables, text
+from xbackend.report.blocks import Table
 from xbackend.results.schema import Measurement, Phases, Process
 from xbackend.workers.remote import RemoteBackend
 
@@ -160,6 +162,36 @@ def test_a_session_says_of_each_process_what_it_found() -> None:
     effort = Effort(rounds=2, at_least=1, round_seconds=0.001, seconds=0.1)
     Session([one], extent=3, threads=1, seed=0, effort=effort, wait=0, cold=math.inf).run()
     assert [process.cache for process in one.processes] == ["cold", "warm", "cold"], one.reason
+
+
+def test_rewriting_and_compiling_are_parts_of_lower() -> None:
+    """Of the processes that compiled anew; without a column where no backend has them."""
+    two = [("cold", 2.0, 0.5, 80), ("warm", 0.3, 0.2, 80), ("cold", 2.0, 0.5, 80)]
+    rewritten = [
+        msgspec.structs.replace(process(i, lower, cache), rewriting=seconds, rewrites=count)
+        for i, (cache, lower, seconds, count) in enumerate(two)
+    ]
+    (comparison,) = comparisons(of(row("c", *rewritten), row("numpy", process(3, 0.1))))
+    (shown,) = tables.phases(comparison)
+    assert isinstance(shown, Table)
+    assert list(shown.headers[-3:]) == ["of lower: rewriting", "compiling", "rewrites"]
+    assert [list(cells[-3:]) for cells in shown.rows] == [["500.0 ms", "1.500 s", "80"], [text.NOTHING] * 3]
+    (comparison,) = comparisons(of(row("numpy", process(3, 0.1))))
+    (shown,) = tables.phases(comparison)
+    assert isinstance(shown, Table) and "rewrites" not in shown.headers
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize("name", ["pytensor-jax", "aesara", "theano"])
+def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
+    counts = {}
+    for backend in (name, f"{name}[rewrites=None]"):
+        (found,) = session.compare("black_scholes", backends=[backend], processes=1, wait=0).measurements
+        assert found.status == "ok", found.reason
+        (one,) = found.processes
+        assert one.rewriting is not None and one.phases.lower is not None and 0 < one.rewriting < one.phases.lower
+        counts[backend] = one.rewrites
+    assert counts[name] and not counts[f"{name}[rewrites=None]"], counts
 
 
 @pytest.mark.tier("standard")

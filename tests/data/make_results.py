@@ -130,6 +130,8 @@ def _processes(generator: random.Random, seconds: float, first: int, backend: st
         common: dict[str, Any] = {"order": order, "started": 1.79e9 + 11.5 * order, "iterations": 4, "rounds": rounds}
         profile = _profile(backend, seconds, devices, first=i == 0)
         common["cache"] = ("cold", "warm", "cold")[i] if "pytensor" in backend else ""
+        if "pytensor" in backend:
+            common |= {"rewriting": 0.03, "rewrites": 76}
         own = 1.93 if backend == "numpy" else 1.02
         common |= {"affinity": [0, 1], "load": round(0.1 * i, 1), "accelerator_processes": []}
         found.append(Process(**common, phases=phases, foreign_cores=0.1, own_cores=own, profile=profile))

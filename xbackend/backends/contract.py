@@ -202,6 +202,11 @@ class Backend(abc.ABC):
         that grew since it was last asked for means that it was at work in between. Empty where nothing is compiled.
         """
 
+    def rewriting(self) -> tuple[float, int] | None:
+        """Seconds for which the framework has rewritten graphs in this process so far, and how many variables of them
+        it put others in the place of; `None` where that is no step of its own, or it does not tell."""
+        return None
+
     def memory_peaks(self) -> dict[str, int]:
         """The most bytes that were in use at once on each device since this process began, by the device's name, where
         the framework tells; empty where it does not."""

@@ -398,6 +398,8 @@ def process(
         checks=timed.checks,
         compiled=timed.compiled,
         cache=measured.cache,
+        rewriting=measured.rewriting and measured.rewriting[0],
+        rewrites=measured.rewriting and measured.rewriting[1],
         **begun,
     )
 

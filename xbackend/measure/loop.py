@@ -75,6 +75,7 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     inputs = _loaded(job["inputs"])
     kept = Path(job["kept"]) if "kept" in job else None
     found = "" if kept is None else _cached(backend, kept, job["cold"])
+    before = backend.rewriting()
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
     try:
@@ -90,6 +91,9 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     except (PlacementError, TimingError) as error:
         measured.wrong = str(error)
     measured.lower, measured.first_call = executable.ledger.lower, executable.ledger.first_call
+    after = backend.rewriting()
+    if before is not None and after is not None:
+        measured.rewriting = after[0] - before[0], after[1] - before[1]
     measured.placement = _placement(executable)
     if measured.timed is not None:
         measured.timed.warnings = _warnings(measured.timed, measured.placement)

@@ -44,7 +44,8 @@ class Measured:
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
     result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
-    too large. ``lower`` and ``first_call`` are seconds. ``cache`` says what the compiler found: see
+    too large. ``lower`` and ``first_call`` are seconds; ``rewriting`` are those of
+    `Backend.rewriting` and its replacements. ``cache`` says what the compiler found: see
     `xbackend.results.schema.Process`.
     """
 
@@ -57,5 +58,6 @@ class Measured:
     placement: dict[str, Any] = field(default_factory=dict)
     lower: float | None = None
     first_call: float | None = None
+    rewriting: tuple[float, int] | None = None
     cache: Literal["", "cold", "warm"] = ""
     timed: Timed | None = None

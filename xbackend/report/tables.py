@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from xbackend.analysis.comparison import Comparison, Row, median_of
+from xbackend.analysis.comparison import Comparison, Row, cold, median_of
 from xbackend.report import text
 from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Measurement, Parity, Phases
@@ -88,7 +88,20 @@ def phases(comparison: Comparison) -> list[Block]:
         name, length = text.time_unit(medians)
         headers.append(f"{phase.replace('_', ' ')} ({name})")
         columns.append([text.number(None if seconds is None else seconds / length) for seconds in medians])
+    if any(p.rewriting is not None for row in rows for p in row.processes):
+        headers += ["of lower: rewriting", "compiling", "rewrites"]
+        columns += map(list, zip(*map(_rewriting, rows), strict=True))
     return tabled(headers, list(zip(*columns, strict=True)), right=headers[1:])
+
+
+def _rewriting(row: Row) -> tuple[str, str, str]:
+    """What of ``lower`` the framework's rewriting took, what the rest, and how many variables were replaced."""
+    known = [(p.rewriting, p.phases.lower, p.rewrites) for p in cold(row.processes)]
+    parts = [(r, max(0.0, lower - r), n) for r, lower, n in known if r is not None and lower is not None]
+    if not parts:
+        return text.NOTHING, text.NOTHING, text.NOTHING
+    seconds, rest, count = (median_of(part) for part in zip(*parts, strict=True))
+    return text.time(seconds), text.time(rest), text.NOTHING if count is None else f"{count:g}"
 
 
 def parities(comparison: Comparison) -> list[Block]:

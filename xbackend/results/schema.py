@@ -148,6 +148,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     process, disturbed by others, in whose place it was measured; `None` of one that was not. ``memory`` is `None` where
     the system does not tell, and in files of older versions. ``cache`` is ``cold`` where it compiled with an empty
     cache on disk, ``warm`` where with what a cold one left there; empty where none leaves anything.
+    ``rewriting`` are the seconds of ``lower`` in which the framework rewrote its graph, ``rewrites`` how many variables
+    it put others in the place of; `None` where that is no step of its own.
     """
 
     order: Count
@@ -166,6 +168,8 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
     again: Count | None = None
     memory: Memory | None = None
     cache: Literal["", "cold", "warm"] = ""
+    rewriting: Seconds | None = None
+    rewrites: Count | None = None
 
     @property
     def median(self) -> float:

@@ -36,6 +36,7 @@ from xbackend.program.program import Node, Program
 # Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
 # every mode would spend its time on folding them.
 LARGE = 64
+_REWRITING = ("total_graph_rewrite_time", "total_graph_opt_time")  # what the generations call it
 # By the class of the backend: the op that moves a value, and the one that checks indices.
 _prepared: dict[type, tuple[type, type]] = {}
 
@@ -85,7 +86,11 @@ class LineageBackend(Generation):
         of_tensors, of_scalars = self.T.constant(0.0), self.module("scalar.basic").constant(0.0)
         rewrites.tell_zeros_apart(*{type(c.signature()) for c in (of_tensors, of_scalars)} - {tuple})
         mode = rewrites.chosen(self.compile_mode, self.settings.options)
-        self.compile_mode = mode.excluding(*self.left_out)
+        self.replacements = rewrites.Replacements()
+        # The base class is called Optimizer and GraphRewriter, by the generation.
+        rewriter = self.module("compile.mode").AddDestroyHandler.__base__
+        count = self.replacements.rewriter(rewriter, self.module("graph.features").Feature)
+        self.compile_mode = mode.excluding(*self.left_out).register((count, 0))
         self.added = (*self.added, *(f"without the rewrite {name}" for name in self.left_out))
         self.folds = self.folds or rewrites.fold_constants(mode)
         if self.blas is not None:
@@ -114,6 +119,10 @@ class LineageBackend(Generation):
             "rewrites": rewrites.included(self.compile_mode),
         }
         return {**super().compiler_settings(), **own}
+
+    def rewriting(self) -> tuple[float, int]:
+        profiling = vars(sys.modules[self.module("compile").ProfileStats.__module__])
+        return float(next(profiling[name] for name in _REWRITING if name in profiling)), self.replacements.count
 
     def build(self, program: Program) -> Built:
         self.differentiated = analyses.has_gradients(program)

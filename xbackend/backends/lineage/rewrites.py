@@ -30,6 +30,35 @@ def fold_constants(mode: Any) -> bool:
     return not {"fast_run", "fast_compile"}.isdisjoint(mode.provided_optimizer.include)
 
 
+class Replacements:
+    """Counts the variables that rewrites put others in the place of, by a rewrite of its own that changes nothing."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def rewriter(self, rewriter: type, feature: type) -> Any:
+        """The rewrite, to be run first. ``rewriter`` and ``feature`` are the framework's base classes."""
+        replacements = self
+
+        class Counter(feature):  # type: ignore[misc]
+            last: Any = None  # a variable has an input of several nodes changed, one after the other
+
+            def on_change_input(self, graph: Any, node: Any, i: int, old: Any, *_: Any, **__: Any) -> None:
+                replacements.count += old is not self.last
+                self.last = old
+
+        class Count(rewriter):  # type: ignore[misc]
+            name = "xbackend_count"
+
+            def add_requirements(self, graph: Any) -> None:
+                graph.attach_feature(Counter())
+
+            def apply(self, graph: Any) -> None:
+                """Nothing."""
+
+        return Count()
+
+
 def multiply_integers_exactly(rewriting: Any) -> None:
     """Constant factors of a product are merged by a function that divides by those of a denominator, also where there
     is none: integers beyond 2**53 went through float64 (mul_calculate). ``rewriting`` is the module that holds it."""

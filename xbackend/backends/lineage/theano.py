@@ -48,7 +48,7 @@ class Theano(LineageBackend):
         "graph.basic": "gof.graph", "graph.op": "gof.op", "link.c.basic": "gof.cc", "link.c.cmodule": "gof.cmodule",
         "link.c.cvm": "gof.vm",
         "tensor.rewriting.math": "tensor.opt", "tensor.shape": "compile.ops", "scan.utils": "scan_module.scan_utils",
-        "raise_op": "tensor.opt",
+        "raise_op": "tensor.opt", "graph.features": "gof.toolbox",
     }  # fmt: skip
     rows: ClassVar[Mapping[str, Row]] = {
         **C_ROWS,
