@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +32,9 @@ class Description:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """The installed versions of packages, after those of Python and NumPy."""
+    """The versions of packages, as they are imported or else installed, after those of Python and NumPy."""
     import importlib.metadata  # for 15 ms, which a program that is only traced does not wait for
 
     always = {"python": platform.python_version(), "numpy": np.__version__}
-    return always | {package: importlib.metadata.version(package) for package in packages}
+    imported = {p: getattr(sys.modules.get(p), "__version__", None) for p in packages}
+    return always | {p: str(v) if v is not None else importlib.metadata.version(p) for p, v in imported.items()}

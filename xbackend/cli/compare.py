@@ -27,7 +27,10 @@ _QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "tho
 _DEFAULT = "matpow"
 _SUITES = [*workloads.suites(), workloads.ALL]
 _HOW = Group("", validator=mutually_exclusive)
-_LOCKED = "once for each: --env pytensor==2.38.3; --env pytensor is the locked one"
+_LOCKED = (
+    "once for each: --env pytensor==2.38.3; --env pytensor is the locked one, --env pytensor=PATH that with the "
+    "package of a checkout or an unpacked wheel"
+)
 _LONG = (
     f"{_THOROUGH.processes} processes and more, until the 95 % interval of every time is within {100 * WIDTH:g} % on "
     f"either side or {_THOROUGH.minutes:g} minutes (or --minutes) are used up"

@@ -94,6 +94,7 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
     """
     say = on_progress or silent
     wanted = versions.find(name)
+    wanted.check_removable()
     name = wanted.name
     removed = []
     with _writing(name, folders.directory()):

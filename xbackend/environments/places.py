@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Environment:
             is that one); 'broken' (it is there and cannot be used).
         reason: why it is not ready, and what to type; empty when it is.
         framework: the name without a version.
+        modules: packages that are imported from elsewhere, name to folder: those of ``pytensor=PATH``.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Environment:
     state: str
     reason: str
     framework: str
+    modules: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def python(self) -> Path:
@@ -89,7 +91,7 @@ def inspect(recipe: Recipe) -> Environment:
     else:
         state, problem = "absent", "it was not made yet"
     reason = problem and f"{problem}; type `{recipe.command}`"
-    return Environment(recipe.name, path, state, reason, recipe.framework)
+    return Environment(recipe.name, path, state, reason, recipe.framework, recipe.modules)
 
 
 def others(recipe: Recipe) -> Iterator[Environment]:

@@ -112,6 +112,14 @@ class Recipe:
         """
         return self
 
+    @property
+    def modules(self) -> Mapping[str, str]:
+        """Packages that are imported from elsewhere than from the environment: name to folder."""
+        return {}
+
+    def check_removable(self) -> None:
+        """Raise `EnvironmentFailed` for one that has no environment of its own."""
+
     def forget(self) -> None:
         """Delete what ``prepare`` left."""
 

@@ -10,6 +10,7 @@ there is a solution.
 from __future__ import annotations
 
 import hashlib
+import re
 import sysconfig
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from xbackend.environments import folders, interpreters, recipes
+from xbackend.environments import folders, interpreters, patched, recipes
 from xbackend.environments.installer import Progress, Unresolvable, resolve
 from xbackend.environments.interpreters import Interpreter
 from xbackend.environments.recipes import Recipe
@@ -110,13 +111,15 @@ def find(name: str) -> Recipe:
     """
     if name in recipes.RECIPES:
         return recipes.RECIPES[name]
+    if re.match(r"[^=<>!~]*=[^=]", name):
+        return patched.find(name)
     try:
         asked = Requirement(name)
     except InvalidRequirement as error:
         reason = str(error).splitlines()[0]
         raise EnvironmentFailed(
             f"{name!r} names no environment: {reason}; there are {', '.join(recipes.RECIPES)}, and versions of them "
-            f"such as {EXAMPLE}"
+            f"such as {EXAMPLE}, or your own: pytensor=PATH"
         ) from error
     base = recipes.recipe(canonicalize_name(asked.name))
     version = _version(asked)

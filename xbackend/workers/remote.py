@@ -84,7 +84,7 @@ class RemoteBackend(Backend):
             f"backend {name!r} ({said})" if said else f"backend {name!r}",
             Path(python) if python is not None else _python(name, requirement),
             {**threads.environment(wanted.threads), **(environment or {})},
-            modules or {},
+            {**(environment_of(name, requirement).modules if requirement else {}), **(modules or {})},
             memory,
             limit,
             self.cores,

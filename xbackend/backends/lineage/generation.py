@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
 import importlib.util
 import logging
@@ -107,7 +108,17 @@ class Generation(StagedBackend):
     def compiled_folder(self) -> Path:
         """The folder of what it compiles, one for each version: that outlives the process. Two processes may share it;
         the framework locks it, and one waits while the other compiles. Raises `BackendUnavailable`."""
-        return compiled_code.folder(self.name, f"{self.compiles or self.package}-{self._version() or 'missing'}")
+        name = f"{self.compiles or self.package}-{self._version() or 'missing'}"
+        return compiled_code.folder(self.name, name + self._elsewhere())
+
+    def _elsewhere(self) -> str:
+        """What tells a framework of that version that is not the installed one (``--env pytensor=PATH``) from it."""
+        found = importlib.util.find_spec(self.package)
+        if found is None or found.origin is None:
+            return ""
+        installed = importlib.metadata.distribution(self.package).locate_file(f"{self.package}/__init__.py")
+        same = Path(found.origin).resolve() == Path(str(installed)).resolve()
+        return "" if same else f"-{hashlib.sha256(found.origin.encode()).hexdigest()[:12]}"
 
     def _forget(self) -> None:
         """Know of no module of C but those that are in the cache now."""
