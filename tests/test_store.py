@@ -388,6 +388,33 @@ def test_a_damaged_file_is_named_and_set_aside_and_no_older_run_stands_in(store:
     assert store.load("latest~1").name == "older", "put back in its place it is read again"
 
 
+def test_a_page_that_lost_its_newest_row_is_damage(store: Store) -> None:
+    """Nothing else of the file says that there was a newer run: SQLite itself reads the older one."""
+    older = finished(store, results(row(medians=[1.0]), name="older"))
+    finished(store, results(row(medians=[1.0]), name="newer"))
+    data = bytearray(store.path.read_bytes())
+    size = int.from_bytes(data[16:18], "big")
+    for page in range(size, len(data), size):  # the table of runs, and its index: https://sqlite.org/fileformat2.html
+        if data[page] in (0x0A, 0x0D) and data[page + 3 : page + 5] == b"\0\2":
+            data[page + 4] = 1
+    store.path.write_bytes(data)
+    with closing(sqlite3.connect(store.path)) as file:
+        assert file.execute("SELECT run FROM runs").fetchall() == [(older.name,)]
+    with pytest.raises(DamagedStore, match="set aside"):
+        store.load("latest")
+
+
+def test_every_flipped_bit_of_a_row_is_damage() -> None:
+    told = {"run": "20260131-120000", "place": 0, "visit": 1, "seconds": [0.5, 0.25]}
+    data = schema.sealed(told, indent=-1)
+    assert schema.opened(data) == told
+    for bit in range(8 * len(data.rstrip())):
+        damaged = bytearray(data)
+        damaged[bit // 8] ^= 1 << bit % 8
+        with pytest.raises(ValueError):
+            schema.opened(bytes(damaged))
+
+
 def test_what_was_set_aside_before_is_not_overwritten(store: Store) -> None:
     finished(store)
     for text in ("first", "second", "third"):
