@@ -58,9 +58,7 @@ def _count(folder: str, size: str) -> int:
 
 
 def _time(backend: Any, executable: Any, inputs: Any, job: dict[str, Any], watch: Any) -> Any:
-    _, again, count = job["label"].partition(" | again")
-    (number,) = re.findall(r"size=(\d+)", job["label"])
-    size = f"{number}{'+' if again else ''}{count.strip()}"
+    (size,) = re.findall(r"size=(\d+)", job["label"])
     number = _count(os.environ["XBACKEND_FAULT_FOLDER"], size)
     wanted = [entry.split(":") for entry in os.environ["XBACKEND_FAULT"].split(",")]
     _faults[:] = [fault for at, fault, when in wanted if (at, when) == (size, str(number))]

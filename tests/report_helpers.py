@@ -23,7 +23,6 @@ from xbackend.results.schema import (
     MOST_OPERATIONS,
     Machine,
     Measurement,
-    Pair,
     Parity,
     Phases,
     Process,
@@ -312,16 +311,6 @@ def _measurements(draw: st.DrawFn) -> Measurement:
 
 def any_results() -> st.SearchStrategy[Results]:
     """Results with anything in any field that a store can hold: hostile text, numbers beyond all measure."""
-    pair = st.builds(
-        Pair,
-        workload=NASTY,
-        parameters=st.dictionaries(NASTY, NASTY, max_size=2),
-        backend=NASTY,
-        devices=st.integers(0, 3),
-        environment=NASTY,
-        first=st.lists(ROUNDS, max_size=3),
-        second=st.lists(ROUNDS, max_size=3),
-    )
     machine = st.builds(
         Machine,
         processor=NASTY,
@@ -347,7 +336,6 @@ def any_results() -> st.SearchStrategy[Results]:
         ),
         order=st.lists(NASTY, max_size=2),
         measurements=st.lists(_measurements(), max_size=4),
-        pairs=st.lists(pair, max_size=2),
         complete=st.booleans(),
         run=NASTY,
     )

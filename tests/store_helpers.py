@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from xbackend.results.runs import Run, Store
-from xbackend.results.schema import Machine, Measurement, Pair, Parity, Phases, Process, Results, SessionSettings
+from xbackend.results.schema import Machine, Measurement, Parity, Phases, Process, Results, SessionSettings
 
 MACHINE = Machine(
     processor="a processor", cores=2, memory_bytes=1 << 34, system="Linux x86_64", python="3.11.9", accelerators=[],
@@ -40,7 +40,7 @@ def row(backend: str = "numpy", medians: Sequence[float] = STEADY, **fields: Any
     return Measurement(backend=backend, **{**given, **fields})
 
 
-def results(*rows: Measurement, pairs: Sequence[Pair] = (), **fields: Any) -> Results:
+def results(*rows: Measurement, **fields: Any) -> Results:
     """A complete run of these measurements, of two if there are none."""
     given: dict[str, Any] = {
         "name": "matpow",
@@ -50,7 +50,7 @@ def results(*rows: Measurement, pairs: Sequence[Pair] = (), **fields: Any) -> Re
         "settings": SessionSettings(threads=2, seed=0),
         "order": ["a", "b"],
     }
-    return Results(measurements=list(rows) or [row(), row("other")], pairs=list(pairs), **{**given, **fields})
+    return Results(measurements=list(rows) or [row(), row("other")], **{**given, **fields})
 
 
 def begin(store: Store, planned: Results | None = None) -> Run:

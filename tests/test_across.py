@@ -18,7 +18,7 @@ from report_helpers import markdown_of, measured, of, tables_of
 from xbackend import report
 from xbackend.analysis import across
 from xbackend.analysis.answer import answer
-from xbackend.analysis.comparison import compared, comparisons
+from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
 from xbackend.report import matrix as cells
@@ -66,7 +66,7 @@ def test_each_cell_has_the_ratio_to_the_smallest_time_and_its_verdict() -> None:
     matrix = made(table_of(THREE))
     assert matrix.columns == ("numpy", "jax", "aesara")
     shown = [[" ".join(filter(None, cells.cell(one))) for one in line] for line in matrix.lines]
-    assert shown == [["1 *", "2.00", "8.00"], ["4.00", "1", "1.00 ~"], ["2.00", "1 *", "failed"]]
+    assert shown == [["1 *", "2.00", "8.00"], ["4.00", "1", "1.00 ="], ["2.00", "1 *", "failed"]]
     assert matrix.wins == (1, 1, 0)
 
 
@@ -169,12 +169,12 @@ def test_a_mark_is_the_verdict_of_the_comparison(times: list[tuple[float, ...]],
         for backend, t in zip("abc", each, strict=True)
     ]
     matrix = made(of(*rows))
-    marks = {"~": Verdict.AMBIGUOUS, "=": Verdict.NO_DIFFERENCE, "?": Verdict.UNKNOWN, "": Verdict.SLOWER}
+    marks = {"~": Verdict.NOT_TOLD_APART, "=": Verdict.EQUAL, "?": Verdict.UNKNOWN, "": Verdict.SLOWER}
     for comparison, line in zip(matrix.comparisons, matrix.lines, strict=True):
         first = comparison.ranked[0]
         for one in line:
             assert one.row is not None
-            against = compared(one.row, first, comparison.floor)
+            against = comparison.ratio(one.row, first)
             _, mark = cells.cell(one)
             assert one.winner == (one.row is comparison.winner) == (mark == "*")
             if one.row is not first:

@@ -36,7 +36,7 @@ from xbackend.report import html, markdown, plots, ratio_plots, timelines
 from xbackend.report.document import build
 from xbackend.results import schema
 from xbackend.results.runs import FILE, Store
-from xbackend.results.schema import Measurement, Pair, Profile, Results
+from xbackend.results.schema import Measurement, Profile, Results
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -301,9 +301,8 @@ def rich() -> Results:
         warnings=["rounds spread by 20 %"],
         versions={"numpy": "2"},
     )
-    pair = Pair(workload="matpow", parameters={"size": 8}, backend="numpy", devices=1, first=[1.0, 1.1], second=[1.0])
     missing = row("third", [], status="missing", reason="no compiler", parity=None)
-    return results(first, row("other", devices=2), missing, pairs=[pair])
+    return results(first, row("other", devices=2), missing)
 
 
 RICH = msgspec.to_builtins(rich())

@@ -118,7 +118,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> tuple[Command, int]:
     """A session in which a worker meets each of the faults, in the middle of a round, and its exit code."""
     folder = tmp_path_factory.mktemp("faults")
     (folder / "count").mkdir()
-    wanted = ",".join([*(f"{size}:{fault}:{when}" for size, (fault, when, *_) in PLANTED.items()), "23+:kill:2"])
+    wanted = ",".join(f"{size}:{fault}:{when}" for size, (fault, when, *_) in PLANTED.items())
     sizes = ",".join(map(str, PLANTED))
     options = ("--processes", 2, "--limit", 3, "--size", sizes)
     environment = {"XBACKEND_FAULT": wanted, "XBACKEND_FAULT_FOLDER": str(folder / "count")}
@@ -159,11 +159,6 @@ def test_a_fault_in_a_timed_round_is_a_row_with_its_reason(faulty: tuple[Command
     assert (row.status, len(row.processes)) == (status, processes)
     assert words in row.reason
     check_processes(row)
-
-
-def test_a_fault_in_the_second_half_of_the_pair_is_a_warning(faulty: tuple[Command, int]) -> None:
-    row = row_of(Store(faulty[0].store).load("latest"), 23)
-    assert any("against itself failed" in warning and "SIGKILL" in warning for warning in row.warnings)
 
 
 # --- the command -------------------------------------------------------------------------------------------------
@@ -244,7 +239,7 @@ def test_ended_while_its_worker_hangs(hanging: Command, number: signal.Signals) 
 def hanging(tmp_path: Path) -> Command:
     """A command whose first worker makes a file ``hangs`` in the middle of a round, and does nothing after that."""
     (tmp_path / "count").mkdir()
-    environment = {"XBACKEND_FAULT": "16:hang:1,16+:hang:1", "XBACKEND_FAULT_FOLDER": str(tmp_path / "count")}
+    environment = {"XBACKEND_FAULT": "16:hang:1", "XBACKEND_FAULT_FOLDER": str(tmp_path / "count")}
     return Command(tmp_path / "run", (*SMALL, "--processes", PROCESSES), environment, planted(tmp_path))
 
 

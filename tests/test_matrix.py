@@ -77,7 +77,6 @@ def test_versions_of_a_framework_are_rows_of_one_report(home: Path, tmp_path: Pa
     assert [m["versions"]["numpy"] for m in rows] == wanted
     assert [len(m["processes"]) for m in rows] == [1, 1, 1]
     assert len({m["parity"]["inputs"] for m in rows}) == 1
-    assert [p["environment"] for p in results["pairs"]] == [OLD], "the baseline is measured against itself"
     text = (tmp_path / "reports" / "matpow" / "report.md").read_text()
     assert f"numpy ({OLD})" in text
     assert f"numpy ({NEW})" in text

@@ -219,21 +219,6 @@ def test_the_warning_is_of_the_processes_that_count() -> None:
     assert warning.startswith("others disturbed 1 of 3 processes") and "up to 0.3 cores" in warning
 
 
-def test_the_halves_of_a_pair_are_measured_again_too(others: list[float]) -> None:
-    first: set[str] = set()
-
-    def says(job: dict[str, Any]) -> dict[str, Any]:
-        new = job["label"] not in first
-        first.add(job["label"])
-        return answer(0.01, **(LOUD if new else QUIET))
-
-    done = taken(says)
-    assert [len(one.processes) for one in [*done.candidates, *done.twins]] == [4] * 4
-    for pair in done.pairs:
-        assert len(pair.first) == len(pair.second) == 3
-    assert disturbed(done.results("pairs")).replaced == 4
-
-
 def test_nothing_is_measured_again_while_others_are_at_work_or_without_waiting(others: list[float]) -> None:
     others[:] = [2.0]
     busy = taken(lambda _: answer(**LOUD), wait=10.0)

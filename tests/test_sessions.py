@@ -110,8 +110,8 @@ def test_a_session_ends_when_it_should(
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
     assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 5, "thorough": 10}
-    assert PRESETS["quick"].extent() == Extent(3, within=180.0, pairs=1, wait=30.0)
-    assert PRESETS["quick"].extent(1) == Extent(1, pairs=1, wait=30.0)
+    assert PRESETS["quick"].extent() == Extent(3, within=180.0, wait=30.0)
+    assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)
     assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0, cold=60.0)
     assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0, cold=60.0)
     for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
@@ -130,93 +130,21 @@ def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
     assert 5 <= done.blocks <= 30
     assert done.width <= 0.02
     assert done.stopped == f"every time is known to 2% after {done.blocks} processes each"
-    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [done.blocks] * 5
+    assert [len(c.processes) for c in done.candidates] == [done.blocks] * 2
     before = [c.medians[:-1] for c in done.candidates]
     assert max(map(statistics.half_width, before)) > 0.02
 
 
 def test_the_time_given_ends_a_session_after_a_whole_block() -> None:
     done = measured(Here(), ("numpy", "pytensor"), Extent(5, seconds=1e-9))
-    assert [len(c.processes) for c in [*done.candidates, *done.twins]] == [1] * 5
+    assert [len(c.processes) for c in done.candidates] == [1] * 2
     assert "was used up after 1 process each" in done.stopped
     assert any("too few for a verdict: give more --minutes" in warning for warning in done.warnings)
 
 
 def test_a_session_in_which_nothing_works_ends() -> None:
     done = measured(Here(numpy=BackendUnavailable("not here")), ("numpy",), Extent(3, 0.02))
-    assert done.stopped == "no candidate is left" and done.blocks == 1 and done.pairs == []
-
-
-# --- against itself ---------------------------------------------------------------------------------------------------
-
-
-def test_every_session_measures_one_candidate_against_itself_in_processes_of_its_own() -> None:
-    opener = Here()
-    done = measured(opener, ("tensorflow", "numpy"), 3)
-    pair, other = done.pairs
-    for each in (pair, other):
-        assert (each.backend, each.devices, len(each.first), len(each.second)) == ("numpy", 1, 3, 3)
-    assert pair.first == done.candidates[1].medians
-    assert len({*pair.first, *pair.second, *other.first, *other.second}) == 12
-    assert sorted(opener.opened) == ["numpy"] * 12 + ["tensorflow"] * 3
-    labels = {candidate.label for candidate in [*done.candidates, *done.twins]}
-    assert [set(done.order[i : i + 5]) for i in (0, 5, 10)] == [labels] * 3  # one in each block
-
-
-def test_the_twin_has_no_place_of_its_own_in_a_block() -> None:
-    places = set()
-    for seed in range(8):
-        done = measured(Here(numpy=lambda _: answer()), ("numpy",), 1, seed=seed)
-        places.add(done.order.index(done.twins[0].label))
-    assert len(places) > 1
-
-
-@pytest.mark.parametrize(
-    ("baseline", "missing", "chosen"),
-    [
-        (None, (), "numpy"),
-        ("aesara", (), "aesara"),
-        ("aesara", ("aesara",), "numpy"),
-        (None, ("numpy", "tensorflow"), "aesara"),
-    ],
-)
-def test_the_baseline_is_measured_twice_or_what_works(
-    baseline: str | None, missing: tuple[str, ...], chosen: str
-) -> None:
-    planned = {name: BackendUnavailable("not here") for name in missing}
-    done = measured(Here(**planned), ("tensorflow", "aesara", "numpy"), 4, baseline=baseline)
-    pair, _ = done.pairs
-    assert pair.backend == chosen
-    assert len(pair.first) == 4 and len(pair.second) >= 2  # it takes a block to see that one is missing
-
-
-def test_what_the_twin_finds_out_is_true_of_the_candidate() -> None:
-    count = 0
-
-    def wrong_once(_: Any) -> dict[str, Any]:
-        nonlocal count
-        count += 1
-        return answer(wrong="relative error 1") if count == 4 else answer()
-
-    done = measured(Here(numpy=wrong_once), ("numpy",), 5)
-    (row,) = done.results("wrong").measurements
-    assert (row.status, row.reason, row.processes) == ("wrong", "relative error 1", [])
-    assert done.pairs == []
-
-
-def test_the_twin_of_a_candidate_that_failed_is_not_measured_any_more() -> None:
-    def wrong(job: dict[str, Any]) -> dict[str, Any]:
-        return answer() if "again" in job["label"] else answer(wrong="relative error 1")
-
-    for seed in range(8):
-        done = measured(Here(numpy=wrong, tensorflow=lambda _: answer()), ("numpy", "tensorflow"), 4, seed=seed)
-        failed = done.order.index(done.candidates[0].label)
-        assert not [label for label in done.order[failed:] if "numpy" in label and "again" in label]
-
-
-def test_a_candidate_that_differs_from_itself_is_warned_of() -> None:
-    done = measured(Here(numpy=lambda job: answer(0.012 if "again" in job["label"] else 0.01)), ("numpy",), 3)
-    assert "differs from itself by 20.0%" in session._warnings(done.results("same"))[0]
+    assert done.stopped == "no candidate is left" and done.blocks == 1
 
 
 # --- order and progress -----------------------------------------------------------------------------------------------
@@ -280,7 +208,7 @@ def one_core() -> Iterator[int]:
 
 def test_the_cores_of_a_real_worker_are_read_back(one_core: int) -> None:
     done = measured(open_worker, ("numpy",), 1)
-    assert [p.affinity for c in [*done.candidates, *done.twins] for p in c.processes] == [[one_core]] * 4
+    assert [p.affinity for c in done.candidates for p in c.processes] == [[one_core]]
     assert not any("may use the cores" in warning for warning in done.candidates[0].warnings)
 
 
@@ -426,9 +354,15 @@ def test_errors_are_also_given_in_units_in_the_last_place() -> None:
 
 
 def test_the_largest_error_over_the_processes_is_kept() -> None:
-    ulps = iter([3.0, 9.0, 1.0, *[2.0] * 9])
+    ulps = iter(
+        [
+            3.0,
+            9.0,
+            1.0,
+        ]
+    )
     done = measured(Here(numpy=lambda _: answer(ulps=next(ulps))), ("numpy",), 3)
-    both = [c.parity.ulps for c in [*done.candidates, *done.twins] if c.parity is not None]
+    both = [c.parity.ulps for c in done.candidates if c.parity is not None]
     assert 9.0 in both
     real = measured(Here(), ("numpy",), 1).candidates[0].parity
     assert real is not None and real.ulps is not None and 0 <= real.ulps < 100
@@ -452,7 +386,7 @@ class Ended(BaseException):
 
 
 def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_path: Path) -> None:
-    """The end comes in the seventh of nine processes."""
+    """The end comes in the seventh of ten processes."""
     count = 0
 
     def ends(_: Any) -> dict[str, Any]:

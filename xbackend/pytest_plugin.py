@@ -389,7 +389,6 @@ class Recorded:
             cores_per_device=asked.cores_per_device,
             seed=asked.seed,
             effort=asked.effort,
-            baseline=asked.baseline,
             allow_nan=asked.allow_nan,
             on_progress=partial(say, config),
         )
@@ -433,7 +432,6 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         "gflops": row.operations / statistics.time_of(row.medians) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
-        "floor": statistics.noise_floor(results.pairs, row).factor,
         "versions": row.description.versions,
         "threads": row.description.threads,
         "warnings": row.warnings,
@@ -668,14 +666,14 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
     from pytest_benchmark.utils import PercentageRegressionCheck
 
     from xbackend.analysis import statistics
+    from xbackend.analysis.family import ratio
     from xbackend.analysis.gate import Limit, Outcome, decision
 
     ours, theirs = benchmark.extra_info, other.get("extra_info", {})
     if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes") and theirs.get("processes")):
         failed = check.fails(benchmark, other["stats"])
         return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
-    floor = max(float(one.get("floor", 1.0)) for one in (ours, theirs))
-    against = statistics.ratio(ours["processes"], theirs["processes"], floor=floor)
+    against = ratio(ours["processes"], theirs["processes"])
     return decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])
 
 

@@ -22,7 +22,6 @@ from xbackend.report import render
 from xbackend.results.schema import (
     Machine,
     Measurement,
-    Pair,
     Parity,
     Phases,
     Process,
@@ -190,22 +189,6 @@ def _not_ok(size: int) -> list[Measurement]:
     ]
 
 
-def _pairs(generator: random.Random) -> list[Pair]:
-    """NumPy against itself."""
-    middles = {128: 4e-4, 1024: 0.18}
-    return [
-        Pair(
-            workload="matpow",
-            parameters={"size": size, "n": 10, "dtype": "float32", "method": "chain"},
-            backend="numpy",
-            devices=1,
-            first=[round(middle * generator.uniform(0.98, 1.02), 9) for _ in range(3)],
-            second=[round(middle * generator.uniform(0.98, 1.02), 9) for _ in range(3)],
-        )
-        for size, middle in middles.items()
-    ]
-
-
 def make() -> Results:
     """The results, the same every time."""
     generator = random.Random(0)
@@ -237,7 +220,6 @@ def make() -> Results:
             "matpow | aesara-jax | 1",
         ],
         measurements=measurements,
-        pairs=_pairs(generator),
         run="20261121-000000",
     )
 
@@ -264,9 +246,7 @@ def history() -> list[Results]:
 
 def _run(month: int, complete: bool, rows: list[Measurement]) -> Results:
     run, created = f"2026{month:02}01-120000", f"2026-{month:02}-01T12:00:00+00:00"
-    return msgspec.structs.replace(
-        make(), run=run, created=created, measurements=rows, complete=complete, pairs=[], order=[]
-    )
+    return msgspec.structs.replace(make(), run=run, created=created, measurements=rows, complete=complete, order=[])
 
 
 DAMAGED = [("20260415-120000", "results.json is damaged: JSON is malformed <script>")]

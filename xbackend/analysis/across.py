@@ -1,6 +1,6 @@
 """Several workloads at once: a cell for each comparison and candidate, who wins where, and means of pairs over lines.
 
-A cell has the ratio of `comparison.compared` and its verdict. Over workloads two candidates are compared by the
+A cell has the ratio of `Comparison.ratio` and its verdict. Over workloads two candidates are compared by the
 geometric mean of the ratios of their times (Fleming and Wallace, How Not to Lie with Statistics, Communications of the
 ACM 29 (1986) 218), over those comparisons in which both have one: what a third one cannot do leaves out none of them.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from xbackend.analysis.comparison import Comparison, Row, compared
+from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio
 from xbackend.interrupts import put_off
 from xbackend.results.naming import GRADIENT
@@ -108,7 +108,7 @@ def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool)
             cells.append(Cell(row))
             continue
         level = row is first or id(row) in rivals
-        ratio = None if row is other else compared(row, other, comparison.floor)
+        ratio = None if row is other else comparison.ratio(row, other)
         cells.append(Cell(row, ratio, row is other, row.time / first.time, level, row is comparison.winner))
     return tuple(cells)
 

@@ -1,7 +1,7 @@
 """The answer to the question that a comparison was made for, as one sentence: does another device help, who is fastest?
 
 Which question it was follows from what was measured: on one device and on more, or not. Every verdict in it is one of
-`statistics.ratio`. The terminal and the report begin with this sentence.
+the comparison's family (`Comparison.ratio`). The terminal and the report begin with this sentence.
 """
 
 from __future__ import annotations
@@ -86,12 +86,17 @@ def named(row: Row, comparison: Comparison) -> str:
 
 def smallest(comparison: Comparison) -> tuple[list[Row], Row | None, list[Row]]:
     """The rows from the one with the smallest time on that are not told apart from it, the next one, which is, and
-    those beyond it that are not: their times spread."""
-    rivals = {id(row) for row in comparison.rivals}
+    those that are not told apart from it and no such group: their times spread, or the next may be as fast.
+
+    A group is ahead of the next only where each of its members is shown to be faster than each other row.
+    """
     first, *others = comparison.ranked
-    at = next((i for i, row in enumerate(others) if id(row) not in rivals), len(others))
-    beyond = [row for row in others[at + 1 :] if id(row) in rivals]
-    return [first, *others[:at]], others[at] if at < len(others) else None, beyond
+    rivals = {id(row) for row in comparison.rivals}
+    top, rest = [first, *comparison.rivals], [row for row in others if id(row) not in rivals]
+    if not rest:
+        return top, None, []
+    apart = all((r := comparison.ratio(a, b)) and r.verdict is Verdict.FASTER for a in top for b in rest)
+    return (top, rest[0], []) if apart else ([first], rest[0], top[1:])
 
 
 def why_in_turn(row: Row) -> str:
@@ -195,7 +200,7 @@ def _one(s: Scaling) -> str:
         return f"slower on {label} ({times} times as fast, {between}{'; ' if why else ''}{why})"
     if s.ratio.verdict is Verdict.UNKNOWN:
         return f"{_TOO_FEW} on {label} ({times} times as fast in {s.processes})"
-    return f"{s.ratio.verdict} on {label} ({why or f'{times}, {between}'})"
+    return f"{s.ratio.words} on {label} ({why or f'{times}, {between}'})"
 
 
 def _all_of(verdict: Verdict, group: Sequence[Scaling], of: str, reasons: bool) -> str:
@@ -274,9 +279,13 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
         return f"{names[0]} has the smallest time, and is not told apart ({_TOO_FEW}: {fewest})"
     apart = [against[id(row)] for row in top[1:]]
     if following is None:
+        if same := _equal(top, comparison):
+            return f"{few(names)} are equal within {percent(same)}"
         would = percent(max(ratio.smallest for ratio in apart))
         return f"{few(names)} are not told apart ({_within(apart)}; a difference of {would} would be)"
-    ratio = against[id(following)]
+    # Of a group what holds for each of them.
+    gains = [ratio for row in top if (ratio := comparison.ratio(row, following)) is not None]
+    ratio = max(gains, key=lambda ratio: ratio.value)
     gain = (
         f"{number(1 / ratio.value)} times as fast as the next, {named(following, comparison)} "
         f"({number(1 / ratio.high)} to {number(1 / ratio.low)})"
@@ -284,10 +293,20 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     if beyond:
         others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "slower one")
         spread = f" ({_within([against[id(row)] for row in beyond])})" if alone else ""
-        gain += f"{then}{others}, whose times spread, may be as fast{spread}"
+        gain += f"{then}{others} may be as fast{spread}"
     if apart:
-        return f"{few(names)} are the fastest, not told apart ({_within(apart)}){then}{gain}"
+        same = _equal(top, comparison)
+        how = f"equal within {percent(same)}" if same else f"not told apart ({_within(apart)})"
+        return f"{few(names)} are the fastest, {how}{then}{gain}"
     return f"{names[0]} {'has the smallest time' if beyond else 'is the fastest'}: {gain}"
+
+
+def _equal(rows: Sequence[Row], comparison: Comparison) -> float | None:
+    """The factor within which all of these are shown to be equal; `None` where they are not."""
+    ratios = [comparison.ratio(a, b) for i, a in enumerate(rows) for b in rows[:i]]
+    if not all(ratio is not None and ratio.verdict is Verdict.EQUAL for ratio in ratios):
+        return None
+    return max(ratio.furthest for ratio in ratios if ratio is not None)
 
 
 def _within(ratios: Sequence[Ratio]) -> str:

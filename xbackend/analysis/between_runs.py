@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xbackend.analysis.comparison import Row, compared
-from xbackend.analysis.statistics import Ratio, noise_floor
+from xbackend.analysis.comparison import Row
+from xbackend.analysis.family import ratio
+from xbackend.analysis.statistics import Ratio
 from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]
@@ -16,10 +17,11 @@ Place = tuple[str, int | None, int | None]
 def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
     """The time in a later run over that in an earlier one; `None` where one of them has none.
 
-    The noise floor is the larger one of the two runs'; ``runs`` are those in which it is seen how sessions differ.
+    ``runs`` are those in which it is seen how sessions differ.
     """
-    floor = max((noise_floor(run.pairs, head[1].measurement) for run in (base[0], head[0])), key=lambda f: f.factor)
-    return compared(head[1], base[1], floor, _times_before(head[0], base[1].measurement, runs))
+    if not (head[1].medians and base[1].medians):
+        return None
+    return ratio(head[1].medians, base[1].medians, earlier=_times_before(head[0], base[1].measurement, runs))
 
 
 def _times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:

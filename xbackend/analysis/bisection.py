@@ -1,6 +1,6 @@
 """In which release something changed: which one to look at next, and what a comparison of two says of it.
 
-Verdicts are those of `statistics.ratio`, of two that were measured in one session.
+Verdicts are those of `family.ratio`, of two that were measured in one session.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from enum import StrEnum
 from itertools import chain
 from statistics import fmean, variance
 
-from xbackend.analysis.comparison import Row, cold, compared, compilation
-from xbackend.analysis.statistics import FEWEST, Ratio, noise_floor, ratio
+from xbackend.analysis.comparison import Row
+from xbackend.analysis.family import ratio
+from xbackend.analysis.statistics import FEWEST, Ratio
 from xbackend.interrupts import put_off
-from xbackend.results.schema import Pair, Results, counting
 
 LEVEL_OF_STEP = 0.8  # at which a release is nearer to one end: simulated, see docs/measurement.md
 
@@ -95,26 +95,13 @@ def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
     return (distance > 0) is slower
 
 
-def change(results: Results, head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio | None:
+def change(head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio | None:
     """The time, or the time of compilation, of a row over that of another one of the same session; `None` without.
 
     It is that of compilation with an empty cache on disk, or ``from_cache``."""
-    if what is What.TIME:
-        return compared(head, base, noise_floor(results.pairs, head.measurement))
-    ours, theirs = (row.from_cache if from_cache else row.compilations for row in (head, base))
-    if not (head.medians and base.medians and ours and theirs):
+    if not (head.medians and base.medians):
         return None
-    floor = noise_floor([_compiled(pair, base, results.order) for pair in results.pairs])
-    return ratio(ours, theirs, floor=floor.factor)
-
-
-def _compiled(pair: Pair, base: Row, order: Sequence[str]) -> Pair:
-    """An A/A pair of the baseline with the seconds of compilation in place of those of a call."""
-    halves: dict[str, list[float]] = {}
-    for process in counting(pair.processes):
-        halves.setdefault(order[process.order], []).extend(compilation(cold([process])))
-    first, second = [list(base.compilations), *halves.values()][-2:]
-    return Pair(
-        workload=pair.workload, parameters=pair.parameters, backend=pair.backend, devices=pair.devices, first=first,
-        second=second, environment=pair.environment,
-    )  # fmt: skip
+    if what is What.TIME:
+        return ratio(head.medians, base.medians)
+    ours, theirs = (row.from_cache if from_cache else row.compilations for row in (head, base))
+    return ratio(ours, theirs) if ours and theirs else None

@@ -8,10 +8,11 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from xbackend.analysis.statistics import Floor, Ratio, Verdict, noise_floor, ratio, time_of
+from xbackend.analysis.family import Family
+from xbackend.analysis.statistics import LEVEL, Ratio, Verdict, time_of
 from xbackend.errors import UsageError
 from xbackend.results import naming
-from xbackend.results.schema import Measurement, Memory, Pair, Process, Results, key_of
+from xbackend.results.schema import Measurement, Memory, Process, Results, key_of
 from xbackend.wording import counted, join, pairs, plain, value
 
 ORACLE = "numpy"  # the backend that says what is right, and the baseline where the reader names none
@@ -109,26 +110,16 @@ def median_of(values: Iterable[float | None]) -> float | None:
     return median(known) if known else None
 
 
-def label(row: Measurement | Pair) -> str:
+def label(row: Measurement) -> str:
     """The backend of a measurement, and its environment where it is not the locked one."""
     return plain(naming.label(row.backend, row.environment))
-
-
-def compared(measured: Row, baseline: Row | None, floor: Floor, earlier: Sequence[float] = ()) -> Ratio | None:
-    """The time of a measurement over that of the baseline; `None` where one of them has none.
-
-    ``earlier`` are its times in earlier sessions, where the two are of different ones.
-    """
-    if baseline is None or not (measured.medians and baseline.medians):
-        return None
-    return ratio(measured.medians, baseline.medians, floor=floor.factor, earlier=earlier)
 
 
 @dataclass(frozen=True)
 class Comparison:
     """What was measured of one workload with the same parameters, in the order of the results.
 
-    ``label`` has the parameters that tell it from the other comparisons, ``floor`` is the noise floor in it.
+    ``label`` has the parameters that tell it from the other comparisons, ``level`` is that of its `Family`.
     ``cores_per_device`` is how many cores a CPU device was; `None` where several share the cores.
     """
 
@@ -138,7 +129,7 @@ class Comparison:
     rows: tuple[Row, ...]
     baseline: Row | None
     baseline_note: str
-    floor: Floor
+    level: float = LEVEL
     cores_per_device: int | None = None
 
     @property
@@ -151,14 +142,36 @@ class Comparison:
         """Those that have a time, the smallest first."""
         return sorted((row for row in self.rows if row.medians), key=lambda row: row.time or 0.0)
 
+    @cached_property
+    def _family(self) -> Family:
+        return Family([row.medians for row in self.rows], self.level)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {id(row): place for place, row in enumerate(self.rows)}
+
+    def ratio(self, row: Row, other: Row | None) -> Ratio | None:
+        """The time of a row over that of another one: what all that is said of the two comes from.
+
+        `None` where one of them has no time.
+        """
+        if other is None or not (row.medians and other.medians):
+            return None
+        return self._family.ratio(self._places[id(row)], self._places[id(other)])
+
     def against_baseline(self, row: Row) -> Ratio | None:
         """The ratio of a row to the baseline; `None` where there is none."""
-        return compared(row, self.baseline, self.floor)
+        return self.ratio(row, self.baseline)
+
+    @cached_property
+    def itself(self) -> Ratio | None:
+        """The baseline against itself, a check of the machine: its second, fourth... process over the others."""
+        return self._family.itself(self._places[id(self.baseline)]) if self.baseline is not None else None
 
     @cached_property
     def against_first(self) -> list[tuple[Row, Ratio]]:
         """All other rows with a time, and the ratio of the fastest one's time to theirs."""
-        ratios = [(other, compared(self.ranked[0], other, self.floor)) for other in self.ranked[1:]]
+        ratios = [(other, self.ratio(self.ranked[0], other)) for other in self.ranked[1:]]
         return [(other, against) for other, against in ratios if against is not None]
 
     @property
@@ -180,6 +193,8 @@ class Comparison:
 def comparisons(results: Results, baseline: str | None = None) -> list[Comparison]:
     """The measurements by workload and parameters, each comparison with its baseline.
 
+    The statements of all of them together err in a part 1 - `LEVEL` of sessions, those of each so much less often
+    (Šidák).
     ``baseline`` is a backend, an environment (``pytensor==2.38.3``), or both as in a `label`. Raises `UsageError`,
     which lists those there are, if it was not measured at all.
     """
@@ -191,22 +206,20 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
     for measurement in results.measurements:
         parts.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
     firsts = [part[0] for part in parts.values()]
-    made = []
-    for first, part in zip(firsts, parts.values(), strict=True):
-        rows = tuple(map(Row, part))
-        floor = noise_floor(results.pairs, first)
-        made.append(
-            Comparison(
-                first.workload,
-                first.parameters,
-                told_apart(first, firsts),
-                rows,
-                *_baseline(rows, baseline),
-                floor,
-                results.settings.cores_per_device,
-            )
+    groups = [tuple(map(Row, part)) for part in parts.values()]
+    level = LEVEL ** (1 / max(sum(sum(bool(row.medians) for row in rows) > 1 for rows in groups), 1))
+    return [
+        Comparison(
+            first.workload,
+            first.parameters,
+            told_apart(first, firsts),
+            rows,
+            *_baseline(rows, baseline),
+            level,
+            results.settings.cores_per_device,
         )
-    return made
+        for first, rows in zip(firsts, groups, strict=True)
+    ]
 
 
 def titled(workload: str, parameters: dict[str, Any]) -> str:

@@ -41,9 +41,8 @@ def quiet(results: Results) -> list[str]:
 
 
 def disturbed(results: Results) -> Disturbed:
-    """What others disturbed of a run, its A/A pairs included."""
+    """What others disturbed of a run."""
     tried = [each for row in results.measurements for each in attempts(row.processes)]
-    tried += [each for pair in results.pairs for each in attempts(pair.processes)]
     hit = [each for each in tried if each[0].disturbed]
     return Disturbed(len(tried), len(hit), sum(len(each) > 1 for each in hit), sum(map(_replaced, hit)))
 

@@ -1,9 +1,7 @@
 """The gate: whether a run is slower, or faster, than another one by more than a limit.
 
-A measurement fails where its ratio exceeds the limit and the verdict over its processes (`statistics.ratio`, with the
-larger of the two runs' noise floors, and how earlier sessions differed) is that it is slower, or faster. It passes only
-where a change of the limit would have been shown: where the interval or the noise floor is wider than that, there is no
-verdict.
+The interval of a measurement's ratio (`between_runs.change`) decides: it passes where all of it lies within the limit,
+and fails where all of it lies beyond. Where it holds the limit there is no verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
 from xbackend.results import naming
 from xbackend.results.schema import Key, Measurement, Results, key, key_of
-from xbackend.wording import counted, few, number, percent, unfinished
+from xbackend.wording import counted, few, join, number, percent, unfinished
 
 
 class Outcome(IntEnum):
@@ -36,6 +34,7 @@ class Outcome(IntEnum):
     PASSED = 0
 
 
+_NINE_OF_TEN = 1.282 / 1.960  # of half an interval: so much further off a change is beyond the limit in 9 of 10 cases
 _LIMIT = re.compile(r"(slower|faster):(\d{1,6}(?:\.\d{1,6})?)%")
 
 
@@ -58,9 +57,13 @@ class Limit:
     def factor(self) -> float:
         return 1 + self.percent / 100
 
-    def exceeded(self, ratio: float) -> bool:
-        """Whether a ratio of times is beyond it."""
-        return ratio > self.factor if self.verdict is Verdict.SLOWER else ratio < 1 / self.factor
+    def ends(self, ratio: Ratio) -> tuple[float, float]:
+        """The interval of a ratio turned so that more is worse: its better and its worse end."""
+        return (ratio.low, ratio.high) if self.verdict is Verdict.SLOWER else (1 / ratio.high, 1 / ratio.low)
+
+    def found(self, ratio: Ratio) -> float:
+        """The factor from 1 up of a change that such a comparison would call one beyond this limit in 9 of 10 cases."""
+        return self.factor * math.pow(ratio.smallest, 1 + _NINE_OF_TEN)
 
     def __str__(self) -> str:
         return f"{self.verdict}:{self.percent:g}%"
@@ -117,9 +120,7 @@ class Judgement:
             return f"{name} ({row.reason})"
         ratio, low, high = (number(each) for each in (row.ratio.value, row.ratio.low, row.ratio.high))
         sure = f"{low} to {high}" if math.isfinite(row.ratio.low) else "no interval"
-        would = f"; below {percent(row.ratio.smallest)} nothing could be found" if math.isfinite(row.ratio.low) else ""
-        would = would if self.outcome is Outcome.NO_VERDICT else ""
-        return f"{name} with {ratio} times the time ({sure}{would})"
+        return f"{name} with {ratio} times the time ({sure})"
 
 
 def words(outcome: Outcome) -> str:
@@ -229,17 +230,24 @@ def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
     if ratio.verdict is Verdict.UNKNOWN:
         processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
         return Outcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
-    broken = [limit for limit in limits if limit.exceeded(ratio.value) and limit.verdict is ratio.verdict]
+    broken = [limit for limit in limits if limit.ends(ratio)[0] > limit.factor]
     if broken:
         return Outcome.REGRESSION, ", ".join(map(str, broken))
-    missed = [limit for limit in limits if not ratio.smallest <= limit.factor]
-    if missed:
-        least = 100 * (ratio.smallest - 1)
+    open_ = [limit for limit in limits if not limit.ends(ratio)[1] < limit.factor]
+    if open_:
         return Outcome.NO_VERDICT, (
-            f"no change below {least:.3g} % could have been found, {', '.join(map(str, missed))} is asked for: measure "
-            "both with more processes (--thorough) on a quieter machine, or both in one session, or allow more (--fail)"
+            f"{number(ratio.low)} to {number(ratio.high)} holds {', '.join(map(str, open_))}: measure both with more "
+            "processes (--thorough) on a quieter machine, or both in one session (--rev), or allow more (--fail)"
         )
     return Outcome.PASSED, ""
+
+
+def power(rows: Sequence[Judged], limits: Sequence[Limit]) -> str:
+    """The limits, and what a change has to be to be found: the first line of a gate ends with it."""
+    said = f"the limits are {join(map(str, limits))}" if len(limits) > 1 else f"the limit is {limits[0]}"
+    found = [limit.found(row.ratio) for limit in limits for row in rows if row.ratio is not None]
+    known = [factor for factor in found if math.isfinite(factor)]
+    return said + (f", and a change of {percent(max(known))} fails in 9 of 10 cases" if known else "")
 
 
 def _unknown_sessions(rows: Sequence[Judged]) -> list[str]:

@@ -2,7 +2,7 @@
 
 Until n calls are done, a candidate has taken C + n t seconds: C are the import of the framework, trace, lower and the
 first call of a process that compiled with an empty cache on disk (``from_cache``: of one that did not), t is each
-call after that. One that compiles more slowly, and is shown to be faster once compiled (`statistics.ratio` says so),
+call after that. One that compiles more slowly, and is shown to be faster once compiled (`Comparison.ratio` says so),
 has overtaken another after n = (C_a - C_b) / (t_b - t_a) calls, of the means over processes. The interval holds those n
 at which the two totals are not shown to differ (Welch's test on the totals of the processes), as Fieller's interval of
 a quotient does: Fieller, Some Problems in Interval Estimation, Journal of the Royal Statistical Society B 16 (1954)
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from xbackend.analysis.comparison import Comparison, Row, compared, compilation
+from xbackend.analysis.comparison import Comparison, Row, compilation
 from xbackend.analysis.statistics import FEWEST, Verdict, difference
 
 _STEPS = 24  # halvings: to less than a digit that is shown
@@ -56,7 +56,7 @@ def quickest(comparison: Comparison) -> Row | None:
 def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = False) -> PayOff | None:
     """After how many calls a row of a comparison has overtaken another one; `None` where it is not shown to be faster
     once compiled. With ``from_cache`` both are as where they compile the program the second time."""
-    against = compared(row, quick, comparison.floor)
+    against = comparison.ratio(row, quick)
     ours, theirs = (costs(one, from_cache and bool(one.from_cache)) for one in (row, quick))
     if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
         return None

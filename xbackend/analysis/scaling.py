@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from xbackend.analysis.comparison import Comparison, Row, compared, median_of, size_of, without_size
+from xbackend.analysis.comparison import Comparison, Row, median_of, size_of, without_size
 from xbackend.analysis.statistics import Ratio, Verdict, time_of
 from xbackend.devices import Device
 from xbackend.results.schema import Profile, key_of
@@ -94,7 +94,7 @@ def scalings(comparison: Comparison) -> list[Scaling]:
     """One for each row on two devices or more whose like on one device gave a time, in their order."""
     single = {row.label: row for row in comparison.ranked if row.devices == 1}
     pairs = [(single.get(row.label), row) for row in comparison.rows if row.devices > 1]
-    ratios = [(one, many, compared(many, one, comparison.floor)) for one, many in pairs]
+    ratios = [(one, many, comparison.ratio(many, one)) for one, many in pairs]
     each = comparison.cores_per_device
     return [_scaling(one, many, ratio, each) for one, many, ratio in ratios if one is not None and ratio is not None]
 

@@ -41,9 +41,7 @@ _ENV = options.repeated(
     lambda _: rooms.names(),
 )  # fmt: skip
 _BACKENDS = options.backends_of("all, or those of the environments named with --env")
-_BASELINE = options.backend(
-    "what the ratios are taken to (default: numpy); it is measured against itself too, for the noise floor"
-)
+_BASELINE = options.backend("what the ratios are taken to (default: numpy)")
 _PROCESSES = option(
     options.count, "N", f"fresh processes for each candidate (default: {_USUAL.processes}); with --thorough the fewest"
 )

@@ -24,8 +24,8 @@ from xbackend.wording import plain
 
 DEFAULT = "slower:5%"
 _FAIL = (
-    f"{DEFAULT} (the default): more than 1.05 times the time of BASE and slower by the verdict; faster:5%: less than "
-    "1/1.05 of it and faster; may be given several times"
+    f"{DEFAULT} (the default): passes where the interval of the ratio to BASE lies below 1.05, fails where it lies "
+    "above; faster:5%: above 1/1.05, and below; may be given several times"
 )
 _REV = (
     "twice, in place of the runs: two commits of the git repository that you are in, the first is BASE; the "
@@ -125,7 +125,8 @@ def _of_revisions(
 def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: bool) -> int:
     """Print what was judged, and ``more`` notes; the exit code."""
     fits = width()
-    for line in columns.wrapped(f"{plain(judged.sentence)} The limits are {', '.join(map(str, limits))}.", fits):
+    said = gates.power(judged.rows, limits)
+    for line in columns.wrapped(f"{plain(judged.sentence)} {said[0].upper()}{said[1:]}.", fits):
         say(line)
     if judged.rows:
         say("")
@@ -153,7 +154,7 @@ def _table(rows: Sequence[Judged], fits: int | None) -> list[str]:
 
 
 def _wide(rows: Sequence[Judged], fits: int | None) -> list[str]:
-    headers = ["measurement", "BASE", "HEAD", f"ratio ({text.INTERVAL})", "verdict", "could be found", "gate"]
+    headers = ["measurement", "BASE", "HEAD", f"ratio ({text.INTERVAL})", "verdict", "told apart from", "gate"]
     cells = [
         [plain(row.label), text.time(row.base), text.time(row.head), *_compared(row), words(row.outcome)]
         for row in rows
@@ -162,7 +163,7 @@ def _wide(rows: Sequence[Judged], fits: int | None) -> list[str]:
 
 
 def _compared(row: Judged) -> list[str]:
-    """The ratio, its verdict, and the smallest change that could have been found."""
+    """The ratio, its verdict, and the smallest change that would be told apart from none."""
     if row.ratio is None:
         return [text.NOTHING] * 3
-    return [text.ratio(row.ratio), str(row.ratio.verdict), text.percent(row.ratio.smallest)]
+    return [text.ratio(row.ratio), row.ratio.words, text.percent(row.ratio.smallest)]

@@ -28,7 +28,6 @@ from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Opener
 from xbackend.measure.worker import open_worker
 from xbackend.program.structure import flatten
-from xbackend.results.schema import Results
 from xbackend.wording import counted
 from xbackend.workloads.agreement import Agreement, verified
 
@@ -165,8 +164,8 @@ class Bisection:
             return None if beside is None else beside.differs
         sessions: list[bisection.Session] = []
         for times in TIMES:
-            results, rows = self._measured([first, name, last], times)
-            beside = self._compared(results, rows[first], rows[name])
+            rows = self._measured([first, name, last], times)
+            beside = self._compared(rows[first], rows[name])
             if beside is None or not self._seconds(rows[last]):
                 return None
             self.found.beside[name] = beside
@@ -180,8 +179,8 @@ class Bisection:
     def _beside(self, base: str, head: str, times: int = 1) -> Beside | None:
         """A release measured beside another one; `None` where that failed, with the reason under its name."""
         if self.what is not What.NUMBERS:
-            results, rows = self._measured([base, head], times)
-            return self._compared(results, rows[base], rows[head])
+            rows = self._measured([base, head], times)
+            return self._compared(rows[base], rows[head])
         ours, theirs = self._returned(head), self._returned(base)
         if ours is None or theirs is None:
             return None
@@ -191,8 +190,8 @@ class Bisection:
             return None
         return Beside(difference=said.error if said.error is not None else math.inf, passes=self._passes)
 
-    def _measured(self, names: Sequence[str], times: int) -> tuple[Results, dict[str, Row]]:
-        """A session of these releases, and the row of each; one that failed has its reason."""
+    def _measured(self, names: Sequence[str], times: int) -> dict[str, Row]:
+        """The rows of a session of these releases; one that failed has its reason."""
         usual = PRESETS["quick" if self.options.get("quick") else "default"].processes
         processes = times * (self.options.get("processes") or usual)
         more: dict[str, Any] = {}
@@ -206,14 +205,14 @@ class Bisection:
         for name, row in rows.items():
             if row.measurement.status != "ok":
                 self.found.reasons[name] = f"{row.measurement.status}: {row.measurement.reason}".split("\n")[0]
-        return results, rows
+        return rows
 
-    def _compared(self, results: Results, base: Row, head: Row) -> Beside | None:
-        ratio = bisection.change(results, head, base, self.what)
+    def _compared(self, base: Row, head: Row) -> Beside | None:
+        ratio = bisection.change(head, base, self.what)
         if ratio is None:
             return None
         compiling = self.what is What.COMPILE
-        cached = bisection.change(results, head, base, self.what, from_cache=True) if compiling else None
+        cached = bisection.change(head, base, self.what, from_cache=True) if compiling else None
         timings = [process for row in (base, head) for process in row.processes]
         seconds = time_of(self._seconds(head)), time_of(self._seconds(base))
         return Beside(seconds, ratio, cached, doubts=in_doubt(timings, {head.measurement.environment: ratio}))

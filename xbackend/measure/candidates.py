@@ -32,7 +32,6 @@ from xbackend.results.schema import (
     UNPROVEN,
     Measurement,
     Memory,
-    Pair,
     Parity,
     Phases,
     Process,
@@ -211,39 +210,32 @@ def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mappin
 
 @dataclass(frozen=True)
 class Group:
-    """What shares a process: all tasks of a backend, of one revision, in one environment, with so many devices.
-
-    ``again`` counts the halves of A/A pairs: the same once more, in processes of its own.
-    """
+    """What shares a process: all tasks of a backend, of one revision, in one environment, with so many devices."""
 
     backend: str
     devices: int
     environment: str = ""
-    again: int = 0
     revision: str = ""
 
     @property
     def label(self) -> str:
-        """As in ``pytensor (pytensor==2.38.3) | 2 devices | again``."""
+        """As in ``pytensor (pytensor==2.38.3) | 2 devices``."""
         name = naming.label(self.backend, self.environment)
-        again = f" | again {self.again}".removesuffix(" 1") if self.again else ""
         revision = f" | {self.revision}" if self.revision else ""
-        return f"{name} | {counted(self.devices, 'device')}{revision}{again}"
+        return f"{name} | {counted(self.devices, 'device')}{revision}"
 
 
 @dataclass(eq=False)
 class Candidate:
     """A task on a backend with so many devices, and what was found out about it so far.
 
-    ``environment`` is another version of its framework than the locked one, such as ``pytensor==2.38.3``; ``again``
-    is above 0 for what is measured once more, as a half of an A/A pair.
+    ``environment`` is another version of its framework than the locked one, such as ``pytensor==2.38.3``.
     """
 
     task: Task
     backend: str
     devices: int
     environment: str = ""
-    again: int = 0
     status: str = "ok"
     reason: str = ""
     bindings: dict[str, str] = field(default_factory=dict)
@@ -257,7 +249,7 @@ class Candidate:
 
     @property
     def group(self) -> Group:
-        return Group(self.backend, self.devices, self.environment, self.again, self.task.revision)
+        return Group(self.backend, self.devices, self.environment, self.task.revision)
 
     @property
     def label(self) -> str:
@@ -291,10 +283,6 @@ class Candidate:
             return False
         took = sum(compilation(p for p in self.processes if p.cache != "warm"))
         return not number or took < most
-
-    def twin(self, again: int = 1) -> Candidate:
-        """The same once more, for processes of its own."""
-        return Candidate(self.task, self.backend, self.devices, self.environment, again=again)
 
     def fail(self, status: str, reason: str) -> None:
         """The candidate is out; a result that is wrong, or not shown to be right, takes its seconds along."""
@@ -352,24 +340,6 @@ class Candidate:
             # What its process said itself counts more.
             versions={**matrix.versions(self.backend, self.environment), **self.description.versions},
         )
-
-
-def pair(candidate: Candidate, twin: Candidate) -> Pair | None:
-    """The two halves of an A/A pair; `None` where one of them gave no seconds."""
-    if not (candidate.processes and twin.processes):
-        return None
-    # Those of the candidate itself are in its measurement.
-    processes = sorted((p for half in (candidate, twin) if half.again for p in half.processes), key=lambda p: p.order)
-    return Pair(
-        workload=candidate.task.workload,
-        parameters=candidate.task.parameters,
-        backend=candidate.backend,
-        devices=candidate.devices,
-        first=candidate.medians,
-        second=twin.medians,
-        environment=candidate.environment,
-        processes=[msgspec.structs.replace(process, profile=None) for process in processes],
-    )
 
 
 def process(

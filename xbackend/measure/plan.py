@@ -11,9 +11,6 @@ from xbackend.wording import counted
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 60.0  # minutes, where --thorough is given no other time
 WITHIN = 180.0  # seconds that --quick promises, without those in which it waits for others
-# A/A pairs. What a candidate differs from itself by is known from twelve processes, of three blocks, to -29 % to +70 %,
-# from the six of one pair to -38 % to +145 %. Verdicts come from the intervals: the floor only withholds some.
-PAIRS, QUICK_PAIRS = 2, 1
 WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
 # Seconds in which a candidate with a cache on disk compiles cold in more processes than the first: a suite of five
 # minutes has no time for ten compilations of 20 s. --quick has none at all.
@@ -31,15 +28,13 @@ class Extent:
     ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
     ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first. Nothing is
     measured again that would not be finished ``within`` so many seconds, without those of waiting, which are ``wait``
-    in all unless another number is asked for. The baseline is measured against itself in so many ``pairs`` of halves.
-    ``cold`` is that of `Candidate.cold`.
+    in all unless another number is asked for. ``cold`` is that of `Candidate.cold`.
     """
 
     processes: int
     width: float | None = None
     seconds: float | None = None
     within: float | None = None
-    pairs: int = PAIRS
     wait: float = WAIT
     cold: float = 0.0
 
@@ -78,7 +73,6 @@ class Preset:
     width: float | None = None
     minutes: float | None = None
     within: float | None = None
-    pairs: int = PAIRS
     wait: float = WAIT
     cold: float = COLD
 
@@ -94,12 +88,12 @@ class Preset:
         longest = self.minutes if minutes is None else minutes
         within = self.within if processes is None else None
         seconds = None if longest is None else 60 * longest
-        return Extent(processes or self.processes, self.width, seconds, within, self.pairs, self.wait, self.cold)
+        return Extent(processes or self.processes, self.width, seconds, within, self.wait, self.cold)
 
 
 # Three processes are the fewest that give a verdict; five a side give intervals about 15 % wide, ten about 9 %.
 PRESETS = {
-    "quick": Preset(3, QUICK, within=WITHIN, pairs=QUICK_PAIRS, wait=QUICK_WAIT, cold=0.0),
+    "quick": Preset(3, QUICK, within=WITHIN, wait=QUICK_WAIT, cold=0.0),
     "default": Preset(5, FULL),
     "thorough": Preset(10, FULL, WIDTH, LONGEST, cold=THOROUGH_COLD),
 }

@@ -19,7 +19,7 @@ import msgspec
 from xbackend.errors import UsageError
 from xbackend.measure import session
 from xbackend.measure.candidates import Refused, Task
-from xbackend.results.schema import Results
+from xbackend.results.schema import Measurement, Results
 
 PARAMETER = "revision"  # under which the commit of a measurement stands in the results of both
 
@@ -67,9 +67,9 @@ def compare(tasks: Mapping[str, Sequence[Task | Refused]], **options: Any) -> Re
 
 
 def of_commit(results: Results, one: str) -> Results:
-    """The results of one commit, with the noise floor of all of them."""
+    """The results of one commit."""
     rows = [_unmarked(row) for row in results.measurements if row.parameters.get(PARAMETER) == one]
-    return msgspec.structs.replace(results, measurements=rows, pairs=[_unmarked(pair) for pair in results.pairs])
+    return msgspec.structs.replace(results, measurements=rows)
 
 
 def _marked(task: Task | Refused, one: str) -> Task | Refused:
@@ -78,8 +78,8 @@ def _marked(task: Task | Refused, one: str) -> Task | Refused:
     return replace(task, revision=one) if isinstance(task, Task) else task
 
 
-def _unmarked(row: Any) -> Any:
-    """A measurement or a pair without its commit."""
+def _unmarked(row: Measurement) -> Measurement:
+    """A measurement without its commit."""
     parameters = {name: value for name, value in row.parameters.items() if name != PARAMETER}
     return msgspec.structs.replace(row, parameters=parameters)
 

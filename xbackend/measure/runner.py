@@ -1,10 +1,9 @@
 """Blocks of fresh processes: every candidate is measured in each, in shuffled order, and what fails has its reason.
 
 One process measures one backend with one number of devices: all workloads and parameters that are asked for, in
-shuffled order. A *block* is one process of each, and more of the baseline, which is so measured against itself, in A/A
-pairs. The session is as many blocks as are asked for, each in an order of its own, so that a machine that
-gets slower meets all alike. The parent sleeps while a worker measures. Before each process it waits for others to leave
-the cores alone (`patience`), and at the end it measures again what they disturbed.
+shuffled order. A *block* is one process of each. The session is as many blocks as are asked for, each in an order of
+its own, so that a machine that gets slower meets all alike. The parent sleeps while a worker measures. Before each
+process it waits for others to leave the cores alone (`patience`), and at the end it measures again what they disturbed.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from typing import Any
 
 import xbackend
 from xbackend.analysis import statistics
-from xbackend.analysis.comparison import ORACLE
 from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
 from xbackend.measure import machine
-from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, pair, process
+from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, process
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
 from xbackend.measure.measured import Measured
@@ -30,7 +28,7 @@ from xbackend.measure.patience import LONGEST, Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import Run
-from xbackend.results.schema import UNPROVEN, Measurement, Pair, Process, Results, SessionSettings
+from xbackend.results.schema import Measurement, Process, Results, SessionSettings
 from xbackend.wording import counted
 from xbackend.workers.remote import typed
 
@@ -61,8 +59,6 @@ class Session:
         seed: of the order, and of the inputs, which the candidates have already.
         effort: how long one process measures one candidate.
         limit: seconds that a worker may take for one candidate.
-        baseline: the backend or environment that is measured against itself; numpy, else the first that works, where
-            it is not given or fails.
         on_progress: gets a line of text whenever something begins that may last.
         wait: see `Patience`; with 0 nothing is measured again either.
         refused: rows of what cannot be measured at all, with the reasons.
@@ -80,7 +76,6 @@ class Session:
         seed: int,
         effort: Effort,
         limit: float | None = 600.0,
-        baseline: str | None = None,
         on_progress: Progress = lambda _: None,
         opener: Opener = open_worker,
         wait: float | None = None,
@@ -93,7 +88,7 @@ class Session:
         self.most_cold = self.extent.cold if cold is None else cold
         self.threads, self.seed, self.effort = threads, seed, effort
         self.cores_per_device, self.allow_nan = cores_per_device, allow_nan
-        self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
+        self.limit, self.say, self.opener = limit, on_progress, opener
         self.patience = Patience(wait, on_progress, self.extent.wait)
         self.store: Run | None = None  # where finished processes are kept
         self.order: list[str] = []
@@ -101,27 +96,9 @@ class Session:
         self.stopped = ""  # why it ended
         self.seconds = 0.0  # what all of it took
         self.warnings: list[str] = []
-        self._twins: dict[Candidate, list[Candidate]] = {}
         self._took: dict[Group, list[float]] = {}  # seconds of finished processes
         self._hashes: dict[str, str] = {}  # label of a task -> hash of its inputs
         self._within = random.Random(f"within {seed}")
-
-    @property
-    def twins(self) -> list[Candidate]:
-        """The halves of the A/A pairs, but for the first."""
-        return [twin for twins in self._twins.values() for twin in twins]
-
-    @property
-    def pairs(self) -> list[Pair]:
-        """The candidates that were measured against themselves."""
-        halves = [[one, *twins] for one, twins in self._twins.items()]
-        measured = [
-            pair(*each[i : i + 2])
-            for each in halves
-            for i in range(0, 2 * self.extent.pairs, 2)
-            if _well(each[0], *each[i : i + 2])
-        ]
-        return [p for p in measured if p is not None]
 
     @property
     def width(self) -> float:
@@ -138,9 +115,8 @@ class Session:
         self.warnings += machine.load_warnings()
         began, shuffle = time.perf_counter(), shuffler(self.seed)
         while not self.stopped:
-            self._choose_twins()
             groups: dict[Group, list[Candidate]] = {}
-            for candidate in [*self.candidates, *self.twins]:
+            for candidate in self.candidates:
                 groups.setdefault(candidate.group, []).append(candidate)
             order = shuffle(list(groups))
             for place, group in enumerate(order):
@@ -189,16 +165,6 @@ class Session:
                 found.setdefault((candidate.group, number), {})[candidate] = order
         return [(group, places) for (group, _), places in found.items()]
 
-    def _choose_twins(self) -> None:
-        """What is measured against itself: the baseline that was asked for, else numpy, else the first that works."""
-        if any(_well(one, twins[0]) for one, twins in self._twins.items()):
-            return
-        usable = [c for c in self.candidates if c.status == "ok" and c not in self._twins]
-        named = [c for name in (self.baseline, ORACLE) if name is not None for c in usable if c.is_called(name)]
-        first = next(iter([*named, *usable]), None)
-        again = [c for c in usable if first is not None and c.group == first.group]
-        self._twins = {c: [c.twin(number) for number in range(1, 2 * self.extent.pairs)] for c in again}
-
     def _announce(self, group: Group, order: Sequence[Group], place: int) -> None:
         following = max(self.extent.processes - self.blocks - 1, 0)  # blocks, after this one
         left = self._estimate([*order[place:], *following * list(order)])
@@ -214,9 +180,8 @@ class Session:
         return sum(known.get(group, usual) for group in groups if group in waiting)
 
     def _wanted(self) -> list[Candidate]:
-        """Those that nothing has gone wrong with, and the halves of A/A pairs of these."""
-        first = [c for c in self.candidates if c.status == "ok"]
-        return [*first, *(twin for one, twins in self._twins.items() for twin in twins if _well(one, twin))]
+        """Those that nothing has gone wrong with."""
+        return [c for c in self.candidates if c.status == "ok"]
 
     def _stop(self, order: Sequence[Group]) -> None:
         """Say why no block follows, if none does."""
@@ -314,14 +279,8 @@ class Session:
         }
 
     def _keep(self, candidate: Candidate, new: Process | None) -> None:
-        """What a process found out, on disk; what a twin found out is true of the candidate too."""
-        for one, twins in self._twins.items():
-            if candidate in twins and candidate.status in UNPROVEN:
-                one.fail(candidate.status, candidate.reason)
-                one.parity = one.parity or candidate.parity
-            elif candidate in twins and candidate.status == "failed":
-                one.warnings.append(f"a process that measured it against itself failed: {candidate.reason}")
-        if self.store is not None and not candidate.again:
+        """What a process found out, on disk."""
+        if self.store is not None:
             self.store.record(candidate.measurement([new] if new is not None else []), candidate.label)
 
     def results(self, name: str, **asked: Any) -> Results:
@@ -333,8 +292,7 @@ class Session:
             cores_per_device=self.cores_per_device,
             seed=self.seed,
             effort=asdict(self.effort),
-            blocks=f"one process of each backend and number of devices, and {2 * self.extent.pairs - 1} more of what "
-            "is measured against itself, in shuffled order",
+            blocks="one process of each backend and number of devices, in shuffled order",
             seconds=self.seconds,
             stopped=self.stopped,
             width=width if width < float("inf") else None,
@@ -353,12 +311,7 @@ class Session:
             order=list(self.order),
             measurements=[*(candidate.measurement() for candidate in self.candidates), *self.refused],
             run=self.store.name if self.store is not None else "",
-            pairs=self.pairs,
         )
-
-
-def _well(*candidates: Candidate) -> bool:
-    return all(candidate.status == "ok" for candidate in candidates)
 
 
 def _in_words(seconds: float | None) -> str:

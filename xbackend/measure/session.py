@@ -66,7 +66,7 @@ def compare(
         processes: another number of processes; with ``thorough`` the fewest.
         minutes: after which no more processes are begun; 60 if ``thorough``, else `None`.
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
-        baseline: the backend or environment that is measured against itself, that of the ratios; numpy if not given.
+        baseline: the backend or environment that of the ratios; numpy if not given.
         unready: of environments that cannot be used the reasons (`matrix.ready`): rows, for which no process waits.
         name, store: what the results are called, and where they are kept from the first round on, if anywhere.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress`` and ``opener`` of `Session`.
@@ -88,7 +88,7 @@ def compare(
         cores_per_device=each,
         seed=seed,
         effort=mode.effort,
-        **{"baseline": baseline, "refused": refused, **of_session},
+        **{"refused": refused, **of_session},
     )
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
     return kept(session, name, asked, store)
@@ -143,15 +143,7 @@ def _check(devices: Sequence[int]) -> None:
 
 def _warnings(results: Results) -> list[str]:
     drift = statistics.drift(results)
-    warnings = [drift.warning] if drift is not None and drift.warning else []
-    for pair in results.pairs:
-        same = statistics.differs_from_itself(pair)
-        if same is not None:
-            warnings.append(
-                f"{pair.workload} on {pair.backend} differs from itself by {abs(same.value - 1):.1%}, more than its "
-                "processes spread: something else changed during the session; look for what it was and measure again"
-            )
-    return warnings
+    return [drift.warning] if drift is not None and drift.warning else []
 
 
 def _candidates(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
@@ -10,15 +11,13 @@ from typing import Any
 import msgspec
 
 from xbackend import wording
-from xbackend.analysis.comparison import Comparison, label
+from xbackend.analysis.comparison import label
 from xbackend.analysis.disturbed import disturbed
 from xbackend.analysis.packages import versions
-from xbackend.analysis.statistics import Floor, ratio
 from xbackend.backends.description import Description
 from xbackend.drawing.graph import bytes_text
 from xbackend.report import text
 from xbackend.report.blocks import Block, paragraph, table, tabled
-from xbackend.results import naming
 from xbackend.results.schema import Process, Results, counting
 from xbackend.wording import plain
 
@@ -75,41 +74,10 @@ def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
     return tabled((name, "value"), [[key, wording.value(value)] for key, value in facts.items()])
 
 
-def pairs(results: Results, comparisons: Sequence[Comparison]) -> list[Block]:
-    """The candidates that were measured against themselves, and the floors that follow; empty without any."""
-    if not results.pairs:
-        return []
-    headers = ("workload", "backend", "devices", f"ratio of the halves ({text.INTERVAL})", "processes")
-    rows = []
-    for pair in results.pairs:
-        halves = ratio(pair.second, pair.first)
-        workload = naming.described(pair.workload, pair.parameters)
-        processes = f"{halves.processes[0]} and {halves.processes[1]}"
-        rows.append([workload, label(pair), str(pair.devices), text.ratio(halves), processes])
-    said = (
-        "Measured against themselves, in two equal halves: what these differ by is noise. One division into halves is "
-        "a draw, so the noise floor of a comparison is what halves of this size typically differ by (the root mean "
-        "square), from the spread of all processes of the pairs with its workload and parameters, or, without any, the "
-        "largest of the others; where two halves are shown to differ, what they differ by."
-    )
-    floors = [[c.label, *_floor(c.floor)] for c in comparisons if c.floor.processes]
-    measured = table(headers, rows, right=headers[2:])
-    return [paragraph(said), measured, *tabled(("comparison", *_FLOOR), floors, right=_FLOOR[:3])]
-
-
-_FLOOR = ("noise floor", text.INTERVAL, "processes", "from")
-
-
-def _floor(floor: Floor) -> list[str]:
-    between = f"{text.percent(floor.low)} to {text.percent(floor.high)}"
-    source = "halves that are shown to differ" if floor.observed else "the spread of all processes"
-    return [text.percent(floor.factor), between, str(floor.processes), source]
-
-
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
     finished: dict[int, list[Process]] = {}
-    parts = [one.processes for part in (results.measurements, results.pairs) for one in part]
+    parts = [row.processes for row in results.measurements]
     count = {id(process) for processes in parts for process in counting(processes)}
     for process in (p for processes in parts for p in processes):
         finished.setdefault(process.order, []).append(process)
@@ -126,8 +94,8 @@ def order(results: Results) -> list[Block]:
             [str(position), words + _role(process, id(process) in count), *_run(process, first)] for process in there
         ]
         if position not in finished:
-            # Before version 4 results had of the second half of an A/A pair its seconds alone.
-            half = results.version < 4 and any(words.endswith(again) for again in ("| again", ", again"))
+            # Sessions of before measured the baseline in A/A pairs, which are not read.
+            half = re.search(r"[|,] again( \d)?$", words)
             end = "half of an A/A pair" if half else "did not finish"
             rows.append([str(position), words, *[text.NOTHING] * 3, end, *[text.NOTHING] * len(_MEANWHILE)])
     headers = ("position", "candidate", "process began", "rounds", "iterations", "median", *_MEANWHILE)

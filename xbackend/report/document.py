@@ -105,7 +105,6 @@ def _evidence(
         ("Versions, threads and BLAS", circumstances.environment(results)),
         ("Machine", circumstances.machine(results)),
         ("Settings", circumstances.settings(results)),
-        ("Noise floor", circumstances.pairs(results, compared)),
         ("Order of the processes", circumstances.order(results)),
     )
     left = [OnPage(title[0].lower() + title[1:], (Folded(title, tuple(part)),)) for title, part in parts if part]

@@ -23,7 +23,7 @@ READING = (
     ("Against the run before", "the time divided by that of the complete run before it, so below 1 is faster."),
     (
         "Verdict",
-        "as in a report, the noise floor being the larger one of the two runs, and the interval at least as wide as "
+        "as in a report, of two, and the interval at least as wide as "
         f"earlier sessions differ, where {FEWEST_SESSIONS} or more with the same versions are known; where not, it is "
         "said. Between two runs lie hours or months, in which more changes than versions: measure both versions in one "
         "run (--env) before blaming one.",

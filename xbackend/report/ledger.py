@@ -56,10 +56,10 @@ def verdict(s: Scaling, cores: int) -> str:
     few = f"only {counted(s.processes, 'process', 'processes')} there is no interval"
     heads = {
         Verdict.FASTER: f"{many} are {times} times as fast as one",
-        Verdict.NO_DIFFERENCE: f"no difference from one is shown for {many} ({times} times as fast; {shown} would be)",
+        Verdict.EQUAL: f"{many} are as fast as one, {s.ratio.words} ({times} times as fast)",
         Verdict.SLOWER: f"{many} are slower than one ({times} times as fast)",
         Verdict.UNKNOWN: f"whether {many} are faster is not known ({times} times as fast, but with {few})",
-        Verdict.AMBIGUOUS: f"whether {many} are faster is ambiguous ({times} times as fast, interval {between}; a "
+        Verdict.NOT_TOLD_APART: f"{many} are not told apart from one ({times} times as fast, interval {between}; a "
         f"difference of {shown} would be shown)",
     }
     said = f"{heads[s.ratio.verdict]}: {_why(s, cores)}."
@@ -70,13 +70,13 @@ def verdict(s: Scaling, cores: int) -> str:
 
 
 def _why(s: Scaling, cores: int) -> str:
-    no_gain = s.ratio.verdict in (Verdict.NO_DIFFERENCE, Verdict.SLOWER, Verdict.AMBIGUOUS)
+    no_gain = s.ratio.verdict in (Verdict.EQUAL, Verdict.SLOWER, Verdict.NOT_TOLD_APART)
     causes = _causes(s, cores) if no_gain else []
     if causes:
         return "; ".join(causes)
     if s.shares is None:
         return f"there is no profile that would say why ({s.unprofiled})"
-    unexplained = s.ratio.verdict in (Verdict.NO_DIFFERENCE, Verdict.SLOWER)
+    unexplained = s.ratio.verdict in (Verdict.EQUAL, Verdict.SLOWER)
     return ("the profile does not say why, " if unexplained else "") + _busy(s.shares)
 
 

@@ -8,17 +8,17 @@ import re
 from collections.abc import Sequence
 
 from xbackend.analysis.across import Cell, Matrix, Mean
-from xbackend.analysis.statistics import Verdict
+from xbackend.analysis.statistics import SAME, Verdict
 from xbackend.report import text
 from xbackend.report.blocks import Block, Bold, Inline, table, tabled
 from xbackend.wording import plain
 
-_MARKS = {Verdict.AMBIGUOUS: "~", Verdict.NO_DIFFERENCE: "=", Verdict.UNKNOWN: "?"}
+_MARKS = {Verdict.NOT_TOLD_APART: "~", Verdict.EQUAL: "=", Verdict.UNKNOWN: "?"}
 _WINNER = "*"
 _MEANING = (
     ("*", "shown to be the fastest"),
-    ("~", "ambiguous"),
-    ("=", "no difference shown"),
+    ("~", "not told apart"),
+    ("=", f"equal within {100 * SAME:g} %"),
     ("?", "too few processes"),
 )
 _COUNTS = ("lines", "no time on", "faster than", "slower than")

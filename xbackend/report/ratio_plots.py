@@ -1,6 +1,6 @@
-"""The first picture: of each backend the ratio that was asked for, with its interval, sorted, a line at 1, the noise
-floor shaded. With several devices it is the speed-up over one, each drawn from 1 towards the ideal; else the ratio to
-the baseline. One panel for each comparison, all on the same logarithmic axis.
+"""The first picture: of each backend the ratio that was asked for, with its interval, sorted, and a line at 1. With
+several devices it is the speed-up over one, each drawn from 1 towards the ideal; else the ratio to the baseline. One
+panel for each comparison, all on the same logarithmic axis.
 """
 
 from __future__ import annotations
@@ -45,7 +45,6 @@ class Panel:
     title: str
     marks: dict[str, Mark]
     without: dict[str, str]
-    floor: float
     ideal: int
 
 
@@ -93,7 +92,7 @@ def _speedups(comparison: Comparison) -> list[Panel]:
         without = {row.label: _without(row) for row in rest if row.label not in marks}
         several = len({s.devices for s in own}) > 1
         title = comparison.label + (f", {devices} devices" if several else "")
-        panels.append(Panel(title, marks, without, comparison.floor.factor, devices))
+        panels.append(Panel(title, marks, without, devices))
     return panels
 
 
@@ -107,7 +106,7 @@ def _against_baseline(comparison: Comparison) -> list[Panel]:
         if ratio is not None and math.isfinite(ratio.value)
     }
     without = {name: _without(row) for name, (row, _) in against.items() if name not in marks}
-    return [Panel(comparison.label, marks, without, comparison.floor.factor, 1)] if marks else []
+    return [Panel(comparison.label, marks, without, 1)] if marks else []
 
 
 def _without(row: Row) -> str:
@@ -122,7 +121,7 @@ def reading(drawn: Ratios) -> str:
     more = f" The first {drawn.left_out} comparisons are not in it, but below." if drawn.left_out else ""
     return (
         f"Farther to the {better} is faster. A line is the {text.INTERVAL}, with an arrow where it goes on beyond the "
-        f"axis; a full mark is a difference that is shown, a stroke none; shaded is the noise floor{ideal}."
+        f"axis; a full mark is a difference that is shown, a stroke none{ideal}."
         f"{more}"
     )
 
@@ -171,15 +170,13 @@ def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
     fence = math.exp(first - reach), math.exp(third + reach)
     ends = [e for p in panels for m in p.marks.values() for e in (m.value, m.low, m.high)]
     within = [end for end in ends if fence[0] <= end <= fence[1]]
-    within += [1.0, *(float(p.ideal) for p in panels), *(1 / p.floor for p in panels if p.floor < 2)]
+    within += [1.0, *(float(p.ideal) for p in panels)]
     low, high = min(within), max(within)
     room = max((high / low) ** 0.06, 1.02)
     return low / room, high * room
 
 
 def _background(axes: Any, panel: Panel, columns: int) -> None:
-    if panel.floor > 1:
-        axes.axvspan(1 / panel.floor, panel.floor, color=GREY, alpha=0.22, linewidth=0)
     axes.axvline(1, color=GREY, linewidth=1.1)
     if panel.ideal > 1:
         axes.axvline(panel.ideal, color=GREY, linewidth=1, linestyle=(0, (4, 3)))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xbackend.analysis import packages
 from xbackend.analysis.answer import answer, named
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, drift
+from xbackend.analysis.statistics import FEWEST, Ratio, drift
 from xbackend.drawing.graph import bytes_text
 from xbackend.report import text
 from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, bullets, paragraph, table
@@ -26,14 +26,14 @@ READING = (
     (
         "Ratio",
         "a candidate's time divided by the baseline's, so below 1 is faster than the baseline. The interval holds the "
-        "true ratio in 95 of 100 such comparisons.",
+        "true ratio in 95 of 100 such comparisons at least, and is as wide as the number of candidates that are near "
+        "each other asks for.",
     ),
     (
         "Verdict",
-        "faster or slower where the interval does not hold 1 and the ratio is beyond the noise floor, which is by how "
-        "much a candidate differs from itself with the same parameters; no difference shown within the floor; else "
-        "ambiguous. In parentheses: the smallest difference that would have been shown. A winner is called where it is "
-        "faster than every other.",
+        "faster or slower where the interval does not hold 1; equal where it lies within 5 %, and then within what; "
+        "else not told apart, with the smallest difference that would have been shown. Of all comparisons of twenty "
+        "such sessions one may hold a wrong verdict. A winner is called where it is faster than every other.",
     ),
     ("Spread", "the smallest and the largest median of a process, and of how many processes."),
     ("GFLOP/s", "10^9 operations per second, counted in the program before any backend simplifies it."),
@@ -129,7 +129,7 @@ def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inli
     if counts:
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
         of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
-        said.append([Bold("How sure"), f": 95 % intervals over {of}; {_floor(comparisons)}{_smallest(comparisons)}."])
+        said.append([Bold("How sure"), f": 95 % intervals over {of}{_itself(comparisons)}{_smallest(comparisons)}."])
     causes = len(doubts(comparisons))
     if causes:
         said.append([Bold("Doubts"), ": ", Hyperlink(counted(causes, "warning"), f"#{anchor(WARNINGS)}"), "."])
@@ -149,19 +149,15 @@ def _warnings(results: Results) -> list[str]:
     return [trend.warning] if trend is not None and trend.warning else []
 
 
-def _floor(comparisons: Sequence[Comparison]) -> str:
-    """The noise floors of the comparisons in words, and how well they are known."""
-    known = sorted({c.floor for c in comparisons if c.floor.processes}, key=lambda floor: floor.factor)
+def _itself(comparisons: Sequence[Comparison]) -> str:
+    """What the check of the machine against itself found: of several comparisons what is furthest from 1."""
+    known = [(same, c) for c in comparisons if c.baseline is not None and (same := c.itself) is not None]
     if not known:
-        return "the noise floor is not known, as no candidate was measured against itself"
-    percents = list(dict.fromkeys(text.percent(floor.factor) for floor in (known[0], known[-1])))
-    ends = " to ".join(text.percent(end) for end in (min(f.low for f in known), max(f.high for f in known)))
-    fewest = min(floor.processes for floor in known)
-    return (
-        f"noise floor{'' if len(percents) == 1 else 's'} {' to '.join(percents)}, by which a candidate differs from "
-        f"itself (known from {fewest} processes to lie within {ends}): what is closer reads "
-        f"\N{LEFT DOUBLE QUOTATION MARK}{Verdict.NO_DIFFERENCE}\N{RIGHT DOUBLE QUOTATION MARK}"
-    )
+        return "; the baseline was not compared with itself, which takes four processes"
+    same, where = max(known, key=lambda one: abs(math.log(one[0].value)))
+    of = "" if len(known) == 1 else f" at most ({where.label}, of {len(known)})"
+    name = named(where.baseline, where) if where.baseline is not None else ""
+    return f"; {name} against itself, every second process over the others: {text.ratio(same)}{of}"
 
 
 def _smallest(comparisons: Sequence[Comparison]) -> str:

@@ -108,7 +108,7 @@ def _to_one_device(comparison: Comparison) -> Judged:
     judged: Judged = {id(row): _without(row) for row in comparison.rows}
     judged |= {id(row): ("1", "one device", None) for row in comparison.ranked if row.devices == 1}
     for s in scalings(comparison):
-        judged[id(s.many)] = text.speedup(s), str(s.ratio.verdict), s.ratio
+        judged[id(s.many)] = text.speedup(s), s.ratio.words, s.ratio
     return judged
 
 
@@ -116,7 +116,7 @@ def _to_baseline(comparison: Comparison) -> Judged:
     judged: Judged = {}
     for row in comparison.rows:
         ratio = comparison.against_baseline(row)
-        judged[id(row)] = _without(row) if ratio is None else (text.ratio(ratio), str(ratio.verdict), ratio)
+        judged[id(row)] = _without(row) if ratio is None else (text.ratio(ratio), ratio.words, ratio)
         if row is comparison.baseline:
             judged[id(row)] = "1", "baseline", None
     return judged

@@ -10,7 +10,7 @@ from xbackend import wording
 from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import Scaling
-from xbackend.analysis.statistics import LEVEL, Ratio
+from xbackend.analysis.statistics import LEVEL, Ratio, Verdict
 from xbackend.results.schema import Measurement
 from xbackend.wording import percent, plain
 
@@ -69,10 +69,9 @@ def _sure(value: float, interval: tuple[float, float] | None) -> str:
 
 
 def verdict(against: Ratio) -> str:
-    """A verdict; one that shows no difference with the smallest difference that would have been shown."""
-    if against.shown or not math.isfinite(against.smallest):
-        return str(against.verdict)
-    return f"{against.verdict} ({percent(against.smallest)} would be)"
+    """A verdict; where two are not told apart, with the smallest difference that would have been shown."""
+    would = f" ({percent(against.smallest)} would be)" if against.verdict is Verdict.NOT_TOLD_APART else ""
+    return f"{against.words}{would}"
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:

@@ -250,9 +250,7 @@ class Store:
                 name = _name_after([*_names(file), *self._swept()])
                 run = Run(self.path, name, plan)
                 try:
-                    begun = msgspec.structs.replace(
-                        plan, run=name, measurements=rows, complete=False, order=[], pairs=[]
-                    )
+                    begun = msgspec.structs.replace(plan, run=name, measurements=rows, complete=False, order=[])
                     file.execute("INSERT INTO runs VALUES (?, ?)", (name, _whole(begun, self.path)))
                 except BaseException:
                     run.close()

@@ -290,23 +290,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return [process.median for process in self.counting]
 
 
-class Pair(msgspec.Struct, frozen=True, kw_only=True):
-    """One candidate measured against itself: seconds, the medians of processes of two equal halves.
-
-    What the two differ by is noise. ``processes`` are those of them that no measurement has, also what does not count.
-    """
-
-    workload: str
-    parameters: dict[str, Any]
-    backend: str
-    devices: Count
-    first: list[Round]
-    second: list[Round]
-    environment: str = ""
-    processes: list[Process] = []
-
-
-def key(row: Measurement | Pair) -> Key:
+def key(row: Measurement) -> Key:
     """What a measurement is the same by in two runs: workload, parameters, backend, devices, environment."""
     return row.workload, key_of(row.parameters), row.backend, row.devices, row.environment
 
@@ -356,8 +340,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 class Results(msgspec.Struct, frozen=True, kw_only=True):
     """One run: everything that was measured, in the order of the table, and where and how.
 
-    ``run`` is its name in the store, unique; ``complete`` whether all that was planned was measured or has its reason;
-    ``pairs`` are the candidates that were measured against themselves.
+    ``run`` is its name in the store, unique; ``complete`` whether all that was planned was measured or has its reason.
     """
 
     name: str
@@ -369,7 +352,6 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     measurements: list[Measurement]
     run: str = ""
     complete: bool = True
-    pairs: list[Pair] = []
     version: Positive = VERSION
     format: str = FORMAT
 

@@ -1,0 +1,152 @@
+"""All statements about the candidates of one session, made so that at most one session of twenty holds a wrong one.
+
+    family = Family([row.medians for row in rows])
+    family.ratio(0, 1)
+
+Of thirteen identical candidates some two differ 'significantly' in most sessions, where each two are tested alone. So
+the differences of all are one family. It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise
+Multiple Comparison Procedures, Journal of the American Statistical Association 72 (1977) 566): two are told apart where
+they are in no set of p candidates of which all could be equal by the studentized range of p, at 1 - level^(p/k) of k
+candidates, and at 1 - level from k - 1 candidates on. Candidates that are far away are so no burden for those that are
+near each other: of thirteen, an interval of two that stand alone is 0.8 as wide as Tukey's, which is that of all k.
+
+The candidates are measured on one machine by turns, so their spread is pooled: the variance of a process is that of
+all, or its own where that is larger. Where processes come in two kinds, a few of one candidate may be of one kind by
+chance; those of all show both. So that one wild candidate does not hide what is seen of the others, it adds at most
+five times the spread of the middle one. Of two candidates each has its own, as in Welch's interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from statistics import fmean, median, variance
+
+from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student, unknown
+from xbackend.interrupts import put_off
+
+_WILD = 5.0  # times the middle spread: more of a candidate's spread is its own
+
+
+class Family:
+    """Candidates, each given as seconds: one median a process. Their statements err in ``1 - level`` of sessions.
+
+    Those with fewer than `FEWEST` processes, or with seconds that are none, take no part.
+    """
+
+    def __init__(self, samples: Sequence[Sequence[float]], level: float = LEVEL) -> None:
+        self._samples = [*map(logarithms, samples)]
+        self._level = level
+        self._members = [i for i, sample in enumerate(self._samples) if len(sample) >= FEWEST]
+
+    def ratio(self, one: int, other: int, earlier: Sequence[float] = ()) -> Ratio:
+        """The time of a candidate over that of another one, with its interval and what that shows.
+
+        Where the two are of two sessions, ``earlier`` are the candidate's times in earlier ones. Sessions differ by
+        more than the processes of one; the interval is at least as wide as they show.
+        """
+        ours, theirs = self._samples[one], self._samples[other]
+        processes = (len(ours), len(theirs))
+        if not ours or not theirs:
+            return unknown(math.nan, processes)
+        difference = fmean(ours) - fmean(theirs)
+        if min(processes) < FEWEST:
+            return unknown(math.exp(difference), processes)
+        at, against = self._members.index(one), self._members.index(other)
+        sessions = margin_of_sessions(earlier)
+        known = len(earlier) if sessions else 0
+        return Ratio.of(difference, max(self._margins[at][against], sessions), processes, known)
+
+    def itself(self, one: int) -> Ratio | None:
+        """A candidate against itself: every second process over the others, with the spread of the family; `None` below
+        four processes. It is no part of the family's statements."""
+        sample = self._samples[one]
+        if len(sample) < 4:
+            return None
+        halves = sample[1::2], sample[::2]
+        spread, degrees = self._spreads[self._members.index(one)]
+        width = math.sqrt(spread * sum(1 / len(half) for half in halves))
+        margin = 0.0 if width == 0.0 else student(self._level, degrees) * width
+        return Ratio.of(fmean(halves[0]) - fmean(halves[1]), margin, (len(halves[0]), len(halves[1])))
+
+    @cached_property
+    def _spreads(self) -> list[tuple[float, float]]:
+        """Of each member the variance of a process, and its degrees of freedom."""
+        own = [(variance(self._samples[i]), float(len(self._samples[i]) - 1)) for i in self._members]
+        if len(own) <= 2:
+            return own
+        degrees = math.fsum(d for _, d in own)
+        most = _WILD**2 * median(v for v, _ in own)
+        pooled = math.fsum(min(v, most) * d for v, d in own) / degrees
+        return [(max(v, pooled), degrees) for v, _ in own]
+
+    @cached_property
+    def _margins(self) -> list[list[float]]:
+        """Half the width of the interval of each difference of two members."""
+        with put_off():
+            import numpy as np
+            from scipy import stats
+        samples = [self._samples[i] for i in self._members]
+        means = np.array([fmean(sample) for sample in samples])
+        parts = np.array([v / len(s) for (v, _), s in zip(self._spreads, samples, strict=True)])
+        degrees = np.array([d for _, d in self._spreads], float)
+        total = parts[:, None] + parts
+        with np.errstate(all="ignore"):
+            # Welch and Satterthwaite; a spread that is pooled is known as well as it is, and not twice.
+            joint = total**2 / ((parts**2 / degrees)[:, None] + parts**2 / degrees)
+            joint = joint if len(samples) == 2 else np.full_like(joint, degrees[0])
+            distances = np.abs(means[:, None] - means) / np.sqrt(total)
+            p = np.where(means[:, None] == means, 1.0, 2 * stats.t.sf(distances, joint))
+            critical = np.array(_criticals(p.tolist(), self._level))
+            margins = np.where(total > 0, stats.t.isf(critical / 2, joint) * np.sqrt(total), 0.0)
+        return [list(map(float, line)) for line in margins]
+
+
+def ratio(medians: Sequence[float], baseline: Sequence[float], *, earlier: Sequence[float] = ()) -> Ratio:
+    """The ratio of the time of a candidate to that of a baseline, where no others are compared: a family of two."""
+    return Family([medians, baseline]).ratio(0, 1, earlier)
+
+
+def _criticals(p: Sequence[Sequence[float]], level: float) -> list[list[float]]:
+    """Below which probability each two are told apart, from the probabilities of all differences.
+
+    It is that of the largest set of candidates with these two in which no other two are told apart by it.
+    """
+    count = len(p)
+    levels = _levels(count, level)
+    found = [[levels[0]] * count for _ in p]
+    for size in range(count, 2, -1):
+        near = [sum(1 << j for j in range(count) if j != i and p[i][j] >= levels[size - 2]) for i in range(count)]
+        for i in range(count):
+            for j in range(i):
+                if found[i][j] == levels[0] and _clique(near, near[i] & near[j], size - 2):
+                    found[i][j] = found[j][i] = levels[size - 2]
+    return found
+
+
+def _clique(near: Sequence[int], among: int, size: int) -> bool:
+    """Whether so many of those ``among`` (bits) are all ``near`` each other."""
+    if size <= 0:
+        return True
+    while among.bit_count() >= size:
+        first = among.bit_length() - 1
+        among &= ~(1 << first)
+        if _clique(near, among & near[first], size - 1):
+            return True
+    return False
+
+
+@lru_cache
+def _levels(count: int, level: float) -> list[float]:
+    """For sets of 2, 3... of ``count`` candidates: below which probability of the difference of two, tested alone, the
+    set is not equal. It is that of the studentized range of so many with the spread known; the difference itself is
+    judged by Student's with what degrees of freedom it has."""
+    with put_off():
+        from scipy import stats
+    found = [1 - level]
+    for size in range(2, count + 1):
+        alpha = 1 - level ** (1.0 if size >= count - 1 else size / count)
+        reach = stats.studentized_range.isf(alpha, size, math.inf) / math.sqrt(2) if size > 2 else None
+        found.append(min(found[-1], alpha if reach is None else 2 * float(stats.norm.sf(reach))))
+    return found[1:] or found
