@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import subprocess
 import sys
 import time
@@ -269,6 +271,29 @@ def test_work_that_is_remembered_instead_of_done_is_found_out(monkeypatch: pytes
     monkeypatch.setattr(checks, "seconds_of", remembers)
     with pytest.raises(checks.TimingError, match=r"twice of it takes 1\.00 times as long"):
         checks.check_twice(list, 1, [0.004] * 3)
+
+
+@pytest.mark.parametrize(("disturbed", "passes", "fails"), [(0.1, 0.005, 0.0), (0.33, 0.04, 0.01)])
+def test_remembered_work_seldom_passes_and_done_work_does_where_rounds_are_doubled_by_chance(
+    disturbed: float, passes: float, fails: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 1 000 each. The larger of two ratios over ten attempts passed remembered work in 20 and 63 %."""
+    random_ = random.Random(1)
+
+    def noisy(seconds: float) -> float:
+        return seconds * (2 if random_.random() < disturbed else 1) * random_.uniform(0.98, 1.02)
+
+    def passed(seconds: Callable[[int], float]) -> float:
+        monkeypatch.setattr(checks, "seconds_of", lambda _, iterations: noisy(seconds(iterations)))
+        monkeypatch.setattr(checks.time, "sleep", lambda _: None)
+        right = 0
+        for _ in range(1000):
+            with contextlib.suppress(checks.TimingError):
+                right += bool(checks.check_twice(list, 1, [noisy(0.004) for _ in range(15)]))
+        return right / 1000
+
+    assert passed(lambda _: 0.004) <= passes
+    assert passed(lambda iterations: 0.004 * iterations) >= 1 - fails
 
 
 def test_what_is_compiled_in_timed_rounds_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

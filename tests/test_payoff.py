@@ -110,10 +110,14 @@ def test_the_interval_holds_the_true_number_as_often_as_it_says(processes: int, 
         return found
 
     true = (5.0 - 1.0) / (0.06 - 0.02)
-    held = sum(
-        low <= true <= high
-        for low, high in (payoff.interval(drawn(5.0, 0.02), drawn(1.0, 0.06), true) for _ in range(400))
-    )
+    held = 0
+    for _ in range(400):
+        ours, theirs = drawn(5.0, 0.02), drawn(1.0, 0.06)
+        estimate = payoff.estimate(ours, theirs)
+        assert estimate is not None and estimate != true
+        low, high = payoff.interval(ours, theirs, estimate)
+        assert low <= estimate <= high
+        held += low <= true <= high
     assert held >= 364
 
 

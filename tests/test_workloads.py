@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -18,7 +19,7 @@ from xbackend.cli import INCOMPLETE, main, users
 from xbackend.errors import ArgumentError, UsageError, WorkloadError
 from xbackend.measure import candidates, oracle, session
 from xbackend.measure.candidates import Refused, Task
-from xbackend.workloads.agreement import Agreement, relative_error, verified
+from xbackend.workloads.agreement import Agreement, agree, apart, not_finite, relative_error, verified
 from xbackend.workloads.workload import Workload
 
 MODEL = '''
@@ -221,6 +222,16 @@ def test_what_is_not_determined_in_its_precision_has_no_verdict(case: str) -> No
         assert said.agreement is Agreement.UNDETERMINED and said.error is not None
     wide = candidates.given(Workload(function, name="f"), [array.astype(np.float64) for array in arrays], {})
     assert not wide.undetermined
+
+
+def test_weights_that_overflow_have_no_number_and_a_difference_that_results_can_hold() -> None:
+    """The difference of NaN and a number was infinite, stored as null, and read as that of the reference."""
+    assert not_finite([np.array([1.0, np.inf, np.nan], np.float32), np.array([1, 2])]) == 2
+    for lost in (np.nan, np.inf):
+        difference = apart([(np.array([1.0, lost]), np.array([1.0, 2.0]))])
+        assert msgspec.json.decode(msgspec.json.encode(difference)) == difference
+        assert not agree(difference, ["float32"])
+    assert apart([]) == 0.0
 
 
 def test_no_number_is_no_agreement() -> None:

@@ -60,11 +60,16 @@ def pay_off(row: Row, quick: Row, comparison: Comparison, from_cache: bool = Fal
     ours, theirs = (costs(one, from_cache and bool(one.from_cache)) for one in (row, quick))
     if against is None or against.verdict is not Verdict.FASTER or not (ours and theirs):
         return None
+    calls = estimate(ours, theirs)
+    return None if calls is None else PayOff(row, quick, calls, *interval(ours, theirs, calls))
+
+
+def estimate(ours: Costs, theirs: Costs) -> float | None:
+    """After how many calls the means of the totals are the same; `None` where those of ours never are."""
     gain = fmean(t for _, t in theirs) - fmean(t for _, t in ours)
     if gain <= 0:
         return None
-    calls = max(0.0, (fmean(c for c, _ in ours) - fmean(c for c, _ in theirs)) / gain)
-    return PayOff(row, quick, calls, *interval(ours, theirs, calls))
+    return max(0.0, (fmean(c for c, _ in ours) - fmean(c for c, _ in theirs)) / gain)
 
 
 def costs(row: Row, from_cache: bool = False) -> Costs:

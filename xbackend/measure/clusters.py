@@ -22,7 +22,7 @@ from xbackend.measure import matrix
 from xbackend.measure.machine import machine
 from xbackend.program.structure import flatten
 from xbackend.results.clustered import Clustered, Fault, Jobs
-from xbackend.workloads.agreement import no_number, relative_error, without_number
+from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Told = Callable[[Ran], None]
 
@@ -31,8 +31,8 @@ def jobs(
     asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_end: Told, allow_nan: bool = False
 ) -> Jobs:
     """The job that is asked for on each backend with what joins it; one that fails is a row with its reason, unless it
-    is the only one. Of several each keeps its checkpoints in a folder of its own. One that ends with NaN is not
-    verified, unless ``allow_nan``.
+    is the only one. Of several each keeps its checkpoints in a folder of its own. One that ends with NaN or infinities
+    is not verified, unless ``allow_nan``.
 
     Raises `UsageError` for what the user's functions raise, and for a ``replay`` of what has no record.
     """
@@ -65,7 +65,7 @@ def jobs(
         became = _became(own, ran, first, *(_again(own, ran) if replay else (None, "")))
         missing = 0 if allow_nan else _without_number(ran)
         if missing:
-            became = structs.replace(became, status="not verified", reason=no_number(missing))
+            became = structs.replace(became, status="not verified", reason=no_number(missing, INFINITE))
         elif first is None:
             first = ran.variables
         found.append(became)
@@ -84,9 +84,9 @@ def jobs(
 
 
 def _without_number(ran: Ran) -> int:
-    """How many elements of the variables, and of what each worker returned last, are NaN."""
+    """How many elements of the variables, and of what each worker returned last, are NaN or infinite."""
     last = [steps[max(steps)] for steps in ran.outputs.values() if steps]
-    return without_number([*ran.variables.values(), *flatten(last, np.asarray)[0]])
+    return not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
 
 
 def _again(asked: Asked, ran: Ran) -> tuple[dict[str, np.ndarray] | None, str]:
@@ -102,9 +102,9 @@ def _again(asked: Asked, ran: Ran) -> tuple[dict[str, np.ndarray] | None, str]:
 def _became(
     asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None, again: dict[str, np.ndarray] | None, reason: str
 ) -> Clustered:
-    apart = None
+    difference = None
     if first is not None and not asked.asynchronous:
-        apart = max((relative_error(array, first[name]) for name, array in ran.variables.items()), default=0.0)
+        difference = apart((array, first[name]) for name, array in ran.variables.items())
     return Clustered(
         backend=ran.backend,
         engine=ran.engine,
@@ -123,7 +123,7 @@ def _became(
         listens={task: tuple(addresses) for task, addresses in ran.listens.items()},
         copies=_copies(ran),
         replayed=None if again is None else all(a.tobytes() == ran.variables[n].tobytes() for n, a in again.items()),
-        difference=apart,
+        difference=difference,
     )
 
 

@@ -33,7 +33,7 @@ from xbackend.training.model import Model
 from xbackend.training.sources import Stream
 from xbackend.training.workload import MOST
 from xbackend.workers.remote import RemoteBackend
-from xbackend.workloads.agreement import no_number, relative_error, without_number
+from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Progress = Callable[[str], None]
 Held = Sequence[tuple[np.ndarray, ...]]  # batches to test with
@@ -117,10 +117,10 @@ def _each(
                     backend=called, strategy=strategy, devices=count, status="failed", reason=str(error).splitlines()[0]
                 )
                 continue
-            missing = 0 if asked.allow_nan else without_number(list(weights.values()))
+            missing = 0 if asked.allow_nan else not_finite(weights.values())
             if missing:
                 yield msgspec.structs.replace(
-                    found, status="not verified", reason=no_number(missing), losses=(), seconds=(), rows=()
+                    found, status="not verified", reason=no_number(missing, INFINITE), losses=(), seconds=(), rows=()
                 )
                 continue
             difference = None if first is None else differs(weights, first)
@@ -142,7 +142,7 @@ def _check_repeated(asked: Asked, start: Mapping[str, np.ndarray], batch: Sequen
 
 def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:
     """The largest difference of a weight over the largest element of its array in the others."""
-    return max(relative_error(weights[name], other) for name, other in others.items())
+    return apart((weights[name], other) for name, other in others.items())
 
 
 def _places(backend: Backend, count: int) -> list[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -108,11 +109,11 @@ def most(differ: int, compared: int) -> bool:
     return differ > 1 and 2 * differ > compared
 
 
-def no_number(count: int) -> str:
-    """Why a result with so many NaN is not verified, and what to type."""
+def no_number(count: int, kind: str = "NaN") -> str:
+    """Why a result with so many elements without a number is not verified, and what to type."""
     return (
-        f"{counted(count, 'element')} {'is' if count == 1 else 'are'} NaN, which verifies nothing: look for what made "
-        "it, or say that it is right with --allow-nan"
+        f"{counted(count, 'element')} {'is' if count == 1 else 'are'} {kind}, which verifies nothing: look for what "
+        "made it, or say that it is right with --allow-nan"
     )
 
 
@@ -120,6 +121,20 @@ def without_number(arrays: Any) -> int:
     """How many elements of floating-point arrays are NaN."""
     each = arrays if isinstance(arrays, list | tuple) else [arrays]
     return sum(int(np.isnan(array).sum()) for array in map(np.asarray, each) if array.dtype.kind == "f")
+
+
+INFINITE = "NaN or infinite"  # of what was trained: weights that overflow have no number either
+
+
+def not_finite(arrays: Iterable[Any]) -> int:
+    """How many elements of floating-point arrays are NaN or infinite."""
+    return sum(int((~np.isfinite(array)).sum()) for array in map(np.asarray, arrays) if array.dtype.kind == "f")
+
+
+def apart(pairs: Iterable[tuple[Any, Any]]) -> float:
+    """The largest relative error of arrays beside others; the largest number that results can hold where one of two has
+    none."""
+    return min(max((relative_error(one, other) for one, other in pairs), default=0.0), sys.float_info.max)
 
 
 _TRAINED = {"float32": DETERMINED, "float64": 1e-5}  # many steps make more of roundings than one does
