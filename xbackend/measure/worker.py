@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +23,20 @@ class Worker:
     process_start: float | None = None
     framework_import: float | None = None
     cores: Sequence[int] | None = field(default_factory=affinity)  # that it may use, where the system tells
+
+    def pause(self) -> None:
+        """Its process stands still, with all of its threads, until `resume`: those of a pool that waits may spin."""
+        self._signal("SIGSTOP")
+
+    def resume(self) -> None:
+        """Its process goes on."""
+        self._signal("SIGCONT")
+
+    def _signal(self, name: str) -> None:
+        number, process = getattr(signal, name, None), getattr(self.backend, "worker", None)
+        if number is not None and process is not None:  # another system, or a backend of this process
+            with suppress(KeyError, ProcessLookupError):  # it has ended, and its next answer says so
+                os.kill(process.pids["worker"], number)
 
 
 def open_worker(

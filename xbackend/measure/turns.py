@@ -1,0 +1,60 @@
+"""Live workers that take turns: while one measures, all others stand still.
+
+Rounds that follow each other lie in the same second, and seconds differ by more than rounds: XLA's and TensorFlow's
+threads share the cores well for a second, and badly for the next. Rounds in short visits, in turns with other workers,
+are those of many seconds. Workers that only wait would disturb the others: idle threads of a BLAS spin.
+docs/measurement.md has what was measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Generic, TypeVar
+
+from xbackend.measure.worker import Worker
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Turns(Generic[Key]):
+    """Workers by key, at most one of which runs at a time. A context manager, which ends them.
+
+    Args:
+        opener: starts the worker of a key.
+    """
+
+    def __init__(self, opener: Callable[[Key], Worker]) -> None:
+        self._opener = opener
+        self._live: dict[Key, tuple[Worker, ExitStack]] = {}
+
+    def __enter__(self) -> Turns[Key]:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for key in list(self._live):
+            self.end(key)
+
+    @contextmanager
+    def running(self, key: Key) -> Iterator[Worker]:
+        """The worker of the key, which runs inside of the `with` only; it is started where there is none.
+
+        Raises what ``opener`` does.
+        """
+        if key not in self._live:
+            worker, stack = self._opener(key), ExitStack()
+            stack.enter_context(worker.backend)
+            self._live[key] = worker, stack
+        worker = self._live[key][0]
+        worker.resume()
+        try:
+            yield worker
+        finally:
+            worker.pause()
+
+    def end(self, key: Key) -> None:
+        """End the worker of the key, if it has one: the next time another one is started."""
+        if key in self._live:
+            worker, stack = self._live.pop(key)
+            worker.resume()
+            stack.close()
