@@ -100,6 +100,20 @@ def test_what_sessions_differ_by_is_learned_from_five_earlier_runs() -> None:
     assert steady.outcome is Outcome.REGRESSION and not steady.notes
 
 
+def test_what_another_program_took_is_no_spread_of_sessions() -> None:
+    """Runs of other code, three times as slow, hid a fivefold regression."""
+    own, other = ({"program": name} for name in ("ab", "cd"))
+    runs = [
+        results(row(medians=times(factor), **(other if factor > 2 else own)), run=f"r{day}",
+                created=f"2026-01-{day:02}T12:00:00+00:00")
+        for day, factor in enumerate([1.0, 3.0, 3.02, 2.98, 1.0, 1.01], 1)
+    ]  # fmt: skip
+    base, head = results(row(**own), run="base"), results(row(medians=times(5), **own), run="head")
+    found = judge(base, head, SLOWER, runs=runs)
+    assert found.outcome is Outcome.REGRESSION
+    assert found.rows[0].ratio is not None and found.rows[0].ratio.sessions == 0
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -9,17 +9,20 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pytest_benchmark.utils import PercentageRegressionCheck
 
 from xbackend import pytest_plugin
 from xbackend.analysis.gate import Outcome
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.measure import saved
+from xbackend.pytest_plugin import _decided
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -159,10 +162,28 @@ def test_the_gate_of_benchmarks_is_the_gate_between_runs(tmp_path: Path) -> None
     for processes, times, outcome, words in (
         ("1.2, 1.21, 1.19", "0.1", Outcome.REGRESSION, "slower:5%"),
         ("1.0, 1.01, 0.99", "0.9", Outcome.PASSED, ""),
-        ("1.0, 1.4, 0.7", "0.1", Outcome.NO_VERDICT, "could have been found, slower:5% is asked for"),
+        ("1.0, 1.4, 0.7", "0.1", Outcome.NO_VERDICT, "holds slower:5%"),
     ):
         status, output, _ = run_bench(tmp_path, *gate, f"--medians={processes}", f"--times={times}")
         assert status == outcome and words in output and "Traceback" not in output, output
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "words"),
+    [
+        ({"asked": [2, None]}, {"asked": [1, None]}, "other threads"),
+        ({"inputs": "ab"}, {"inputs": "cd"}, "other inputs"),
+        ({}, {"processes": ["x"] * 3}, "holds no seconds of processes"),
+        ({}, {"floor": "x"}, ""),
+    ],
+)
+def test_other_threads_or_inputs_and_a_saved_run_of_anything_give_no_verdict(
+    ours: dict[str, Any], theirs: dict[str, Any], words: str
+) -> None:
+    check = PercentageRegressionCheck("median", 5.0)
+    now = SimpleNamespace(extra_info={"processes": [1.0, 1.01, 0.99], **ours})
+    outcome, reason = _decided(now, {"extra_info": {"processes": [1.0, 1.01, 0.99], **theirs}}, check)
+    assert (outcome is Outcome.NO_VERDICT) is bool(words) and words in reason
 
 
 def test_a_gate_on_anything_but_medians_is_refused(tmp_path: Path) -> None:

@@ -434,6 +434,7 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         "inputs": row.parity.inputs,
         "versions": row.description.versions,
         "threads": row.description.threads,
+        "asked": [results.settings.threads, results.settings.cores_per_device],
         "warnings": row.warnings,
     }
     rounds = [seconds for process in row.counting for seconds in process.rounds]
@@ -673,6 +674,14 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
     if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes") and theirs.get("processes")):
         failed = check.fails(benchmark, other["stats"])
         return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
+    for key, what, option in (
+        ("asked", "threads, or cores of a device", "--threads and --cores-per-device"),
+        ("inputs", "inputs", "--seed"),
+    ):
+        if key in ours and key in theirs and ours[key] != theirs[key]:
+            return Outcome.NO_VERDICT, f"other {what} than the saved run: give both the same {option}"
+    if not all(isinstance(seconds, float | int) for one in (ours, theirs) for seconds in one["processes"]):
+        return Outcome.NO_VERDICT, "the saved run holds no seconds of processes: save one with --benchmark-autosave"
     against = ratio(ours["processes"], theirs["processes"])
     return decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])
 

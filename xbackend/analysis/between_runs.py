@@ -27,12 +27,14 @@ def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
 def _times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:
     """The times of a measurement in the complete runs before ``head``, by which it is known how sessions differ.
 
-    They are runs on the same machine with as many threads, in which it had the versions that ``base`` has: what another
-    version changed is no noise.
+    They are runs on the same machine with as many threads, in which it was the same program and had the same versions
+    as ``base``: what other code or another version changed is no noise.
     """
     earlier = [run for run in runs if run.complete and run.run != head.run and run.created < head.created]
     rows = [row for run in earlier if place_of(run) == place_of(head) for row in run.measurements]
-    times = [Row(row).time for row in rows if key(row) == key(base) and row.versions == base.versions]
+    same = [row for row in rows if key(row) == key(base)]
+    alike = [row for row in same if (row.program, row.versions) == (base.program, base.versions)]
+    times = [Row(row).time for row in alike]
     return [time for time in times if time is not None]
 
 

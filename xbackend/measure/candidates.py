@@ -322,6 +322,7 @@ class Candidate:
         return Measurement(
             workload=self.task.workload,
             parameters=self.task.parameters,
+            program=self.task.program.fingerprint,
             backend=self.backend,
             devices=self.devices,
             bindings=self.bindings,

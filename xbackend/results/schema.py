@@ -242,7 +242,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     seconds doubtful, and what to do. ``parity`` is `None` where the result was not finite or did not come.
     ``unprofiled`` says why no process has a profile, ``memory_unknown`` why none has its memory. ``environment``
     is the requirement that its environment was made for, such as ``pytensor==2.38.3``, empty for the locked one;
-    ``versions`` are those of its packages.
+    ``versions`` are those of its packages. ``program`` is the traced program's fingerprint.
     """
 
     workload: str
@@ -263,6 +263,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     memory_unknown: str = ""
     environment: str = ""
     versions: dict[str, str] = {}
+    program: str = ""
 
     def __post_init__(self) -> None:
         if max(self.operations, *self.operations_by_op.values(), 0) > MOST_OPERATIONS:
