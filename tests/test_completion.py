@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from store_helpers import results
 
 from xbackend import environments
 from xbackend.backends import registry
 from xbackend.cli import COMMANDS, DONE, WRONG, main
+from xbackend.results.runs import Store
 
 ROOT = Path(__file__).parent.parent
 # What bash does where Tab is pressed: it sets these variables and calls the function that the script has named.
@@ -57,10 +59,8 @@ def test_commands_and_options_are_completed(script: Path) -> None:
 
 
 def test_names_of_what_there_is_are_completed(script: Path) -> None:
-    run = script.parent / ".xbackend" / "runs" / "20260101-120000"
-    run.mkdir(parents=True)
-    elsewhere = script.parent / "mine" / "20270101-120000"
-    elsewhere.mkdir(parents=True)
+    folders = (script.parent / ".xbackend" / "runs", script.parent / "mine")
+    run, elsewhere = (Store(folder).create(results()) for folder in folders)
     some = [name for name in registry.names() if name.startswith("ten")]
     assert completed(script, "devices", "--backends", "ten") == some != []
     assert completed(script, "devices", "--backends", f"{some[0]},num") == [f"{some[0]}\\,numpy"]
