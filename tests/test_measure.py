@@ -190,7 +190,7 @@ def test_a_process_that_turns_wrong_takes_the_earlier_seconds_along(monkeypatch:
     def opener(name: str, **options: Any) -> Worker:
         nonlocal opened
         opened += 1
-        return here(Wrong if opened > 4 else NumPyBackend)(name, **options)
+        return here(Wrong if opened > 2 else NumPyBackend)(name, **options)
 
     done = measured(opener, processes=2)
     assert {c.status for c in done.candidates} == {"wrong"}
