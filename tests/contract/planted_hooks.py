@@ -31,7 +31,7 @@ def rounds(backend: Any, compiles: bool) -> list[str]:
     attempts, loop.ATTEMPTS = loop.ATTEMPTS, 1
     try:
         effort = loop.Effort(rounds=2, at_least=1, round_seconds=0.0, seconds=0.0)
-        return loop._rounds(call, 1, effort, lambda *_: None, backend.compilations)[1]
+        return loop._rounds(call, 1, effort, backend.compilations)[1]
     finally:
         loop.ATTEMPTS = attempts
 
