@@ -273,6 +273,12 @@ def test_work_that_is_remembered_instead_of_done_is_found_out(monkeypatch: pytes
         checks.check_twice(list, 1, [0.004] * 3)
 
 
+def test_long_rounds_of_a_machine_that_was_slower_then_are_taken_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "seconds_of", lambda _, iterations: 0.2 * iterations)
+    monkeypatch.setattr(checks.time, "sleep", lambda _: None)
+    assert checks.check_twice(list, 1, [0.8] * 15)["twice"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(("disturbed", "passes", "fails"), [(0.1, 0.005, 0.0), (0.33, 0.04, 0.01)])
 def test_remembered_work_seldom_passes_and_done_work_does_where_rounds_are_doubled_by_chance(
     disturbed: float, passes: float, fails: float, monkeypatch: pytest.MonkeyPatch

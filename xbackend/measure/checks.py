@@ -71,15 +71,18 @@ def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float
     `AHEAD` more are for it than against, or after `PAIRS` by the fastest of all, as others only ever add. Where a third
     of all rounds takes twice as long by chance, remembered work passes in 2 % of cases (``tests/test_measure.py``).
     ``rounds`` are the seconds of rounds as they were timed; where they are not `SHORT` their median stands for the
-    first of a pair. Returns ``twice`` (the median ratio). Raises `TimingError`.
+    first of a pair, as long as no pair is against it. Returns ``twice`` (the median ratio). Raises `TimingError`.
     """
     typical, singles, doubles, ahead = statistics.median(rounds), list[float](), list[float](), 0
+    anew = typical < SHORT
     while ahead < AHEAD and len(doubles) < PAIRS:
         if ahead < 0:  # perhaps the machine becomes another one
             time.sleep(min(PAUSE * 2 ** len(doubles), LONGEST_PAUSE))
-        singles.append(seconds_of(call, iterations) if typical < SHORT else typical)
+        singles.append(seconds_of(call, iterations) if anew else typical)
         doubles.append(seconds_of(call, 2 * iterations))
-        ahead += 1 if doubles[-1] >= TWICE * singles[-1] else -1
+        right = doubles[-1] >= TWICE * singles[-1]
+        ahead += 1 if right else -1
+        anew = anew or not right  # the machine may have become another one since the rounds were timed
     ratio = statistics.median(double / single for single, double in zip(singles, doubles, strict=True))
     if ahead < AHEAD:
         ratio = min(doubles) / min(singles)
