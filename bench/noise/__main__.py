@@ -14,7 +14,7 @@ from xbackend.measure.turns import Turns
 from xbackend.measure.worker import Worker, open_worker
 
 MODULES = {"noise": str(Path(__file__).parent)}
-ROUNDS, SECONDS, WARM = 5, 0.01, 0.0
+ROUNDS, SECONDS = 5, 0.01
 Logs = list[list[float]]  # of each process the logarithms of the median rounds of its visits
 
 
@@ -39,7 +39,7 @@ def measured(name: str, asked: argparse.Namespace) -> tuple[list[Logs], list[Log
         def visited(order: Iterable[int], found: Logs) -> None:
             for i in order:
                 with turns.running(i) as worker:
-                    rounds = worker.call("noise.visits:visit", program, ROUNDS, WARM)
+                    rounds = worker.call("noise.visits:visit", program, ROUNDS)
                 found[i].append(math.log(median(rounds)))
 
         def collected(orders: Callable[[], Iterable[Iterable[int]]]) -> Logs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -50,11 +49,8 @@ def prepare(backend: Backend, name: str, seconds: float) -> int:
     return iterations
 
 
-def visit(backend: Backend, name: str, rounds: int, warm: float) -> list[float]:
-    """Seconds per iteration of so many rounds, after ``warm`` seconds of calls."""
+def visit(backend: Backend, name: str, rounds: int) -> list[float]:
+    """Seconds per iteration of so many rounds, after one call."""
     call, iterations = _HELD[name]
     call()
-    end = time.perf_counter() + warm
-    while time.perf_counter() < end:
-        call()
     return [seconds_of(call, iterations) / iterations for _ in range(rounds)]
