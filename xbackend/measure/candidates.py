@@ -45,11 +45,7 @@ from xbackend.workers.remote import typed
 from xbackend.workloads.workload import Workload, taken
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
-WARM = (
-    1,
-    3,
-    5,
-)  # the numbers of the processes of a candidate that compile from its cache on disk: three, for a verdict
+WARM = (1, 3, 5)  # processes of a candidate that compile from its cache on disk, from 0: three give a verdict
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
 
 
@@ -272,8 +268,8 @@ class Candidate:
     def cold(self, most: float, again: int | None = None) -> bool:
         """Whether its next process compiles with an empty cache of compiled code, or ``again`` in the place of another.
 
-        The first does, three of those that follow do not, every second one, and of the rest as many do as begin within
-        ``most`` seconds of compiling so.
+        The first process compiles cold, those of `WARM` do not. The others do, until ``most`` seconds were spent in
+        compiling cold.
         """
         for process in self.processes:
             if process.order == again:

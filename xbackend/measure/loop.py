@@ -103,8 +103,8 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:
-    """Empty the backend's cache of compiled code and, where it is not to compile ``cold``, fill it with what an earlier
-    process ``kept`` of this program; what it is so, ``cold`` or ``warm``."""
+    """Empty the backend's cache of compiled code. Where it is not to compile ``cold``, put in what an earlier process
+    ``kept`` of this program. Returns which of the two the cache is now."""
     warm = not cold and kept.exists()
     if backend.cache is not None:
         backend.cache.begin(kept if warm else None)
@@ -112,7 +112,7 @@ def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]
 
 
 def _keep_compiled(backend: Backend, kept: Path) -> bool:
-    """Keep what was compiled for processes that do so later, unless one has; whether there is anything to keep."""
+    """Keep what was compiled for later processes, unless an earlier one did; whether anything is kept."""
     if backend.cache is not None and not kept.exists():
         backend.cache.keep(kept)
     return kept.exists()

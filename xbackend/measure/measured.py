@@ -44,9 +44,8 @@ class Measured:
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
     result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
-    too large. ``lower`` and ``first_call`` are seconds; ``rewriting`` are those of
-    `Backend.rewriting` and its replacements. ``cache`` says what the compiler found: see
-    `xbackend.results.schema.Process`.
+    too large. ``lower`` and ``first_call`` are seconds. ``rewriting`` is what `Backend.rewriting` adds up: seconds, and
+    variables replaced. ``cache`` says what the compiler found: see `xbackend.results.schema.Process`.
     """
 
     inputs: str

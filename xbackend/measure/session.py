@@ -66,7 +66,7 @@ def compare(
         processes: another number of processes; with ``thorough`` the fewest.
         minutes: after which no more processes are begun; 60 if ``thorough``, else `None`.
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
-        baseline: the backend or environment that of the ratios; numpy if not given.
+        baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: of environments that cannot be used the reasons (`matrix.ready`): rows, for which no process waits.
         name, store: what the results are called, and where they are kept from the first round on, if anywhere.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress`` and ``opener`` of `Session`.
