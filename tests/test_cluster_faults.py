@@ -473,6 +473,21 @@ def test_as_often_as_it_may_be_and_no_more() -> None:
     assert len(lost) == 3
 
 
+def test_the_task_that_was_killed_is_named_where_another_one_aborts_before_its_end_is_seen() -> None:
+    """As JAX does: it ends a process that misses another one by SIGABRT."""
+    struck_once = threading.Lock()
+
+    def abort_the_other_first(number: int) -> None:
+        if number > 5 and struck_once.acquire(blocking=False):
+            killed, other = (examples.process_of(task) for task in (FIRST, SECOND))
+            os.kill(other, signal.SIGABRT)
+            threading.Timer(0.5, os.kill, [killed, signal.SIGKILL]).start()
+
+    job = job_of(Strike("numpy", "mirrored", FIRST, KILL), abort_the_other_first)
+    asked = examples.asked(job, "numpy", WORKERS, 0, 100, restarts=1)
+    assert [(fault.task, "SIGKILL" in fault.why) for fault in running.run(asked).faults] == [(FIRST, True)]
+
+
 # --- at the start -------------------------------------------------------------------------------------------------
 
 

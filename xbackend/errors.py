@@ -123,6 +123,10 @@ class WorkerDied(WorkerError):
     """A worker process ended by itself or by a signal; the message names the backend and the signal."""
 
 
+class WorkerAborted(WorkerDied):
+    """A worker process that its own framework ended (SIGABRT). In a cluster it may be for the loss of another task."""
+
+
 class WorkerTimeout(WorkerError):
     """A worker process did not answer within its limit and was ended."""
 

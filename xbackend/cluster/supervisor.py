@@ -18,14 +18,24 @@ from xbackend.cluster.hosts import away
 from xbackend.cluster.starting import Starting
 from xbackend.cluster.tasks import TaskBackend
 from xbackend.engines.spec import SERVER, Task, split
-from xbackend.errors import BackendError, ClusterError, WorkerDied, WorkerError, WorkerTimeout, XBackendError
+from xbackend.errors import (
+    BackendError,
+    ClusterError,
+    WorkerAborted,
+    WorkerDied,
+    WorkerError,
+    WorkerTimeout,
+    XBackendError,
+)
 
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
 LOOK = 0.25  # seconds from one look at the processes to the next
 STOPPED = 1.5  # seconds after which a process that is stopped is lost
 GRACE = 2.0  # seconds in which the task that ended is told from those that only miss it, and an idle one answers
-# Of several that fail, the first of these is the cause: the others miss it. What else there is comes before.
-_CAUSES = (WorkerDied, WorkerTimeout, BackendError, WorkerError, ClusterError)
+# Of several that fail, the first of these is the cause: the others miss it. What else there is comes before. JAX ends
+# a process that misses another one by SIGABRT, and that may be seen before the end of the one that it misses.
+_CAUSES = (WorkerDied, WorkerAborted, WorkerTimeout, BackendError, WorkerError, ClusterError)
 
 
 class Lost(Exception):
@@ -177,6 +187,9 @@ class Supervisor:
                 self._killed.add(backend)
                 backend.worker.kill()  # the thread that waits for it starts it again
             if not back and starting.ended(backend) and (death := self.death(task)) is not None:
+                if isinstance(death, WorkerAborted):
+                    died = _first_cause([(death, task), *self._ended({task}, GRACE)])
+                    raise self.lost(died[1], died[0])
                 raise self.lost(task, death)
         for task, guard in list(self._guards.items()):
             if not starting.is_stopped_early(guard):
@@ -212,12 +225,9 @@ class Supervisor:
             wait(futures, timeout=GRACE)
         errors = _failed(futures)
         known = {task for _, task in errors}
-        if all(isinstance(error, Lost) and isinstance(error.why, ClusterError) for error, _ in errors):
-            errors += self._ended(known, GRACE)
-        else:
-            errors += self._ended(known, 0.0)
-        errors.sort(key=lambda one: next((k for k, kind in enumerate(_CAUSES) if issubclass(_kind(one[0]), kind)), -1))
-        lost, task = errors[0]
+        miss_another = all(_kind(error) in (ClusterError, WorkerAborted) for error, _ in errors)
+        errors += self._ended(known, GRACE if miss_another else 0.0)
+        lost, task = _first_cause(errors)
         if isinstance(lost, WorkerDied | WorkerTimeout):
             lost = self.lost(task, lost)
         if not isinstance(lost, Lost):
@@ -230,7 +240,7 @@ class Supervisor:
             return lost
         return (self._missed(futures, known) or lost) if self.met else lost.why  # else it never began
 
-    def _ended(self, known: set[Task], patience: float) -> list[tuple[BaseException, Task]]:
+    def _ended(self, known: set[Task], patience: float) -> list[tuple[WorkerDied, Task]]:
         """The other tasks whose processes are gone. Who had a connection with one may see that first."""
         end = time.monotonic() + patience
         while True:
@@ -320,6 +330,16 @@ def _failed(futures: dict[Future[Any], Task]) -> list[tuple[BaseException, Task]
         if error is not None:
             found.append((error, error.task if isinstance(error, Lost) else task))
     return found
+
+
+def _first_cause(errors: Sequence[tuple[E, Task]]) -> tuple[E, Task]:
+    """The error that the others come from: see `_CAUSES`."""
+
+    def place(one: tuple[E, Task]) -> int:
+        kinds = _kind(one[0]).__mro__  # the nearest of its bases that is listed
+        return next((_CAUSES.index(kind) for kind in kinds if kind in _CAUSES), -1)
+
+    return min(errors, key=place)
 
 
 def _kind(error: BaseException) -> type[BaseException]:

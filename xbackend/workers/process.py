@@ -18,7 +18,7 @@ from subprocess import PIPE, Popen, TimeoutExpired
 from typing import IO, Any, NoReturn
 
 from xbackend import errors
-from xbackend.errors import WorkerDied, WorkerError, WorkerTimeout
+from xbackend.errors import WorkerAborted, WorkerDied, WorkerError, WorkerTimeout
 from xbackend.workers import bootstrap, protocol
 from xbackend.workers.endings import DAMAGED, Ending
 
@@ -323,7 +323,8 @@ class WorkerProcess:
         self._await_report(2.0)  # its end is on the way; no signal of ours shall be taken for the cause
         ending = self.end()
         did = repr(operation) if operation else "nothing"
-        return WorkerDied(
+        died = WorkerAborted if ending.signal_name == "SIGABRT" and not ending.by_xbackend else WorkerDied
+        return died(
             f"{self.label}: its worker {ending.how()} while it did {did}.{ending.meaning()}{ending.words()}\n"
             f"{ending.advice()}"
         )
