@@ -18,6 +18,7 @@ from store_helpers import MACHINE, STEADY, changed, cut_off, finished, process, 
 from xbackend import cli
 from xbackend.analysis import family
 from xbackend.analysis.gate import Judgement, Limit, Outcome, decision, judge, power
+from xbackend.analysis.history import series
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
 from xbackend.results.runs import Store
@@ -381,6 +382,20 @@ def test_two_real_runs_are_stored_and_judged(store: Store, tmp_path: Path) -> No
     assert len(measured.processes) == 3
     assert gate(tmp_path, "gate", "latest~1", "latest", "--fail", "slower:900000%")[0] == 0
     assert gate(tmp_path, "gate", "latest", str(ROOT / "tests" / "data" / "results.json"))[0] == 14
+
+
+@pytest.mark.tier("standard")
+def test_two_functions_of_one_name_from_two_files_are_two(store: Store, tmp_path: Path) -> None:
+    for file, factor in (("a.py", 2), ("b.py", 3)):
+        (tmp_path / file).write_text(f"import numpy\ninputs = lambda: [numpy.ones(9)]\ndef f(x): return {factor} * x\n")
+        compare = ("compare", f"{file}:f", "--backends", "numpy", "--quick", "--processes", "1", "--wait", "0")
+        assert gate(tmp_path, *compare)[0] == 0
+    code, output = gate(tmp_path, "gate", "latest~1", "latest")
+    assert code == 13 and "only in HEAD: f from=b.py, inputs=float64[9]" in output, output
+    assert [s.title for s in series([store.load(f"latest~{n}") for n in (1, 0)])] == [
+        "f: from=a.py, inputs=float64[9]",
+        "f: from=b.py, inputs=float64[9]",
+    ]
 
 
 def test_the_limits_are_the_readers(store: Store, tmp_path: Path) -> None:

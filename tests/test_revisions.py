@@ -128,7 +128,7 @@ def test_a_gradient_and_several_sizes_are_judged_each(
     seconds(lambda additions: 0.01)
     assert main([*GATE, "--quick"]) == Outcome.PASSED
     said = capsys.readouterr().out
-    assert all(f"step{kind} n={n}" in said for kind in ("", "+gradient") for n in (4, 5))
+    assert all(f"step{kind} from=model.py, n={n}" in said for kind in ("", "+gradient") for n in (4, 5))
 
 
 def test_modules_from_above_the_folder_are_those_of_each_commit(
@@ -270,4 +270,4 @@ def test_outside_of_a_repository_it_is_said(
 
 def test_two_commits_on_a_real_backend(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*GATE[:-2], "--quick", "--wait", "0"]) in {Outcome.PASSED, Outcome.REGRESSION, Outcome.NO_VERDICT}
-    assert "step inputs=float64[8] | numpy | 1 device" in capsys.readouterr().out
+    assert "step from=model.py, inputs=float64[8] | numpy | 1 device" in capsys.readouterr().out

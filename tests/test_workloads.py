@@ -348,7 +348,7 @@ def test_all_workloads_of_a_file_are_measured(model: Path) -> None:
 def test_any_function_is_measured_with_inputs(model: Path) -> None:
     (task,) = users.tasks(f"{model}:plain", ["float32[3]"], {"scale": [2.0]})
     assert isinstance(task, Task)
-    assert task.parameters == {"inputs": "float32[3]", "scale": 2.0}
+    assert task.parameters == {"from": str(model), "inputs": "float32[3]", "scale": 2.0}
     np.testing.assert_array_equal(task.expected[0], 2.0 * task.inputs[0].astype(np.float64))
 
 

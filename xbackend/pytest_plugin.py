@@ -310,7 +310,7 @@ class Benchmark:
 
         Fails the test where it could not be measured or is wrong, with the reason.
         """
-        from xbackend.measure.candidates import Candidate, brought
+        from xbackend.measure.candidates import Candidate, brought, of_file
 
         items = [item for item in self._item.session.items if _differs_in_backend(item, self._item)]
         keys = [_key(item) for item in items]
@@ -321,11 +321,9 @@ class Benchmark:
             tolerance = before.task.tolerance if tolerance is None else tolerance
         name = getattr(function, "__name__", "")
         name = name if name.isidentifier() else self._item.originalname.removeprefix("test_")
-        task = brought(
-            *(name, function, arrays),
-            static=static,
-            expected=expected,
-            tolerance=tolerance,
+        task = of_file(
+            brought(*(name, function, arrays), static=static, expected=expected, tolerance=tolerance),
+            self._item.nodeid.partition("::")[0],
         )
         if before is None:
             before = Recorded(self._item.config, f"bench {name}", {key: Candidate(task, *key) for key in keys})

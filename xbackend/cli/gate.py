@@ -100,7 +100,7 @@ def _of_revisions(
             try:
                 made = users.tasks(
                     str(folder / function.target), function.inputs, dict(function.settings or ()),
-                    quick=measuring.quick, seed=measuring.seed,
+                    quick=measuring.quick, seed=measuring.seed, folder=folder,
                 )  # fmt: skip
             except UsageError as error:
                 raise UsageError(f"{function.target} of {one}: {error}") from None

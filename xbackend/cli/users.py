@@ -27,7 +27,7 @@ from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
-from xbackend.measure.candidates import Refused, Task
+from xbackend.measure.candidates import Refused, Task, of_file
 from xbackend.measure.oracle import Expected, expected
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
@@ -140,6 +140,7 @@ def tasks(
     quick: bool = False,
     seed: int = 0,
     gradient: bool | None = None,
+    folder: Path = Path(),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Task | Refused]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
@@ -149,11 +150,14 @@ def tasks(
     ends with ``+gradient``.
 
     Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
-    other function those of the file's ``inputs()`` where there are none. Raises `UsageError`
-    for what is not there, not understood or fails, and what `session.tasks_of` raises.
+    other function those of the file's ``inputs()`` where there are none. A file is named as seen from ``folder``.
+
+    Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
+    path = "" if suite is not None else target if target.endswith(".py") else target.rpartition(":")[0]
+    file = _seen(Path(path), folder) if path else ""
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
     elif ":" not in target and not target.endswith(".py"):
@@ -179,13 +183,20 @@ def tasks(
             (workload,), static = _derived(chosen, gradient), _single(asked)
             arrays = _arrays(target, module, inputs, seed)
             with _asking(target, arrays):
-                return [candidates.given(workload, arrays, static, gradient=bool(gradient))]
+                return [of_file(candidates.given(workload, arrays, static, gradient=bool(gradient)), file)]
     if inputs:
         raise UsageError(f"--input is for a function: {target} makes its own, see --set")
     combinations = {workload: workload.combinations(_own(workload, asked, chosen), quick) for workload in chosen}
     each = [(workload, combinations[workload]) for workload in _derived(chosen, gradient)]
     with noticing_kept(partial(say, error=True)):
-        return session.tasks_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
+        made = session.tasks_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
+    return [of_file(one, file) for one in made] if file else made
+
+
+def _seen(path: Path, folder: Path) -> str:
+    """A file by its path from a folder, or by all of its path where it does not lie below."""
+    path, folder = path.resolve(), folder.resolve()
+    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def task(

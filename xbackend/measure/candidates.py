@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.results import naming
-from xbackend.results.naming import GRADIENT
+from xbackend.results.naming import FILE, GRADIENT
 from xbackend.results.schema import (
     FOREIGN,
     UNPROVEN,
@@ -112,6 +112,9 @@ class Refused:
         )
 
 
+Made = TypeVar("Made", bound=Task | Refused)
+
+
 def task(workload: str, **parameters: Any) -> Task:
     """A workload of `xbackend.workloads`, by its name, with the seed 0; raises as `made` does."""
     return made(workloads.get(workload), parameters)
@@ -173,6 +176,11 @@ def given(
     task = _traced(workload, inputs, static, gradient=gradient)
     shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)
     return replace(task, parameters={"inputs": shapes, **task.parameters})
+
+
+def of_file(one: Made, file: str) -> Made:
+    """It, as of that file: two functions of one name from two files are two."""
+    return replace(one, parameters={FILE: file, **one.parameters})
 
 
 def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
