@@ -359,8 +359,10 @@ def test_the_title_says_what_could_have_been_shown_of_all_that_was_not() -> None
     found = {row.label: ratio for row, ratio in comparison.against_first}
     assert [found[name].verdict for name in "bcd"] == [Verdict.NOT_TOLD_APART, Verdict.NOT_TOLD_APART, Verdict.FASTER]
     least, most = sorted(found[name].smallest for name in "bc")
-    title = f"(smallest difference that could be shown: {text.percent(least)} to {text.percent(most)})"
+    between = f"{text.percent(least)} to {text.percent(most)}"
+    title = f"(smallest difference that could be shown: {between})"
     assert any(line.endswith(title) for line in terminal.lines(results))
+    assert f"no difference from the baseline is shown, the smallest that could be is {between}." in markdown_of(results)
 
 
 def test_a_long_reason_is_cut_and_the_warnings_of_the_run_are_shown() -> None:

@@ -161,14 +161,9 @@ def _itself(comparisons: Sequence[Comparison]) -> str:
 
 
 def _smallest(comparisons: Sequence[Comparison]) -> str:
-    """The smallest differences that comparisons with the baseline could have shown."""
-    others = [(c, row) for c in comparisons for row in c.ranked if row is not c.baseline]
-    ratios = [against for c, row in others if (against := c.against_baseline(row)) is not None]
-    known = sorted(against.smallest for against in ratios if math.isfinite(against.smallest))
-    if not known:
-        return ""
-    ends = " to ".join(dict.fromkeys(text.percent(factor) for factor in (known[0], known[-1])))
-    return f"; the smallest difference from the baseline that could have been shown is {ends}"
+    """What comparisons with the baseline could have shown where they show no difference."""
+    between = text.smallest(c.against_baseline(row) for c in comparisons for row in c.ranked if row is not c.baseline)
+    return between and f"; where no difference from the baseline is shown, the smallest that could be is {between}"
 
 
 def _on_what(results: Results) -> list[list[Inline]]:

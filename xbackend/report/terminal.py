@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from xbackend.analysis.across import Matrix, matrix
@@ -88,13 +87,11 @@ def _name(row: Row, telling: bool) -> str:
 def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence[Ratio | None]) -> str:
     """What was compared, with the baseline where the header does not name it, and with what could have been found of
     the differences that were not."""
-    would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
     title = comparison.title if len(found) == 1 else comparison.label
     said = []
     if comparison.baseline is not None and len({each.baseline and each.baseline.name for each in found}) > 1:
         said.append(f"baseline: {named(comparison.baseline, comparison)}")
-    if would:
-        between = " to ".join(dict.fromkeys(text.percent(factor) for factor in (would[0], would[-1])))
+    if between := text.smallest(ratios):
         said.append(f"smallest difference that could be shown: {between}")
     return f"{title} ({'; '.join(said)})" if said else title
 

@@ -74,6 +74,13 @@ def verdict(against: Ratio) -> str:
     return f"{against.words}{would}"
 
 
+def smallest(ratios: Iterable[Ratio | None]) -> str:
+    """As in ``47 % to 69 %``: the smallest differences that those which show none could have shown; empty where all
+    show one."""
+    would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
+    return " to ".join(dict.fromkeys(percent(factor) for factor in (*would[:1], *would[-1:])))
+
+
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
     """The unit in which the middle one of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
