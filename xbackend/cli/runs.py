@@ -22,12 +22,14 @@ def runs(
     """List the runs of the store, or show one."""
     if run is not None:
         return _show(Store(store), run, wide)
-    listed = Store(store).runs()
-    if not listed:
+    listed, former = Store(store).runs(), Store(store).former()
+    if listed:
+        headers = ["run", "workload or name", "measured", "gave a time", "rounds", "state"]
+        table(headers, [_line(each) for each in listed])
+    else:
         say(f"there is no run in {store}; xbackend compare makes one")
-        return DONE
-    headers = ["run", "workload or name", "measured", "gave a time", "rounds", "state"]
-    table(headers, [_line(each) for each in listed])
+    if former:
+        say(plain(former))
     return DONE
 
 
