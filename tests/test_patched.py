@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -39,6 +40,41 @@ def test_what_is_no_such_package_is_said_with_what_to_give(tmp_path: Path) -> No
         environments.get(f"pytorch={tmp_path}")
 
 
+def archive(kind: str, folder: Path) -> Path:
+    """A wheel or a source distribution of a tiny framework, as pip has them."""
+    inside = package(folder / "made" / ("pytensor-1.0/src" if kind == "tar.gz" else "."))
+    if kind == "whl":
+        (inside / "pytensor-1.0.dist-info").mkdir()
+    made = shutil.make_archive(str(folder / "archive"), "gztar" if kind == "tar.gz" else "zip", folder / "made")
+    return Path(made).rename(folder / f"pytensor-1.0.{kind}")
+
+
+@pytest.mark.parametrize("kind", ["whl", "tar.gz"])
+def test_a_wheel_and_a_source_distribution_are_unpacked(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
+    file, before = archive(kind, tmp_path), os.umask(0)
+    try:
+        found = environments.get(f"pytensor={file}")
+    finally:
+        os.umask(before)
+    (folder,) = found.modules.values()
+    assert found.name == f"pytensor={file}" and folder.endswith("/src/pytensor" if kind == "tar.gz" else "/pytensor")
+    assert (Path(folder) / "__init__.py").stat().st_mode & 0o022 == 0
+    assert environments.get(f"pytensor={file}").modules == found.modules
+
+
+@pytest.mark.parametrize("name", ["cut.whl", "cut.tar.gz", "pytensor.txt"])
+def test_a_file_that_cannot_be_unpacked_is_named(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
+    content = archive(name.partition(".")[2], tmp_path).read_bytes()[:90] if name.startswith("cut") else b"text"
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(EnvironmentFailed, match=rf"{name} cannot be unpacked: .*give a wheel"):
+        environments.get(f"pytensor={tmp_path / name}")
+    assert not [*(tmp_path / "home").rglob("*.py")]
+
+
 def test_it_is_not_removed(tmp_path: Path) -> None:
     """It would be the locked environment."""
     with pytest.raises(EnvironmentFailed, match=r"no environment of its own.*xbackend env remove pytensor"):
@@ -46,15 +82,23 @@ def test_it_is_not_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.tier("standard")
-def test_a_patched_copy_is_measured_beside_the_locked_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_patched_copy_is_measured_beside_the_locked_one(packed: bool, tmp_path: Path) -> None:
     own = environments.get("pytensor")
     (installed,) = own.path.glob("lib/python*/site-packages/pytensor")
     shutil.copytree(installed, tmp_path / "pytensor", ignore=shutil.ignore_patterns("__pycache__", "tests"))
     with (tmp_path / "pytensor" / "__init__.py").open("a") as file:
         file.write('\n__version__ = "0.0.1+mine"\n')
-    names = [f"pytensor={tmp_path}", "pytensor"]
+    place = tmp_path
+    if packed:
+        made = shutil.make_archive(str(tmp_path / "mine"), "zip", tmp_path, "pytensor")
+        place = Path(made).rename(tmp_path / "pytensor-0.0.1-py3-none-any.whl")
+        shutil.rmtree(tmp_path / "pytensor")
+    names = [f"pytensor={place}", "pytensor"]
     one = task("matpow", size=8)
     found = session.compare([one], backends=["pytensor-jax"], environments=names, processes=1, wait=0).measurements
     assert [(m.status, m.reason) for m in found] == [("ok", "")] * 2
     mine, locked = (m.versions["pytensor"] for m in found)
     assert mine == "0.0.1+mine" and locked == own.versions()["pytensor"]
+    if packed:
+        shutil.rmtree(Path(environments.get(names[0]).modules["pytensor"]).parent)

@@ -29,7 +29,7 @@ _SUITES = [*workloads.suites(), workloads.ALL]
 _HOW = Group("", validator=mutually_exclusive)
 _LOCKED = (
     "once for each: --env pytensor==2.38.3; --env pytensor is the locked one, --env pytensor=PATH that with the "
-    "package of a checkout or an unpacked wheel"
+    "package of a checkout, a wheel or a source distribution"
 )
 _LONG = (
     f"{_THOROUGH.processes} processes and more, until the 95 % interval of every time is within {100 * WIDTH:g} % on "

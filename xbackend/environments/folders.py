@@ -31,6 +31,11 @@ def requirements() -> Path:
     return _own(home() / "requirements")
 
 
+def unpacked() -> Path:
+    """The directory that holds what wheels and source distributions of the user had in them. Raises as `home`."""
+    return _own(home() / "unpacked")
+
+
 def _own(path: Path) -> Path:
     """A directory which others cannot write to, nor put another one in its place. Raises `EnvironmentFailed`."""
     if said := open_to_others(path):

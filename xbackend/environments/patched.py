@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tarfile
+import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from xbackend.environments import folders
 from xbackend.environments.recipes import Recipe, recipe
 from xbackend.errors import EnvironmentFailed
+from xbackend.files import make_own, new_folder
+
+_WRONG = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # of an archive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,21 +59,57 @@ class PatchedRecipe(Recipe):
 
 
 def find(name: str) -> Recipe:
-    """The recipe of ``FRAMEWORK=PATH``: a checkout or an unpacked wheel or source distribution, that holds the package
-    of the framework, itself or in ``src``; or that package.
+    """The recipe of ``FRAMEWORK=PATH``: a checkout, a wheel or a source distribution, unpacked or not, that holds the
+    package of the framework, itself or in ``src``; or that package.
 
     Raises:
-        EnvironmentFailed: there is no such framework, or no such package.
+        EnvironmentFailed: there is no such framework, or no such package, or the file cannot be unpacked.
     """
     framework, _, place = name.partition("=")
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
-    for folder in (path / base.name, path / "src" / base.name, path):
+    root = _unpacked(path) if path.is_file() else path
+    for folder in (root / base.name, root / "src" / base.name, root):
         if folder.name == base.name and (folder / "__init__.py").is_file():
             return PatchedRecipe(
                 f"{base.name}={path}", base.newest_python, base.sources, base=base, folder=folder.resolve()
             )
     raise EnvironmentFailed(
         f"{name!r} names no environment: {path} holds no package {base.name} ({base.name}/__init__.py, or "
-        f"src/{base.name}/__init__.py): give the folder of a checkout, or of an unpacked wheel or source distribution, "
-        f"or {base.name}==VERSION"
+        f"src/{base.name}/__init__.py): give the folder of a checkout, a wheel or source distribution, or "
+        f"{base.name}==VERSION"
     )
+
+
+def _unpacked(file: Path) -> Path:
+    """The folder that a wheel or a source distribution holds; it is unpacked once, and again where it has changed."""
+    try:
+        with file.open("rb") as content:
+            target = folders.unpacked() / hashlib.file_digest(content, "sha256").hexdigest()
+        if not target.is_dir():
+            _unpack(file, target)
+    except _WRONG as error:
+        raise EnvironmentFailed(
+            f"{file} cannot be unpacked: {error}; give a wheel (.whl), a source distribution (.tar.gz), or the folder "
+            "of one that is unpacked"
+        ) from error
+    below = list(target.iterdir())
+    return below[0] if len(below) == 1 and not (below[0] / "__init__.py").is_file() else target
+
+
+def _unpack(file: Path, target: Path) -> None:
+    make_own(target.parent)
+    with new_folder(target) as made:
+        if file.name.endswith(".tar.gz"):
+            shutil.unpack_archive(file, made, "gztar", filter="data")
+        elif file.suffix in (".whl", ".zip"):
+            shutil.unpack_archive(file, made, "zip")
+        else:
+            raise ValueError("it is neither")
+        for path in made.rglob("*"):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode & 0o755)  # what others could write to would be run
+        try:
+            os.rename(made, target)
+        except OSError:
+            if not target.is_dir():  # nobody else unpacked it meanwhile
+                raise
