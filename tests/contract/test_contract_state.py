@@ -218,6 +218,50 @@ def test_two_shared_variables_set_to_one_value_stay_two(backend: Backend, start:
         np.testing.assert_array_equal(new, value)
 
 
+@pytest.mark.parametrize("start", [START, np.array(0.5), np.array(-4, "int32")], ids=["floats", "float", "int"])
+def test_ops_that_overwrite_leave_alone_what_was_given_and_returned(backend: Backend, start: np.ndarray) -> None:
+    """State that is returned and an input that becomes state are copies."""
+    w = xb.shared(start, name="w")
+
+    def step(x: Any) -> Any:
+        old = xb.asarray(w)
+        xb.update(w, x)
+        return x, old, xb.negative(xb.sum((old + 3) * 2)), xb.abs((old + 3) * 5)
+
+    def double() -> None:
+        xb.update(w, xb.asarray(w) * 2)
+
+    stepping, doubling = backend.compile(step, start), backend.compile(double)
+    (given,) = stepping.put(start + 7)
+    held, expected, value = list[Any](), list[np.ndarray](), start
+    for _ in range(2):
+        held += stepping.execute(given)
+        expected += [start + 7, value, -np.sum((value + 3) * 2), np.abs((value + 3) * 5)]
+        backend.synchronize(doubling.execute())
+        value = (start + 7) * 2
+    for found, array in zip(held, expected, strict=True):
+        np.testing.assert_array_equal(backend.get(found), array)
+    np.testing.assert_array_equal(backend.get(given), start + 7, "an input was changed")
+    np.testing.assert_array_equal(backend.get_value(w), value)
+
+
+@pytest.mark.parametrize("shape", [(6,), (6, 2)], ids=str)
+def test_parts_of_an_input_are_not_written_into(backend: Backend, shape: tuple[int, ...]) -> None:
+    """The gradient of a concatenation is parts of what comes to it, here an input."""
+
+    def function(a: Any, b: Any, weights: Any) -> Any:
+        loss = xb.sum(xb.concat([a, b], axis=0) * weights)
+        return [xb.negative(g) for g in xb.grad(loss, [a, b])]
+
+    weights = np.arange(1.0, 1 + np.prod(shape)).reshape(shape)
+    run = backend.compile(function, weights[:2], weights[2:], weights)
+    values = run.put(weights[:2], weights[2:], weights)
+    first, second = map(backend.get, run.execute(*values))
+    np.testing.assert_array_equal(first, -weights[:2])
+    np.testing.assert_array_equal(second, -weights[2:])
+    np.testing.assert_array_equal(backend.get(values[2]), weights, "an input was changed")
+
+
 @pytest.mark.parametrize("devices", ["cpu:0", "cpu:1"])
 def test_a_call_that_fails_leaves_all_state_as_it_was(backend: Backend, three: Backend, devices: str) -> None:
     """What a call has not failed for, as a singular matrix in XLA, is a result, and its updates take effect."""

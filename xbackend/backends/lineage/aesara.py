@@ -74,6 +74,10 @@ def _chosen(node: Any) -> Callable[..., Any]:
     return chosen
 
 
+def _is_number(node: Any) -> bool:
+    return bool(node.outputs[0].type.ndim == 0)
+
+
 class AesaraNumba(NumbaMode, _Aesara):
     """Aesara compiled by Numba."""
 
@@ -99,7 +103,7 @@ class AesaraNumba(NumbaMode, _Aesara):
         "without fastmath",
         "round, reciprocal and expit in single precision, where Numba's are double",
         "products of matrices without copies of their factors",
-        "choices that copy what they choose",
+        "choices, parts and numbers that are copies",
         "loops whose gradients have gradients",
         IN_NUMBA,
     )
@@ -128,7 +132,23 @@ class AesaraNumba(NumbaMode, _Aesara):
         ):
             self.replace(kind, lambda node: True, partial(self._of_its_dtype, function))
         self.replace(self.module("ifelse").IfElse, lambda node: True, _chosen)
+        self._copying()
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
+
+    def _copying(self) -> None:
+        """Copies of numbers, and parts of arrays that are copies. Its own copy of a number is what it was given, and its
+        parts are views. The op after them takes both for new arrays, and writes into what was given
+        (aesara/link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py: numba_funcify_Split)."""
+        scalar = self.module("link.numba.dispatch.basic").to_scalar
+
+        def number(x: Any) -> Any:
+            return scalar(x)
+
+        def parts(x: Any, axis: Any, lengths: Any) -> Any:
+            return [part.copy() for part in np.split(x, np.cumsum(lengths)[:-1], axis=scalar(axis) % x.ndim)]
+
+        self.replace(self.module("compile.ops").DeepCopyOp, _is_number, lambda node: number)
+        self.replace(self.module("tensor.basic").Split, lambda node: True, lambda node: parts)
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
         """A function of one number that gives the dtype of a node: Numba's own of float32 give float64, for which a sum
