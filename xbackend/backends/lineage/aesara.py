@@ -136,8 +136,8 @@ class AesaraNumba(NumbaMode, _Aesara):
         self.replace(self.module("scan.op").Scan, has_length, self._loop)
 
     def _copying(self) -> None:
-        """Copies of numbers, and parts of arrays that are copies. Its own copy of a number is what it was given, and its
-        parts are views. The op after them takes both for new arrays, and writes into what was given
+        """Copies of numbers, and parts of arrays that are copies. Aesara's copy of a number is what it was given, and
+        its parts are views. The op after them takes both for new arrays, and writes into what was given
         (aesara/link/numba/dispatch/basic.py: numba_funcify_DeepCopyOp; tensor_basic.py: numba_funcify_Split)."""
         scalar = self.module("link.numba.dispatch.basic").to_scalar
 
