@@ -8,7 +8,7 @@ requirements only; xbackend itself is not installed in it.
     environments.sync("numpy", on_progress=print).versions()
 
 A name with a version, such as ``pytensor==2.38.3``, is that of an environment that differs from the locked one in the
-version of the framework and in what that needs; ``pytensor=PATH`` is the locked one with the framework from a folder or a wheel.
+version of the framework and in what that needs; ``pytensor=PATH`` is the locked one with the user's framework.
 """
 
 from __future__ import annotations
