@@ -97,7 +97,6 @@ def run_bench(folder: Path, *options: str, saved: bool = True) -> tuple[int, str
     command = [sys.executable, "-m", "pytest", str(folder), "--rootdir", str(folder), *options]
     done = subprocess.run(
         [*command, f"--benchmark-storage={folder}/saved", "-p", "no:cacheprovider"],
-        # pytest-benchmark 5.3.1 ends in a ValueError where machines differ and its storage is not below the directory.
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -174,6 +173,7 @@ def test_the_gate_of_benchmarks_is_the_gate_between_runs(tmp_path: Path) -> None
         ({"asked": [2, None]}, {"asked": [1, None]}, "other threads"),
         ({"inputs": "ab"}, {"inputs": "cd"}, "other inputs"),
         ({}, {"processes": ["x"] * 3}, "holds no seconds of processes"),
+        ({}, {"processes": None}, "holds no seconds of processes"),
         ({}, {"floor": "x"}, ""),
     ],
 )
@@ -263,6 +263,23 @@ def test_a_gate_between_different_machines_gives_no_verdict(tmp_path: Path) -> N
     status, output, _ = run_bench(tmp_path, *gate, "--fingerprint=two", "--times=1")
     assert status == Outcome.NO_VERDICT and "is of another machine (one, this is two)" in output, output
     assert run_bench(tmp_path, "--benchmark-compare", "--fingerprint=two")[0] == 0
+
+
+@pytest.mark.parametrize("gate", [(), ("--benchmark-compare-fail=median:5%",)])
+def test_a_run_that_was_saved_without_xbackend_is_said_to_lack_its_words(tmp_path: Path, gate: tuple[str, ...]) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "test_it.py").write_text("def test_two(benchmark):\n    benchmark(sum, [1, 2])\n")
+    storage = f"--benchmark-storage={tmp_path}/saved"  # not below the directory that pytest runs in
+    theirs = ("-p", "no:xbackend", "--benchmark-save=theirs", storage, f"--rootdir={tmp_path}/a")
+    status, output = run_pytest(tmp_path / "a", *theirs)
+    (file,) = tmp_path.glob("saved/*/*.json")
+    assert status == 0 and "xbackend" not in json.loads(file.read_text()), output
+    (tmp_path / "a" / "test_it.py").write_text("def test_two(xbackend_replay):\n    xbackend_replay([0.1] * 3)\n")
+    status, output = run_pytest(tmp_path / "a", "--benchmark-compare", storage, f"--rootdir={tmp_path}/a", *gate)
+    assert status == (Outcome.NO_VERDICT if gate else 0), output
+    said = [line for line in output.splitlines() if f"{file} was saved without xbackend: it does not say on" in line]
+    assert len(said) == 1 and "Traceback" not in output and "INTERNALERROR" not in output, output
+    assert "machine_info" not in output and ("(0001_theirs)" in output) is not bool(gate)
 
 
 def test_what_is_saved_is_read_by_pytest_benchmarks_own_command(tmp_path: Path) -> None:

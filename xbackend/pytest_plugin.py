@@ -522,7 +522,7 @@ class Bridge:
         storage = self.benchmarks.storage
         if type(storage) is FileStorage:  # else a server, which keeps its own files
             if compared is not None:
-                _check_saved(storage, compared)
+                _check_saved(config, storage, compared)
             # What is saved is saved whole.
             self.benchmarks.storage = saved.WholeStorage(
                 storage.path, storage.logger, default_machine_id=self.benchmarks.machine_id
@@ -556,6 +556,10 @@ class Bridge:
         from xbackend.analysis.gate import Outcome
         from xbackend.measure import saved
 
+        if saved.KEY not in compared_benchmark:
+            # That our words are missing was said; pytest-benchmark would print all that is known of both machines.
+            compared_benchmark["machine_info"] = machine_info
+            return
         ours, theirs = saved.fingerprint(machine_info), saved.fingerprint(compared_benchmark["machine_info"])
         if config.getoption("benchmark_compare_fail") and ours != theirs:
             pytest.exit(
@@ -638,7 +642,7 @@ class Bridge:
         return not any(benchmark.fullname in there for benchmark in session.benchmarks)
 
 
-def _check_saved(storage: Any, chosen: str | bool) -> None:
+def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> None:
     """Every saved run that is going to be compared with; ends pytest with an `Outcome` if one cannot be."""
     from xbackend.analysis.gate import Outcome
     from xbackend.errors import StoreError
@@ -653,11 +657,17 @@ def _check_saved(storage: Any, chosen: str | bool) -> None:
         )
     for file in files:
         try:
-            saved.check(file)
+            content = saved.check(file)
         except saved.Incomplete as error:
             pytest.exit(str(error), returncode=Outcome.INCOMPLETE)
         except StoreError as error:
             pytest.exit(str(error), returncode=Outcome.STORE)
+        if saved.KEY not in content:
+            lacks = f"the saved run {file} was saved without xbackend: it does not say on which machine"
+            if config.getoption("benchmark_compare_fail"):
+                advice = "save one here with --benchmark-autosave, or leave --benchmark-compare-fail out"
+                pytest.exit(f"no verdict: {lacks}; {advice}", returncode=Outcome.NO_VERDICT)
+            say(config, f"{lacks}, so that its numbers are shown and not judged")
 
 
 def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any, str]:
@@ -669,7 +679,7 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
     from xbackend.analysis.gate import Limit, Outcome, decision
 
     ours, theirs = benchmark.extra_info, other.get("extra_info", {})
-    if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes") and theirs.get("processes")):
+    if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes")):
         failed = check.fails(benchmark, other["stats"])
         return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
     for key, what, option in (
@@ -678,7 +688,7 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
     ):
         if key in ours and key in theirs and ours[key] != theirs[key]:
             return Outcome.NO_VERDICT, f"other {what} than the saved run: give both the same {option}"
-    if not all(isinstance(seconds, float | int) for one in (ours, theirs) for seconds in one["processes"]):
+    if not all(isinstance(s, float | int) for s in [*ours["processes"], *(theirs.get("processes") or [None])]):
         return Outcome.NO_VERDICT, "the saved run holds no seconds of processes: save one with --benchmark-autosave"
     against = ratio(ours["processes"], theirs["processes"])
     return decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])

@@ -59,6 +59,11 @@ class Incomplete(StoreError):
 class WholeStorage(FileStorage):  # type: ignore[misc]
     """pytest-benchmark's storage, with files that are there whole or not at all, and never over another one."""
 
+    @property
+    def location(self) -> str:
+        """Where it is. pytest-benchmark 5.3.1 raises an error of its own where that is not below the directory."""
+        return str(self.path)
+
     def save(self, output_json: dict[str, Any], save: str) -> None:
         """Write a run under the next number; another number where somebody else takes it now."""
         data = safe_dumps(output_json, ensure_ascii=True, indent=4).encode()
