@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from fault_helpers import Command, left_over
 
-from xbackend.cli import DONE, STORE, WRONG, main
+from xbackend.cli import DONE, INCOMPLETE, STORE, WRONG, main
 
 JOBS = """
 import time
@@ -83,6 +83,24 @@ def said(task):
 @misfed.data
 def rows(task, number):
     return [1.0 / (2 - number)]
+"""
+OVERFLOW = """
+import numpy as np
+import xbackend as xb
+
+def descent(task, device):
+    \"\"\"Gradient descent on w**4 whose steps are far too large: -4e7, 2.6e29, -inf, then NaN.\"\"\"
+    w = xb.shared(np.float32([10.0, 0.0]), "w", device=device)
+    xb.update(w, w - xb.all_reduce([1e4 * w ** 3], across=task)[0] if device is None else w - 1e4 * w ** 3)
+    return xb.asarray(np.float32(task.index))
+
+@xb.job(steps=3)
+def mirrored(task):
+    return descent(task, None)
+
+@xb.job(steps=6)
+def served(task):
+    return descent(task, "/job:ps/task:0")
 """
 ONE = (
     "import numpy as np\nimport xbackend as xb\n@xb.job(steps=2)\ndef only(task): return xb.asarray(np.float64(3.0))\n"
@@ -204,6 +222,20 @@ def test_the_only_job_of_a_file_is_run_and_what_it_comes_to_is_said(command: Cal
     assert one.run() == DONE, one.errors
     assert re.search(r"^/job:worker/task:1  step 2  3  \d+ steps/s$", one.output, re.MULTILINE), one.output
     assert "numpy, 2 workers: 2 steps each, joined by MPI (mpi4py with MPICH)" in one.output
+
+
+@pytest.mark.tier("standard")
+@pytest.mark.parametrize(("name", "servers"), [("mirrored", 0), ("served", 1)])
+def test_a_job_whose_weights_overflow_is_not_verified(
+    name: str, servers: int, command: Callable[..., Command], folder: Path
+) -> None:
+    (folder / "overflow.py").write_text(OVERFLOW)
+    one = command("run", f"overflow.py:{name}", "--ps", servers)
+    assert one.run() == INCOMPLETE, one.output
+    assert re.search(r"^numpy +not verified ", one.output, re.MULTILINE), one.output
+    report = (folder / "reports" / name / "cluster.md").read_text()
+    assert re.search(r"^\| numpy \|.* not verified ", report, re.MULTILINE), report
+    assert command("run", f"overflow.py:{name}", "--ps", servers, "--allow-nan").run() == DONE
 
 
 @pytest.mark.tier("standard")
