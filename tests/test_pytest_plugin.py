@@ -16,13 +16,17 @@ from unittest import mock
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from pytest_benchmark.utils import PercentageRegressionCheck
+from store_helpers import finished
 
 from xbackend import pytest_plugin
-from xbackend.analysis.gate import Outcome
+from xbackend.analysis.gate import Limit, Outcome, judge
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.measure import saved
 from xbackend.pytest_plugin import _decided
+from xbackend.results.runs import Store
+from xbackend.results.schema import Results
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -182,7 +186,7 @@ def test_other_threads_or_inputs_and_a_saved_run_of_anything_give_no_verdict(
 ) -> None:
     check = PercentageRegressionCheck("median", 5.0)
     now = SimpleNamespace(extra_info={"processes": [1.0, 1.01, 0.99], **ours})
-    outcome, reason = _decided(now, {"extra_info": {"processes": [1.0, 1.01, 0.99], **theirs}}, check)
+    outcome, reason, _ = _decided(now, {"extra_info": {"processes": [1.0, 1.01, 0.99], **theirs}}, check)
     assert (outcome is Outcome.NO_VERDICT) is bool(words) and words in reason
 
 
@@ -396,6 +400,33 @@ def test_another_project_benchmarks_its_function_over_backends(project: Path) ->
     assert [b["name"] for b in content["benchmarks"]] == ["test_energy[numpy]", "test_energy[numpy-2]"]
     assert all(b["extra_info"]["relative_error"] < 1e-4 and b["stats"]["rounds"] >= 5 for b in content["benchmarks"])
     assert list(project.glob(".xbackend/runs/*"))
+
+
+def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
+    """The runs of the store show it, and the saved runs and the store's two give one verdict."""
+    options = ("bench", "--processes=3", "--backends=numpy", "-k", "energy", "--benchmark-autosave")
+    gate = ("--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
+    assert run_pytest(project, *options)[0] == 0
+    status, output = run_pytest(project, *options, *gate)
+    assert "how much sessions differ is not known for 1 of 1 measurement" in output, output
+    store = Store(project / ".xbackend" / "runs")
+    base = store.load("latest~1")
+    for day, factor in enumerate([1.0, 1.5, 0.6, 1.7, 0.7], 1):
+        finished(store, planted(base, factor, f"2000-01-0{day}T12:00:00+00:00"))
+    status, output = run_pytest(project, *options, *gate)
+    assert status == Outcome.NO_VERDICT and "sessions differ is not known" not in output, output
+    runs, _ = store.readable()
+    (row,) = judge(base, store.load("latest"), [Limit.parse("slower:5%")], runs=runs).rows
+    assert row.ratio is not None and row.ratio.sessions == 7 and row.reason in output, row
+
+
+def planted(results: Results, factor: float, created: str) -> Results:
+    """A session before, in which all took so many times as long."""
+    rows = [
+        replace(row, processes=[replace(p, rounds=[factor * s for s in p.rounds]) for p in row.processes])
+        for row in results.measurements
+    ]
+    return replace(results, measurements=rows, created=created)
 
 
 def test_a_wrong_result_and_arrays_that_change_fail_their_test(project: Path) -> None:

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from xbackend.analysis.gate import Outcome
+    from xbackend.analysis.statistics import Ratio
     from xbackend.measure.candidates import Candidate, Refused, Task
     from xbackend.measure.runner import Session
     from xbackend.results.schema import Measurement, Results
@@ -430,7 +432,9 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         "gflops": row.operations / statistics.time_of(row.medians) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
-        "versions": row.description.versions,
+        "run": results.run,
+        "program": row.program,
+        "versions": row.versions,
         "threads": row.description.threads,
         "asked": [results.settings.threads, results.settings.cores_per_device],
         "warnings": row.warnings,
@@ -507,6 +511,7 @@ class Bridge:
 
         self.benchmarks: Any = config._benchmarksession  # type: ignore[attr-defined]
         self.unsure: list[tuple[str, str]] = []
+        self.notes: list[str] = []
         self.complete = self.regressed = False
         if self.benchmarks.disabled:
             return
@@ -596,7 +601,7 @@ class Bridge:
         """pytest-benchmark ends in a traceback where something regressed, and says nothing where nothing matched."""
         from pytest_benchmark.session import PerformanceRegression
 
-        self._judge()
+        self._judge(config)
         try:
             result = yield
         except PerformanceRegression:  # what regressed has been printed
@@ -605,6 +610,8 @@ class Bridge:
             _verdicts(terminalreporter, results, choices(config).baseline)
         for name, reason in self.unsure:
             terminalreporter.write_line(f"no verdict: {name}: {reason}", red=True)
+        for note in self.notes:
+            terminalreporter.write_line(note, yellow=True)
         if self._nothing_matched():
             terminalreporter.write_line(
                 "ERROR: no benchmark of this run is in the saved run that it was compared with; run the same options "
@@ -613,26 +620,34 @@ class Bridge:
             )
         return result
 
-    def _judge(self) -> None:
+    def _judge(self, config: pytest.Config) -> None:
         """Put the gate's decisions in the place of pytest-benchmark's, which knows no noise; note those that cannot be
         made. What holds no medians of processes is left to pytest-benchmark.
         """
-        from xbackend.analysis.gate import Outcome
+        from xbackend.analysis.gate import Outcome, unknown_sessions
+        from xbackend.results.runs import Store
 
         session = self.benchmarks
         if not session.compare_fail or not session.compared_mapping:
             return
+        measured = config.stash.get(RESULTS, [])
+        runs, damaged = Store(choices(config).store).readable() if measured else ([], [])
         regressed: list[tuple[str, str]] = []
+        ratios: list[Ratio | None] = []
         for benchmark in session.benchmarks:
             for mapping in session.compared_mapping.values():
                 before = mapping.get(benchmark.fullname)
                 for check in session.compare_fail if before else ():
-                    outcome, reason = _decided(benchmark, before, check)
+                    earlier = _sessions(benchmark.extra_info, before.get("extra_info", {}), measured, runs)
+                    outcome, reason, against = _decided(benchmark, before, check, earlier)
+                    ratios.append(against)
                     if outcome is Outcome.REGRESSION:
                         regressed.append((benchmark.name, reason))
                     elif outcome is Outcome.NO_VERDICT:
                         self.unsure.append((benchmark.name, reason))
         session.performance_regressions[:] = regressed
+        self.notes += unknown_sessions(ratios)
+        self.notes += [f"left out of what is known of sessions: run {name}: {reason}" for name, reason in damaged]
 
     def _nothing_matched(self) -> bool:
         session = self.benchmarks
@@ -670,8 +685,26 @@ def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> Non
             say(config, f"{lacks}, so that its numbers are shown and not judged")
 
 
-def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any, str]:
-    """What the gate says of a benchmark and its saved one."""
+def _sessions(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], measured: Sequence[Results], runs: Sequence[Results]
+) -> list[float]:
+    """The times of a benchmark, known by what is saved of it now and before, in the store's earlier runs of the same
+    program; none of one that was not measured here."""
+    import msgspec
+
+    from xbackend.analysis.between_runs import times_before
+
+    for results, row in ((one, row) for one in measured for row in one.measurements):
+        if (results.run, row.medians) == (ours.get("run"), ours.get("processes")):
+            before = {"program": theirs.get("program", ""), "versions": theirs.get("versions", {})}
+            return times_before(results, msgspec.structs.replace(row, **before), runs)
+    return []
+
+
+def _decided(
+    benchmark: Any, other: Mapping[str, Any], check: Any, earlier: Sequence[float] = ()
+) -> tuple[Outcome, str, Ratio | None]:
+    """What the gate says of a benchmark and its saved one, why, and their ratio where it has one."""
     from pytest_benchmark.utils import PercentageRegressionCheck
 
     from xbackend.analysis import statistics
@@ -681,17 +714,18 @@ def _decided(benchmark: Any, other: Mapping[str, Any], check: Any) -> tuple[Any,
     ours, theirs = benchmark.extra_info, other.get("extra_info", {})
     if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes")):
         failed = check.fails(benchmark, other["stats"])
-        return (Outcome.REGRESSION, failed) if failed else (Outcome.PASSED, "")
+        return (Outcome.REGRESSION if failed else Outcome.PASSED), failed or "", None
     for key, what, option in (
         ("asked", "threads, or cores of a device", "--threads and --cores-per-device"),
         ("inputs", "inputs", "--seed"),
     ):
         if key in ours and key in theirs and ours[key] != theirs[key]:
-            return Outcome.NO_VERDICT, f"other {what} than the saved run: give both the same {option}"
+            return Outcome.NO_VERDICT, f"other {what} than the saved run: give both the same {option}", None
     if not all(isinstance(s, float | int) for s in [*ours["processes"], *(theirs.get("processes") or [None])]):
-        return Outcome.NO_VERDICT, "the saved run holds no seconds of processes: save one with --benchmark-autosave"
-    against = ratio(ours["processes"], theirs["processes"])
-    return decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))])
+        missing = "the saved run holds no seconds of processes: save one with --benchmark-autosave"
+        return Outcome.NO_VERDICT, missing, None
+    against = ratio(ours["processes"], theirs["processes"], earlier=earlier)
+    return *decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))]), against
 
 
 def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> None:

@@ -21,10 +21,10 @@ def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
     """
     if not (head[1].medians and base[1].medians):
         return None
-    return ratio(head[1].medians, base[1].medians, earlier=_times_before(head[0], base[1].measurement, runs))
+    return ratio(head[1].medians, base[1].medians, earlier=times_before(head[0], base[1].measurement, runs))
 
 
-def _times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:
+def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:
     """The times of a measurement in the complete runs before ``head``, by which it is known how sessions differ.
 
     They are runs on the same machine with as many threads, in which it was the same program and had the same versions

@@ -171,7 +171,7 @@ def judge(
         now = Row(ours[at]) if at in ours else None
         rows.append(_judged((base, Row(row)), now, head, limits, runs))
     if not base.run or base.run != head.run:
-        notes += _unknown_sessions(rows)
+        notes += unknown_sessions([row.ratio for row in rows])
     outcome, reason = _overall(rows, partial)
     timings = [p for at, row in wanted.items() for one in (row, ours.get(at)) if one for p in Row(one).processes]
     doubts = in_doubt(timings, {row.label: row.ratio for row in rows if row.ratio is not None})
@@ -250,15 +250,15 @@ def power(rows: Sequence[Judged], limits: Sequence[Limit]) -> str:
     return said + (f", and a change of {percent(max(known))} fails in 9 of 10 cases" if known else "")
 
 
-def _unknown_sessions(rows: Sequence[Judged]) -> list[str]:
+def unknown_sessions(ratios: Sequence[Ratio | None]) -> list[str]:
     """That a change may be one of the session, where the store does not show how much sessions differ."""
-    count = sum(row.ratio is not None and not row.ratio.sessions for row in rows)
+    count = sum(ratio is not None and not ratio.sessions for ratio in ratios)
     if not count:
         return []
     return [
-        f"warning: how much sessions differ is not known for {count} of {counted(len(rows), 'measurement')}: it takes "
-        f"{statistics.FEWEST_SESSIONS} complete runs before HEAD, on this machine with the same versions; a change may "
-        "be one of the session"
+        f"warning: how much sessions differ is not known for {count} of {counted(len(ratios), 'measurement')}: it "
+        f"takes {statistics.FEWEST_SESSIONS} complete runs before HEAD, on this machine with the same versions; a "
+        "change may be one of the session"
     ]
 
 
