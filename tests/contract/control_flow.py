@@ -143,6 +143,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
         "array",
     ),
     "scan_of_integers": (lambda n: xb.scan(lambda c, x: (c * 3 + x, c), n, xb.arange(6)), (N,), "bits"),
+    "scan_of_booleans": (
+        lambda p, v: xb.scan(lambda c, x: (xb.logical_xor(c, x), xb.logical_or(c, x)), p, v > 0.0),
+        (TRUE, V),
+        "bits",
+    ),
     "scan_in_a_scan": (_nested, (V, XS), "array"),
     "scan_of_views": (_views, (V, XS), "bits"),
     "scan_last_only": (lambda v, xs: xb.scan(lambda c, x: (xb.sin(c) + x, c), v, xs)[0], (V, XS), "array"),
@@ -160,6 +165,7 @@ VARIANTS = frozenset(
     {
         "scan_of_one_step",
         "scan_float32",
+        "scan_of_booleans",
         "scan_last_only",
         "scan_ys_only",
         "scan_of_views",
@@ -219,8 +225,8 @@ def _part(function: Callable[..., Any], number: int) -> Callable[..., Any]:
 
 RESULTS = {
     "scan": 2, "scan_reverse": 2, "scan_of_forms": 4, "scan_of_one_step": 2, "scan_of_nothing": 2, "scan_float32": 2,
-    "scan_of_integers": 2, "scan_in_a_scan": 2, "gradient_in_a_scan": 2, "while_loop_of_integers": 2, "cond_true": 2,
-    "cond_false": 2, "cond_in_a_scan": 2,
+    "scan_of_integers": 2, "scan_of_booleans": 2, "scan_in_a_scan": 2, "gradient_in_a_scan": 2,
+    "while_loop_of_integers": 2, "cond_true": 2, "cond_false": 2, "cond_in_a_scan": 2,
 }  # fmt: skip
 
 

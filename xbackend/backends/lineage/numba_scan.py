@@ -24,6 +24,11 @@ def _is_view(output: Any) -> bool:
     return output.owner is None or bool(getattr(output.owner.op, "view_map", None))
 
 
+def _dtype(variable: Any) -> str:
+    """NumPy's name of the dtype, before version 2 too, which has no ``np.bool``."""
+    return f"np.{variable.type.dtype}".replace("bool", "bool_")
+
+
 def loop_of(node: Any, step: Callable[..., Any], scalar: Callable[..., Any]) -> Callable[..., Any]:
     """The function from the inputs of a Scan, of which `has_length` holds, to its outputs.
 
@@ -84,7 +89,7 @@ class _Source:
             yield f"{name}_n = {name}.shape[0]"
         for name, variable in zip(self.new, self.op.inner_nitsot_outs(self.op.inner_outputs), strict=True):
             yield f"{name}_n = scalar({name})"
-            yield f"{name}_all = np.empty(({name}_n, {'0, ' * variable.type.ndim}), dtype=np.{variable.type.dtype})"
+            yield f"{name}_all = np.empty(({name}_n, {'0, ' * variable.type.ndim}), dtype={_dtype(variable)})"
 
     def _stored(self, results: Sequence[tuple[str, Any]]) -> list[str]:
         """What a step gives is put where it belongs, views of what is written over as copies."""
@@ -100,7 +105,7 @@ class _Source:
             result, variable = next(rest)
             if variable.type.ndim:
                 shape = f"({name}_n,) + np.shape({result})"
-                new.append(f"if i == 0: {name}_all = np.empty({shape}, dtype=np.{variable.type.dtype})")
+                new.append(f"if i == 0: {name}_all = np.empty({shape}, dtype={_dtype(variable)})")
             new.append(f"{name}_all[i % {name}_n] = {result}")
         return [*new, *copies, *states]
 
