@@ -66,4 +66,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         label = callspec.id.removeprefix(backend).lstrip("-")
         for expected in expected_failures.of(backend):
             if expected.matches(test, label):
-                item.add_marker(pytest.mark.xfail(reason=f"{expected.reason} ({expected.link})", strict=True))
+                said = f"{expected.reason} ({expected.link})"
+                item.add_marker(pytest.mark.xfail(reason=said, raises=expected.raises, strict=True))

@@ -69,6 +69,10 @@ EMITTED, MADE = expectations()
 Z, PAIRS = _of(0.0, 1.0, -2.0), (_of(1.0, 2.0, 1.0), _of(1.0, 1.0, 2.0))
 NUMBERS, SIDES = _of(0.0, 1.0, 1.0, 3.0, -3.0, 0.0), _of(0.0, 1.0, 0.0, 0.0, 0.0, 2.0)
 ROOT = 2.0**-0.5
+# Abramowitz and Stegun, Handbook of Mathematical Functions, 6.3.3, 6.3.5, 6.4.4 and 6.4.6.
+ABOVE_POLES = _of(-0.5, -2.5, 1.0)
+DIGAMMA = _of(2.0 - 2.0 * np.log(2.0), 46.0 / 15.0 - 2.0 * np.log(2.0), 0.0) - np.euler_gamma
+TRIGAMMA = _of(np.pi**2 / 2.0 + 4.0, np.pi**2 / 2.0 + 4.0 + 4.0 / 9.0 + 4.0 / 25.0, np.pi**2 / 6.0)
 WHOLE = _of(0.0, 0.5, -1.0, 5.0)
 LOGS = _of(-inf, -inf, 0.0, 0.0), _of(-inf, 0.0, -inf, 0.0)
 ROWS = _of([-inf, -inf], [0.0, 0.0], [-inf, 3.0], [1.0, -inf])
@@ -123,6 +127,9 @@ KNOWN: dict[str, Known] = {
     "hypot": Known(xb.hypot, (NUMBERS, SIDES), [0.0, ROOT, 1.0, 1.0, -1.0, 0.0]),
     "hypot_second": Known(xb.hypot, (NUMBERS, SIDES), [0.0, ROOT, 0.0, 0.0, 0.0, 1.0], 1),
     "erf_of_large": Known(xb.erf, (_of(1e154, 1e155, -1e300),), [0.0] * 3),
+    "gammaln_of_negative": Known(xb.gammaln, (ABOVE_POLES,), DIGAMMA),
+    "gammaln_of_negative_twice": Known(xb.gammaln, (ABOVE_POLES,), TRIGAMMA, times=2),
+    "digamma_of_negative": Known(xb.digamma, (ABOVE_POLES,), TRIGAMMA),
     "logsumexp": Known(lambda x: xb.logsumexp(x, axis=1), (ROWS,), [[0.0, 0.0], [0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]),
     "logsumexp_of_impossible": Known(xb.logsumexp, (ROWS[0],), [0.0, 0.0]),
     "logaddexp": Known(xb.logaddexp, LOGS, [0.0, 0.0, 1.0, 0.5]),

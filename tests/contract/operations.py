@@ -120,7 +120,9 @@ def overflow(dtype: DType) -> Check:
     def results(x: Any) -> Any:
         squares = x * x
         found = [xb.abs(squares), xb.abs(x) * xb.abs(x - 1), x * 2 // 2, xb.maximum(x, x + 1), xb.abs(x) % 7]
-        return xb.stack([*found, *(xb.astype(truth, dtype) for truth in (squares < 0, x + 1 > x, xb.abs(x) >= 0))])
+        running = [f(x, dtype=dtype) for f in (xb.cumulative_sum, xb.cumulative_prod)]
+        truths = [squares < 0, x + 1 > x, xb.abs(x) >= 0, *(xb.abs(each) % 7 == each for each in running)]
+        return xb.stack([*found, *running, *(xb.astype(truth, dtype) for truth in truths)])
 
     return Check(f"overflow-{dtype}", results, (array((int(most**0.5) + 1, most, -most - 1, -3), dtype),))
 
@@ -513,6 +515,7 @@ def special() -> list[Check]:
         "remainder_in_float32": (xb.remainder, (dividends.astype("f4"), divisors.astype("f4"))),
         "power_one_half_in_float32": (lambda x: xb.pow(x, 0.5), (x.astype("f4"),)),
         "power_minus_one_half_in_float32": (lambda x: xb.pow(x, -0.5), (x.astype("f4"),)),
+        "magnitude_of_a_reciprocal": (lambda x: xb.abs(1.0 / x), (x,)),
         "negative_of_a_difference": (lambda y: -(y - xb.abs(y)), (y,)),
         "sign": (xb.sign, (x,)),
         "sign_in_float32": (xb.sign, (x.astype("f4"),)),

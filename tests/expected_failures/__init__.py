@@ -9,17 +9,20 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from xbackend.backends import registry
+from xbackend.errors import XBackendError
 
 
 @dataclass(frozen=True)
 class ExpectedFailure:
     """``test`` and ``label`` are patterns as of a shell: for ``test_result_of_op[numpy-sin-float64]`` they are compared
-    with ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue."""
+    with ``test_result_of_op`` and ``sin-float64``. The link is to the upstream issue. What is expected is an error;
+    where ``raises`` is `AssertionError` it is another number, which docs/numbers.md then says."""
 
     test: str
     label: str
     reason: str
     link: str
+    raises: type[Exception] = XBackendError
 
     def matches(self, test: str, label: str) -> bool:
         return fnmatchcase(test, self.test) and fnmatchcase(label, self.label)

@@ -62,6 +62,7 @@ class TheanoGpuArray(CMode, Theano):
         f"loops unrolled, up to {UNROLLED} steps, and choices of results that are both computed",
     )
     overlap = "one function for all devices, whose ops are queued one after the other"
+    digamma_dtypes = ("float64",)  # PoCL ends by SIGSEGV while it compiles it in float32
     rows: ClassVar[Mapping[str, Row]] = opencl.rows({**Theano.rows, **_WRITING, "stack": _stack})
     unrolled = (
         True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py

@@ -46,6 +46,7 @@ class LineageBackend(Generation):
     ``compile_mode``, the framework's own, when it starts."""
 
     configuration: ClassVar[Mapping[str, Any]] = {}  # of the generation, more of it while a program is compiled
+    digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # in which it can be written out
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
     several: ClassVar[Mapping[str, Several]] = {}  # the same for ops with several results
     unrolled: ClassVar[bool] = False  # whether the mode has no loops

@@ -24,7 +24,7 @@ from xbackend.backends.lineage.linear_algebra import (
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
-from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma, digamma_of, trigamma_of
+from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma_of, trigamma_of
 from xbackend.backends.placed import Variable
 from xbackend.errors import UnsupportedOperation
 
@@ -56,7 +56,6 @@ class AesaraC(CMode, _Aesara):
     rows: ClassVar[Mapping[str, Row]] = {
         **C_ROWS,
         "take_set": written_as("take_set"),
-        "digamma": digamma,
     }
     mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
@@ -152,8 +151,9 @@ class AesaraNumba(NumbaMode, _Aesara):
 
     def _of_its_dtype(self, function: Callable[..., Any], node: Any) -> Callable[..., Any]:
         """A function of one number that gives the dtype of a node: Numba's own of float32 give float64, for which a sum
-        of them does not compile (aesara/link/numba/dispatch/scalar.py)."""
-        compiled = self.module("link.numba.dispatch.basic").numba_njit(function)
+        of them does not compile (aesara/link/numba/dispatch/scalar.py). Quotients by zero are NumPy's: Python's are
+        exceptions, which a function of several ops swallows, and gives 0."""
+        compiled = self.module("link.numba.dispatch.basic").numba_njit(function, error_model="numpy")
         dtype = getattr(np, node.outputs[0].type.dtype)
         return lambda x: dtype(compiled(x))
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from xbackend.backends.lineage.linear_algebra import has_stacks, of_single_matrices
 from xbackend.backends.lineage.shapes import lengths, shape_of
+from xbackend.backends.lineage.special import digamma, digamma_in_ops
 from xbackend.backends.special_numbers import by_factors
 
 # In `Backend.added`.
@@ -34,6 +35,8 @@ def mended(backend: Any) -> Iterator[None]:
         (getattr(scalars, "scalar_maximum", None) or scalars.maximum, _of_larger(scalars, scalars.gt)),
         (getattr(scalars, "scalar_minimum", None) or scalars.minimum, _of_larger(scalars, scalars.lt)),
     ]
+    if backend.rows.get("digamma") is digamma:
+        rules.append((T.gammaln(T.constant(1.0)).owner.op.scalar_op, _of_gammaln(scalars, backend.digamma_dtypes)))
     with ExitStack() as stack:
         for op, rule in rules:
             stack.enter_context(_replaced(type(op), "pullback" if hasattr(op, "pullback") else "L_op", rule))
@@ -143,6 +146,22 @@ def _of_running_product(T: Any) -> Rule:
         first = T.ones_like(x[(*of_axis, slice(1))])
         before = T.concatenate([first, outputs[0][(*of_axis, slice(-1))]], axis=op.axis)
         return [by_factors(x, before, cotangents[0], lengths(x)[op.axis], ahead)]
+
+    return rule
+
+
+def _of_gammaln(scalars: Any, dtypes: Sequence[str]) -> Rule:
+    """Of the logarithm of the gamma function: the frameworks' digamma is not exact, and 0 for negative numbers. It is
+    written out for these dtypes; of others it is theirs for positive numbers, and else NaN."""
+
+    def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
+        (x,) = inputs
+        if x.type.dtype not in dtypes:
+            (own,) = theirs(op, inputs, outputs, cotangents)
+            zero, negative = (scalars.constant(number, dtype=x.dtype) for number in (0.0, -1.0))
+            none = scalars.log(negative)  # Theano has no constant that is NaN in float32
+            return [scalars.switch(scalars.gt(x, zero), own, none)]
+        return [digamma_in_ops(scalars, x, scalars.round_half_to_even(x)) * cotangents[0]]
 
     return rule
 

@@ -16,6 +16,7 @@ import numpy as np
 from xbackend.backends.lineage import linear_algebra
 from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder, sign
 from xbackend.backends.lineage.shapes import lengths
+from xbackend.backends.lineage.special import digamma
 from xbackend.backends.numpy.ops import ARC_NAMES, index, slices
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
@@ -76,6 +77,18 @@ def wide_reduction(name: str) -> Row:
         if node.dtype is not DType.float32 or not axes:
             return TABLE[name](T, node, inputs)
         return T.cast(getattr(T, name)(inputs[0], axis=axes, dtype="float64"), "float32")
+
+    return row
+
+
+def wide_running(name: str) -> Row:
+    """Running sums or products of int32 for PyTensor's Numba mode: those of a vector are int64 there, and what takes
+    them saw what should have overflowed (pytensor/link/numba/dispatch/extra_ops.py, numba_funcify_CumOp)."""
+
+    def row(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
+        if node.dtype is not DType.int32:
+            return getattr(T, name)(inputs[0], axis=node.params["axis"])
+        return T.cast(getattr(T, name)(T.cast(inputs[0], "int64"), axis=node.params["axis"]), "int32")
 
     return row
 
@@ -393,6 +406,7 @@ C_ROWS: Mapping[str, Row] = {
     "minimum": pick("le", "minimum"),
     "max": best("max", "argmax"),
     "min": best("min", "argmin"),
+    "digamma": digamma,
 }
 NUMBA_ROWS: Mapping[str, Row] = {
     "max": nan_aware("max"),

@@ -14,7 +14,8 @@ from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
-from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row
+from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row, wide_running
+from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
@@ -75,7 +76,12 @@ class _PyTensor(LineageBackend):
 class PyTensorNumba(NumbaMode, _PyTensor):
     """PyTensor's default."""
 
-    rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **NUMBA_ROWS}
+    rows: ClassVar[Mapping[str, Row]] = {
+        **_PyTensor.rows,
+        **NUMBA_ROWS,
+        "cumulative_sum": wide_running("cumsum"),
+        "cumulative_prod": wide_running("cumprod"),
+    }
     mode_added: ClassVar[tuple[str, ...]] = (
         *NumbaMode.mode_added,
         "functions of single elements with signs of zeros",
@@ -121,6 +127,7 @@ class PyTensorC(CMode, _PyTensor):
     """PyTensor's C linker, which was its default before version 3."""
 
     rows: ClassVar[Mapping[str, Row]] = {**_PyTensor.rows, **C_ROWS}
+    mode_added: ClassVar[tuple[str, ...]] = (*CMode.mode_added, IN_C)
 
 
 class PyTensorJAX(JAXMode, _PyTensor):

@@ -10,7 +10,7 @@ from typing import Any
 from xbackend.program.program import Node
 
 # In `Backend.added`. The C code is Bernardo's, AS 103 of 1976 (theano/scalar/basic_scipy.py, aesara/scalar/math.py).
-IN_C = "digamma, whose own in C is right to nine digits and of positive numbers only"
+IN_C = "digamma and its gradients, whose own in C are right to nine digits and of positive numbers only"
 IN_NUMBA = "digamma and trigamma, which Aesara lacks in Numba"
 
 # The terms of 6.3.18 and 6.4.12, of the reciprocal square of a number and its powers.
@@ -19,12 +19,21 @@ _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 
 
 
 def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    """The row of the op: 6.3.18 of numbers that 6.3.5 has moved up by 8, where nine terms are enough, and 6.3.7 of
-    those below 1/2."""
-    x = inputs[0]
+    """The row of the op."""
+    return digamma_in_ops(T, inputs[0], T.round(inputs[0], mode="half_to_even"))
+
+
+def digamma_in_ops(T: Any, x: Any, whole: Any) -> Any:
+    """6.3.18 of numbers that 6.3.5 has moved up by 8, where nine terms are enough, and 6.3.7 of those below 1/2.
+
+    Args:
+        T: has the ops: the framework's of tensors, or of scalars.
+        x: one of those.
+        whole: the integer next to it, in its dtype.
+    """
 
     def number(value: float) -> Any:
-        return T.constant(value, dtype=node.dtype.value)
+        return T.constant(value, dtype=x.dtype)
 
     below = T.lt(x, number(0.5))
     y = T.switch(below, T.sub(number(1.0), x), x)
@@ -36,7 +45,7 @@ def digamma(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
         series = T.mul(inverse, T.add(number(term), series))
     above = T.log(y) - T.true_div(number(0.5), y) - series - steps
     # The angle within half a period of 0, where the tangent is exact.
-    angle = T.mul(number(math.pi), T.sub(x, T.round(x, mode="half_to_even")))
+    angle = T.mul(number(math.pi), T.sub(x, whole))
     reflected = T.sub(above, T.true_div(number(math.pi), T.tan(T.switch(below, angle, number(1.0)))))
     return T.switch(below, reflected, above)
 

@@ -14,7 +14,7 @@ from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
-from xbackend.backends.lineage.special import IN_C, digamma
+from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.placed import Variable
 from xbackend.program.program import Node
 
@@ -54,7 +54,6 @@ class Theano(LineageBackend):
         **C_ROWS,
         "matmul": _matmul,
         "take_set": written_as("take_set"),
-        "digamma": digamma,
     }
 
     def _wanted(self) -> dict[str, str]:
