@@ -29,7 +29,6 @@ from xbackend import pytest_plugin
 from xbackend.backends import registry
 from xbackend.measure.candidates import Candidate, task
 from xbackend.measure.machine import machine
-from xbackend.measure.plan import PRESETS
 from xbackend.pytest_plugin import Choices, Recorded, numbers, words
 from xbackend.results.schema import FOREIGN
 from xbackend.workloads import matpow
@@ -124,13 +123,7 @@ def replay(xbackend_replay: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def ready(choices: Choices) -> bool:
-    """Whether nothing has to be installed while it is measured."""
-    return targets.ready(choices.backends)
-
-
-@pytest.fixture(scope="session")
-def recorded(request: pytest.FixtureRequest, ready: bool) -> Recorded:
+def recorded(request: pytest.FixtureRequest) -> Recorded:
     """The session of `test_matpow.py`: run once, for the selected tests."""
     keys = [
         tuple(item.callspec.params[name] for name in ("backend", "devices", "size", "dtype"))
@@ -139,14 +132,6 @@ def recorded(request: pytest.FixtureRequest, ready: bool) -> Recorded:
     ]
     tasks = {shape: task("matpow", size=shape[0], dtype=shape[1]) for shape in dict.fromkeys(key[2:] for key in keys)}
     return Recorded(request.config, "bench matpow", {key: Candidate(tasks[key[2:]], *key[:2]) for key in keys})
-
-
-@pytest.fixture(scope="session")
-def is_quick_comparison(request: pytest.FixtureRequest, choices: Choices, ready: bool) -> bool:
-    """Whether this is what ``xbackend compare --quick`` does, with nothing to install meanwhile."""
-    config, usual = request.config, choices.devices == [1] and choices.extent == PRESETS["quick"].extent()
-    same = sizes(config) == [matpow.WORKLOAD.quick["size"][0]] and dtypes(config) == ["float32"]
-    return choices.quick and usual and same and every_backend(config) and ready
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""How long the quick comparison of all backends takes. `test_matpow.py` does just that, unless told otherwise."""
+"""How long the quick comparison of all backends takes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,9 @@ from xbackend.measure.plan import PRESETS
 pytestmark = pytest.mark.every_backend
 
 
-@pytest.fixture(scope="session")
-def seconds(request: pytest.FixtureRequest, choices: Any, is_quick_comparison: bool, say: Any) -> float:
-    if is_quick_comparison:
-        recorded = request.getfixturevalue("recorded")
-        if len(recorded.candidates) == len(registry.names()):
-            found: float = recorded.session.seconds
-            return found
-    targets.install(registry.names(), say)
-    found = session.compare(quick=True, seed=choices.seed, on_progress=say).settings.seconds
-    return found
-
-
-def test_compare_quick(seconds: float, note: Any, benchmark: Any, replay: Any) -> None:
+def test_compare_quick(choices: Any, say: Any, note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "quick comparison of all backends"
+    targets.install(registry.names(), say)
+    seconds = session.compare(quick=True, seed=choices.seed, on_progress=say).settings.seconds
     assert note(targets.quick_comparison(seconds, PRESETS["quick"].processes, 1)) > 0
     replay([seconds])

@@ -2,8 +2,8 @@
 
 The text of this file is appended to the ``measure/loop.py`` of a copy of the package, so that the fault happens in a
 real worker of a real command. ``XBACKEND_FAULT`` says what happens at which size in which process:
-``16:segfault:2,17+:kill:1`` is a segmentation fault at size 16 in the second process that measures it, and the end of
-the first process that measures size 17 for the second half of the A/A pair.
+``16:segfault:2,17:kill:1`` is a segmentation fault at size 16 in the second process that measures it, and the end of
+the first process that measures size 17.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-_time_in_peace, _rounds_in_peace = globals()["_time"], globals()["_rounds"]
+_prepare_in_peace, _rounds_in_peace = globals()["prepare"], globals()["_rounds"]
 _FINISHED = 3  # rounds, before the one in which it happens
 _faults: list[str] = []
 
@@ -57,16 +57,16 @@ def _count(folder: str, size: str) -> int:
             number += 1
 
 
-def _time(backend: Any, executable: Any, inputs: Any, job: dict[str, Any], watch: Any) -> Any:
+def prepare(backend: Any, job: dict[str, Any]) -> Any:
     (size,) = re.findall(r"size=(\d+)", job["label"])
     number = _count(os.environ["XBACKEND_FAULT_FOLDER"], size)
     wanted = [entry.split(":") for entry in os.environ["XBACKEND_FAULT"].split(",")]
     _faults[:] = [fault for at, fault, when in wanted if (at, when) == (size, str(number))]
-    return _time_in_peace(backend, executable, inputs, job, watch)
+    return _prepare_in_peace(backend, job)
 
 
-def _rounds(call: Any, iterations: int, *others: Any) -> Any:
-    left = [int((_FINISHED + 0.5) * iterations) + 1]
+def _rounds(held: Any, *others: Any) -> Any:
+    left, call = [int((_FINISHED + 0.5) * held.iterations) + 1], held.call
 
     def faulty() -> Any:
         left[0] -= 1
@@ -74,4 +74,8 @@ def _rounds(call: Any, iterations: int, *others: Any) -> Any:
             FAULTS[_faults.pop()]()
         return call()
 
-    return _rounds_in_peace(faulty, iterations, *others)
+    held.call = faulty
+    try:
+        return _rounds_in_peace(held, *others)
+    finally:
+        held.call = call

@@ -29,6 +29,7 @@ from xbackend.results.schema import (
     Profile,
     Results,
     SessionSettings,
+    Visit,
 )
 
 # An independent reader of markdown; it shows HTML, so that a tag that got through is seen.
@@ -62,7 +63,7 @@ NASTY = st.one_of(
 def measured(backend: str, medians: list[float], devices: int = 1, **fields: Any) -> Measurement:
     """A measurement that is ok, with a process of one round for each of these times."""
     processes = [
-        Process(order=i, started=float(i), iterations=1, rounds=[t], phases=Phases(call=t))
+        Process(order=i, started=float(i), iterations=1, visits=[Visit([t])], phases=Phases(call=t))
         for i, t in enumerate(medians)
     ]
     given: dict[str, Any] = {
@@ -249,9 +250,8 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         order=COUNTS,
         started=st.floats(0, 1e11),
         iterations=st.integers(1, 10**18),
-        rounds=st.lists(ROUNDS, min_size=1, max_size=3),
+        visits=st.lists(st.builds(Visit, st.lists(ROUNDS, min_size=1, max_size=3), SECONDS, maybe, maybe), min_size=1),
         phases=phases,
-        own_cores=maybe,
         affinity=st.none() | st.lists(COUNTS, max_size=2),
         load=maybe,
         accelerator_processes=st.none() | st.lists(NASTY, max_size=2),

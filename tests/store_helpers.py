@@ -9,8 +9,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from xbackend.results.runs import Run, Store
-from xbackend.results.schema import Machine, Measurement, Parity, Phases, Process, Results, SessionSettings
+from xbackend.results.schema import Machine, Measurement, Parity, Phases, Process, Results, SessionSettings, Visit
 
 MACHINE = Machine(
     processor="a processor", cores=2, memory_bytes=1 << 34, system="Linux x86_64", python="3.11.9", accelerators=[],
@@ -20,9 +22,15 @@ STEADY = (0.98, 0.99, 1.0, 1.01, 1.02)  # the spread of five processes
 
 
 def process(median: float, order: int = 0) -> Process:
-    """A process of three rounds."""
-    rounds = [median, 0.99 * median, 1.01 * median]
-    return Process(order=order, started=1.8e9 + order, iterations=2, rounds=rounds, phases=Phases(call=median))
+    """A process of a visit of three rounds."""
+    visits = [Visit([median, 0.99 * median, 1.01 * median])]
+    return Process(order=order, started=1.8e9 + order, iterations=2, visits=visits, phases=Phases(call=median))
+
+
+def beside(process: Process, foreign_cores: float | None = None, own_cores: float | None = None) -> Process:
+    """The process with so many cores kept busy by others, and by itself, during its visits."""
+    cores = {"foreign_cores": foreign_cores, "own_cores": own_cores}
+    return replace(process, visits=[replace(visit, **cores) for visit in process.visits])
 
 
 def row(backend: str = "numpy", medians: Sequence[float] = STEADY, **fields: Any) -> Measurement:
@@ -74,7 +82,7 @@ def cut_off(store: Store) -> Run:
     run = begin(store)
     for backend, order in (("numpy", 0), ("other", 1), ("numpy", 2)):
         run.record(row(backend, [], processes=[process(0.01, order)]), label=backend)
-    run.add_rounds(1, [0.01, 0.02])
+    run.visited(1, Visit([0.01, 0.02]))
     run.close()
     return run
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from report_helpers import any_results, markdown_of, measured, of
+from store_helpers import beside
 from test_one_verdict import any_seconds
 
 from xbackend import report
@@ -340,7 +341,7 @@ def test_the_first_line_carries_the_doubt() -> None:
     """Most timings that count were disturbed, or of what is told apart hardly a difference could have been shown."""
 
     def disturbed(row: Measurement, cores: float) -> Measurement:
-        processes = [replace(process, foreign_cores=cores) for process in row.processes]
+        processes = [beside(process, cores) for process in row.processes]
         return replace(row, processes=processes)
 
     fast, slow = measured("a", near(1.0)), measured("b", near(3.4))

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from store_helpers import STEADY, process, results, row
-from test_sessions import TASK, answer
+from test_sessions import TASK, Answer, answer, saying
 
 from xbackend import workloads
 from xbackend.analysis import bisection
@@ -34,7 +34,6 @@ from xbackend.environments import releases
 from xbackend.errors import EnvironmentFailed, WorkerDied
 from xbackend.measure import bisect
 from xbackend.measure.bisect import Beside, Bisection, Found
-from xbackend.measure.plan import PRESETS
 from xbackend.measure.worker import Worker
 from xbackend.results.runs import Store
 from xbackend.results.schema import Phases, Process, Results
@@ -89,7 +88,7 @@ def test_the_ends_are_the_outermost_that_work_or_a_few_further_in(count: int, da
         assert found == (0, count - 1) and len(asked) == 1
 
 
-def beside(factor: float, spread: float = 1.0, last: float = 1.4) -> bisection.Session:
+def of_release(factor: float, spread: float = 1.0, last: float = 1.4) -> bisection.Session:
     """A session of a release, the first and the last one, five processes each."""
     each = [[at * (1 + spread * (m - 1)) for m in STEADY] for at in (factor, 1.0, last)]
     return each[0], each[1], each[2]
@@ -98,13 +97,13 @@ def beside(factor: float, spread: float = 1.0, last: float = 1.4) -> bisection.S
 @pytest.mark.parametrize(
     ("sessions", "known"),
     [
-        ([beside(1.4)], True),
-        ([beside(1.0)], False),
-        ([beside(2.0)], True),  # beyond the last, and before the first
-        ([beside(0.8)], False),
-        ([beside(1.18)], None),  # in the middle, whatever the spread
-        ([beside(1.1, spread=7.0)], None),  # the spread is that of the change
-        ([beside(1.1, spread=7.0)] * 4, False),  # of which more is known by more processes
+        ([of_release(1.4)], True),
+        ([of_release(1.0)], False),
+        ([of_release(2.0)], True),  # beyond the last, and before the first
+        ([of_release(0.8)], False),
+        ([of_release(1.18)], None),  # in the middle, whatever the spread
+        ([of_release(1.1, spread=7.0)], None),  # the spread is that of the change
+        ([of_release(1.1, spread=7.0)] * 4, False),  # of which more is known by more processes
         ([([1.0], [1.0], [2.0])], None),  # of which a spread is not known
         ([(STEADY, STEADY, [0.0] * 5)], None),
         ([], None),
@@ -117,14 +116,14 @@ def test_a_release_is_as_the_end_that_it_is_shown_to_be_nearer_to(
 
 
 def test_a_release_that_is_nearer_to_a_faster_end_is_so_too() -> None:
-    session = beside(0.7, last=0.7)
+    session = of_release(0.7, last=0.7)
     assert bisection.nearer([session], slower=False) is True
     assert bisection.nearer([session[::-1]], slower=True) is False  # type: ignore[list-item]
 
 
 def test_what_sessions_differ_by_is_no_part_of_where_a_release_is() -> None:
-    slow = tuple([3 * t for t in seconds] for seconds in beside(1.4))
-    assert bisection.nearer([beside(1.4), slow], slower=True) is True  # type: ignore[list-item]
+    slow = tuple([3 * t for t in seconds] for seconds in of_release(1.4))
+    assert bisection.nearer([of_release(1.4), slow], slower=True) is True  # type: ignore[list-item]
 
 
 def test_compilations_are_told_apart_by_their_own_spread() -> None:
@@ -236,7 +235,7 @@ class Releases:
         number = self.opened.count(environment)  # its own: what others disturb is measured again, at any time
         backend = NumPyBackend(name, Settings(1))
 
-        def call(function: str, job: Any) -> Any:
+        def says(_: Any) -> Answer:
             said = self.plan(self.minor(environment))
             if isinstance(said, Exception):
                 raise said
@@ -245,7 +244,7 @@ class Releases:
                 said.get("seconds", 0.01) * jitter, **{k: v * jitter for k, v in said.items() if k != "seconds"}
             )
 
-        return Worker(backend, call)
+        return Worker(backend, saying(says))
 
     def look(self, what: What = What.TIME, **options: Any) -> Found:
         given = {"threads": 1, "wait": 0, "processes": 3, **options}
@@ -393,7 +392,7 @@ def test_a_release_that_is_named_is_the_right_one(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(
     ("options", "expected"),
-    [({}, PRESETS["default"].processes), ({"quick": True}, PRESETS["quick"].processes), ({"processes": 7}, 7)],
+    [({}, 5), ({"quick": True}, 3), ({"processes": 7}, 7)],
 )
 def test_as_many_processes_are_measured_as_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], expected: int

@@ -19,7 +19,7 @@ from xbackend.measure.loop import Effort
 from xbackend.measure.runner import Session
 from xbackend.report import payoffs, tables, text
 from xbackend.report.blocks import Table
-from xbackend.results.schema import Measurement, Phases, Process
+from xbackend.results.schema import Measurement, Phases, Process, Visit
 from xbackend.workers.remote import RemoteBackend
 
 TASK = task("matpow", size=8)
@@ -30,7 +30,7 @@ def process(order: int, lower: float, cache: str = "", call: float = 0.01, **pha
         order=order,
         started=float(order),
         iterations=1,
-        rounds=[call],
+        visits=[Visit([call])],
         phases=Phases(lower=lower, **phases),
         cache=cache,
     )  # type: ignore[arg-type]
@@ -65,13 +65,6 @@ def test_the_first_compiles_cold_three_warm_and_the_others_as_there_is_time(
     for number, kind in enumerate(cold):
         assert one.cold(most) is (kind == "c"), number
         one.processes.append(process(number, seconds, "cold" if kind == "c" else "warm"))
-
-
-def test_what_is_measured_again_begins_as_what_it_replaces() -> None:
-    one = Candidate(TASK, "pytensor-c", 1)
-    one.processes = [process(3, 1.0, "cold"), process(7, 0.1, "warm")]
-    assert one.cold(0.0, again=3)
-    assert not one.cold(math.inf, again=7)
 
 
 def test_a_cache_holds_what_was_kept_and_nothing_else(tmp_path: Path) -> None:
@@ -159,7 +152,7 @@ def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: 
 @pytest.mark.tier("standard")
 def test_a_session_says_of_each_process_what_it_found() -> None:
     one = Candidate(TASK, "pytensor-c", 1)
-    effort = Effort(rounds=2, at_least=1, round_seconds=0.001, seconds=0.1)
+    effort = Effort(visits=1, at_least=1, seconds=0.1, rounds=2, round_seconds=0.001)
     Session([one], extent=3, threads=1, seed=0, effort=effort, wait=0, cold=math.inf).run()
     assert [process.cache for process in one.processes] == ["cold", "warm", "cold"], one.reason
 

@@ -24,7 +24,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from page_helpers import check_page
 from report_helpers import NASTY, check_document
-from store_helpers import changed, cut_off, finished, results, row, snapshot
+from store_helpers import beside, changed, cut_off, finished, results, row, snapshot
 
 from xbackend.analysis.gate import Limit, Outcome, judge
 from xbackend.backends.description import Description
@@ -222,7 +222,7 @@ def test_damaged_bytes_are_named_or_harmless(plant: Plant) -> None:
     assert plant.seen["named"] > examples // 3 and plant.seen["harmless"], plant.seen
 
 
-@pytest.mark.parametrize("table", ["runs", "candidates", "processes", "rounds"])
+@pytest.mark.parametrize("table", ["runs", "candidates", "processes", "visits"])
 def test_damaged_rows_are_named_or_harmless(plant: Plant, table: str) -> None:
     """Where the pages of the file fit each other."""
     kind = "finished" if table == "runs" else "cut off"
@@ -246,7 +246,7 @@ def test_a_row_in_the_place_of_another_one_is_damage(plant: Plant) -> None:
         told = pytest.raises(DamagedStore, match=f"it is the run '{older.run}'")
         with plant.saying(kind, "runs", lambda _, older=older: schema.sealed(older)) as store, told:
             store.load("latest")
-    for table in ("candidates", "processes", "rounds"):
+    for table in ("candidates", "processes", "visits"):
         first: list[bytes] = []
         told = pytest.raises(DamagedStore, match=rf"the row .* of its {table}: it is another one")
         with plant.saying("cut off", table, lambda data, first=first: first.append(data) or first[0]) as store, told:
@@ -289,7 +289,7 @@ def rich() -> Results:
     spans = [("cpu:0", 0.0, 0.1, "compute", "dot"), ("cpu:1", 0.1, 0.2, "transfer", "copy")]
     profile = Profile(wall=0.2, busy={"cpu:0": 0.1}, transfers=0.1, exposed=0.1, together=0.0, count=2, spans=spans)
     first = row()
-    process = msgspec.structs.replace(first.processes[0], profile=profile, affinity=[0, 1], load=0.5, foreign_cores=0.1)
+    process = msgspec.structs.replace(beside(first.processes[0], 0.1), profile=profile, affinity=[0, 1], load=0.5)
     op = {"node": 0, "op": "matmul", "asked": "cpu:0", "bound": "cpu:0", "executed": "cpu:0", "framework_op": "dot"}
     move = {"node": 1, "source": "cpu:0", "target": "cpu:1", "bytes": 64, "cause": "asked", "framework_op": "copy"}
     proof = {"evidence": "run", "status": "as asked"}
@@ -335,7 +335,7 @@ LOST = {"title": "t", "boxes": [], "edges": [{"source": 0, "target": 1}], "links
         ((*WHERE, "bindings"), {"dev0": "nonsense:x"}, "'nonsense:x' names no device"),
         ((*PROFILE, "together"), 0.3, "a part that is longer than the whole"),
         ((*PROFILE, "spans", 0, 1), 0.2, "a span that ends before it begins"),
-        ((*WHERE, "processes", 0, "rounds", 0), 1e-13, "1e-12"),
+        ((*WHERE, "processes", 0, "visits", 0, 0, 0), 1e-13, "1e-12"),
     ],
 )
 def test_what_a_report_relies_on_is_checked_when_results_are_read(path: tuple[Any, ...], new: Any, said: str) -> None:
@@ -390,7 +390,7 @@ def test_hostile_content_is_an_error_or_text(plant: Plant) -> None:
     assert seen["stores"] >= examples and min(seen["named"], seen["read"]) > examples // 10, seen
 
 
-RECORDS = ("candidates", "processes", "rounds")
+RECORDS = ("candidates", "processes", "visits")
 
 
 def first_of(plant: Plant, table: str) -> Any:

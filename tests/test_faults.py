@@ -21,6 +21,9 @@ import tiers
 from fault_helpers import Command, end_all, left_over, mine, planted
 
 from xbackend import environments, report
+from xbackend.measure.plan import QUICK
+from xbackend.measure.visited import AGAIN
+from xbackend.results import schema
 from xbackend.results.runs import Store
 from xbackend.results.schema import Measurement, Results
 
@@ -63,8 +66,10 @@ def command(tmp_path: Path) -> Iterator[Callable[..., Command]]:
 
 
 def check_processes(row: Measurement) -> None:
-    """Every process that is shown was finished: it has as many rounds as it was to make."""
-    assert all(5 <= len(process.rounds) <= 15 for process in row.processes)
+    """Every visit that is shown was finished: it has as many rounds as it was to make."""
+    visits = [visit for process in row.processes for visit in process.visits]
+    assert {len(visit.rounds) for visit in visits} <= {QUICK.rounds}
+    assert all(len(process.visits) <= AGAIN * QUICK.visits + 1 for process in row.processes)
 
 
 def inspected(command: Command) -> str:
@@ -85,7 +90,7 @@ def inspected(command: Command) -> str:
     if results.complete:
         assert len(row.processes) == PROCESSES or "cannot be written" in row.reason
     else:
-        assert not written.exists()
+        assert not written.exists() or schema.load(written) == results  # it was interrupted, and then reported
         assert (row.status == "ok") == bool(row.processes) == (row.reason == "")
         assert info.rounds == sum(len(process.rounds) for process in row.processes)
     text = (command.folder / "again").joinpath("report.md")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from store_helpers import MACHINE, STEADY, changed, cut_off, finished, process, results, row, snapshot
+from store_helpers import MACHINE, STEADY, beside, changed, cut_off, finished, process, results, row, snapshot
 
 from xbackend import cli
 from xbackend.analysis import family
@@ -347,7 +347,7 @@ def test_the_first_line_has_the_numbers_of_the_rows_that_decide() -> None:
     noisy = judged(times(1.0, spread=8), times(1, spread=8))
     assert power(noisy.rows, SLOWER) == "the limit is slower:5%, and a change of 43 % fails in 9 of 10 cases"
     assert power([], [*SLOWER, Limit.parse("faster:5%")]) == "the limits are slower:5% and faster:5%"
-    loud = [msgspec.structs.replace(process(m, i), foreign_cores=1.5) for i, m in enumerate(times(1.2))]
+    loud = [beside(process(m, i), 1.5) for i, m in enumerate(times(1.2))]
     found = judge(results(row()), results(row(processes=loud)), SLOWER)
     assert found.sentence.startswith("In doubt, as others disturbed 5 of the 10 timings that count: regression: 1 of 1")
     assert "In doubt, as no difference below" in judged([4.0, 15.0, 60.0], [1e-3, 1.1e-3, 0.9e-3]).sentence

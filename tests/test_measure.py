@@ -35,12 +35,12 @@ from xbackend.errors import (
 from xbackend.measure import candidates, checks, loop, session
 from xbackend.measure import machine as machine_module
 from xbackend.measure.candidates import task as traced_task
-from xbackend.measure.runner import Session, blocks
+from xbackend.measure.runner import Session, shuffler
 from xbackend.measure.worker import Worker
 from xbackend.results import schema as results
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)
+SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
 
 
 def here(backend_class: type[Backend] = NumPyBackend) -> Callable[..., Worker]:
@@ -74,14 +74,14 @@ def measured(
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_each_block_holds_every_group_once_in_an_order_of_its_own() -> None:
+def test_each_order_holds_every_group_once_and_is_one_of_its_own() -> None:
     groups = [f"group {i}" for i in range(8)]
-    order = blocks(groups, 5, seed=1)
-    found = [order[i : i + 8] for i in range(0, 40, 8)]
-    assert all(sorted(block) == groups for block in found)
-    assert len({tuple(block) for block in found}) == 5
-    assert order == blocks(groups, 5, seed=1)
-    assert order != blocks(groups, 5, seed=2)
+    shuffle, again, other = shuffler(1), shuffler(1), shuffler(2)
+    found = [shuffle(groups) for _ in range(5)]
+    assert all(sorted(order) == groups for order in found)
+    assert len({tuple(order) for order in found}) == 5
+    assert found == [again(groups) for _ in range(5)]
+    assert found != [other(groups) for _ in range(5)]
 
 
 @pytest.mark.tier("standard")
@@ -106,7 +106,7 @@ def test_progress_names_what_begins() -> None:
     done = measured(here(), on_progress=lines.append)
     assert all(any(c.label in line for line in lines) for c in done.candidates)
     begun = [line for line in lines if line.startswith("[")]
-    assert [line.partition("]")[0] for line in begun] == ["[1/2", "[2/2"]
+    assert [line.partition("]")[0] for line in begun] == ["[process 1 each, 1/2", "[process 1 each, 2/2"] * 2
     assert {line.partition("] ")[2].partition(":")[0] for line in begun} == {"numpy | 1 device", "numpy | 2 devices"}
 
 
@@ -151,7 +151,7 @@ def test_a_wrong_result_gives_no_timing(backend: type[Backend], reason: str, mon
     def clock(*_: Any) -> Any:
         raise AssertionError("the clock was started")
 
-    monkeypatch.setattr(loop, "_time", clock)
+    monkeypatch.setattr(loop, "_hold", clock)
     done = measured(here(backend))
     rows = done.results("wrong").measurements
     assert [row.status for row in rows] == ["wrong"] * 4
@@ -260,7 +260,7 @@ def test_a_timing_of_launches_is_found_out() -> None:
 def test_an_asynchronous_backend_that_waits_passes() -> None:
     done = measured(here(Asynchronous))
     assert [c.reason for c in done.candidates] == [""] * 4
-    assert all(p.median >= 0.003 for c in done.candidates for p in c.processes)
+    assert all(p.time >= 0.003 for c in done.candidates for p in c.processes)
 
 
 @pytest.mark.tier("standard")
@@ -398,9 +398,9 @@ def test_a_worker_that_dies_costs_one_candidate() -> None:
         opened.append(name)
 
         def call(function: str, job: dict[str, Any]) -> Any:
-            if "size=16" in job["label"]:
+            if "size=16" in job.get("label", ""):
                 raise WorkerDied("its worker was killed by SIGSEGV")
-            return loop.measure(worker.backend, job)
+            return getattr(loop, function.partition(":")[2])(worker.backend, job)
 
         return Worker(worker.backend, call)
 
@@ -466,7 +466,7 @@ def test_numpy_in_real_processes(tmp_path: Path) -> None:
         for process in row.processes:
             phases = [getattr(process.phases, name) for name in process.phases.__struct_fields__]
             assert all(seconds is not None and seconds >= 0 for seconds in phases)
-            assert process.iterations * process.median >= 1e-3
+            assert process.iterations * process.time >= 1e-3
     results.save(found, tmp_path / "results.json")
     assert results.load(tmp_path / "results.json") == found
 

@@ -13,7 +13,7 @@ from report_helpers import measured, of, whole_of
 from xbackend.api.trace import trace
 from xbackend.measure import loop, memory
 from xbackend.measure.worker import open_worker
-from xbackend.results.schema import Memory, Phases, Process
+from xbackend.results.schema import Memory, Phases, Process, Visit
 
 MIB = 1 << 20
 
@@ -80,16 +80,17 @@ def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: i
         "inputs": paths[:1],
         "expected": paths[1:],
         "tolerance": 0.0,
-        "effort": asdict(loop.Effort(rounds=2, at_least=1, round_seconds=0.001, seconds=1.0)),
+        "effort": asdict(loop.Effort(visits=1, at_least=1, seconds=1.0, rounds=2, round_seconds=0.001)),
     }
     worker = open_worker(backend)
     with worker.backend:
-        found = worker.call("xbackend.measure.loop:measure", job)
-    assert found["wrong"] == ""
-    timed = found["timed"]
-    assert timed["memory"] is not None, timed["memory_unknown"]
-    assert abs(timed["memory"]["call"] - 2 * LARGE) <= percent / 100 * 2 * LARGE
-    assert timed["memory"]["first_call"] >= timed["memory"]["call"]
+        measured = worker.call("xbackend.measure.loop:prepare", job)
+        assert measured["wrong"] == ""
+        worker.call("xbackend.measure.loop:visit", {})
+        found = worker.call("xbackend.measure.loop:finish", {})
+    assert found["memory"] is not None, found["memory_unknown"]
+    assert abs(found["memory"]["call"] - 2 * LARGE) <= percent / 100 * 2 * LARGE
+    assert found["memory"]["first_call"] >= found["memory"]["call"]
 
 
 # --- in a report ------------------------------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: i
 
 def process(order: int, call: int) -> Process:
     held = Memory(before=10 * MIB, first_call=3 * call, call=call, devices={"gpu:0": 7 * MIB})
-    return Process(order=order, started=0.0, iterations=1, rounds=[1.0], phases=Phases(call=1.0), memory=held)
+    return Process(order=order, started=0.0, iterations=1, visits=[Visit([1.0])], phases=Phases(call=1.0), memory=held)
 
 
 def test_it_is_in_the_report_with_why_there_is_none() -> None:

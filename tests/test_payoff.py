@@ -14,7 +14,7 @@ from xbackend.analysis import payoff
 from xbackend.analysis.comparison import Comparison, Row, comparisons
 from xbackend.analysis.statistics import difference
 from xbackend.report import payoffs
-from xbackend.results.schema import Measurement, Phases, Process
+from xbackend.results.schema import Measurement, Phases, Process, Visit
 
 
 def row(backend: str, costs: list[tuple[float, float]], workload: str = "matpow") -> Measurement:
@@ -24,7 +24,7 @@ def row(backend: str, costs: list[tuple[float, float]], workload: str = "matpow"
             order=i,
             started=float(i),
             iterations=1,
-            rounds=[t],
+            visits=[Visit([t])],
             phases=Phases(lower=c / 2, first_call=c / 2, call=t),
         )
         for i, (c, t) in enumerate(costs)

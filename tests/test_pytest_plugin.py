@@ -26,7 +26,7 @@ from xbackend.errors import DamagedStore, StoreError
 from xbackend.measure import saved
 from xbackend.pytest_plugin import _decided
 from xbackend.results.runs import Store
-from xbackend.results.schema import Results
+from xbackend.results.schema import Results, Visit
 
 pytestmark = pytest.mark.tier("standard")
 
@@ -423,7 +423,7 @@ def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
 def planted(results: Results, factor: float, created: str) -> Results:
     """A session before, in which all took so many times as long."""
     rows = [
-        replace(row, processes=[replace(p, rounds=[factor * s for s in p.rounds]) for p in row.processes])
+        replace(row, processes=[replace(p, visits=[Visit([factor * p.time])]) for p in row.processes])
         for row in results.measurements
     ]
     return replace(results, measurements=rows, created=created)

@@ -1,8 +1,7 @@
-"""A noisy machine is waited for, and what others disturbed is measured again: bounded, shown, and all of it kept."""
+"""A noisy machine is waited for, and visits that others disturbed are made again: bounded, shown, and all kept."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -11,30 +10,34 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import whole_of
-from store_helpers import process, results, row
-from test_sessions import SMALL, TASK, TINY, Here, answer
+from store_helpers import beside, process, results, row
+from test_sessions import SMALL, TASK, TINY, Answer, Here, answer
 
 from xbackend import cli
 from xbackend.analysis.disturbed import disturbed, quiet
 from xbackend.errors import ArgumentError
 from xbackend.measure import patience, plan, session
-from xbackend.measure.candidates import Candidate, disturbed_warnings
+from xbackend.measure.candidates import Candidate
+from xbackend.measure.loop import Effort
+from xbackend.measure.measured import Timed
 from xbackend.measure.patience import Patience
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
+from xbackend.measure.visited import Live
 from xbackend.results import schema
 from xbackend.results.runs import Store
-from xbackend.results.schema import FOREIGN, Phases, Process, attempts, counting
+from xbackend.results.schema import FOREIGN, Visit, figure
 
 pytestmark = pytest.mark.tier("standard")
 
-LOUD, QUIET = {"foreign_cores": 0.8}, {"foreign_cores": 0.1}
+LOUD, QUIET = 0.8, 0.1
 
 
 @pytest.fixture
@@ -49,12 +52,11 @@ def others(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 
     monkeypatch.setattr(patience, "_used", look)
     monkeypatch.setattr(patience.time, "monotonic", lambda: clock)
-    monkeypatch.setattr(plan, "AGAIN", 100.0)  # there is time for what the tests are about
     yield used
 
 
 def taken(
-    says: Callable[[dict[str, Any]], dict[str, Any]], extent: Extent | int = 3, wait: float = 100.0, **options: Any
+    says: Callable[[dict[str, Any]], Answer], extent: Extent | int = 3, wait: float = 100.0, **options: Any
 ) -> Session:
     """A finished session of one backend whose processes say this."""
     done = Session(
@@ -166,137 +168,112 @@ def test_what_this_process_and_its_ended_children_use_is_not_others() -> None:
     assert min(look() - of_others() for _ in range(5)) < 0.5
 
 
-# --- measuring again --------------------------------------------------------------------------------------------------
+# --- visits that are made again ---------------------------------------------------------------------------------------
 
 
-def test_a_disturbed_process_is_measured_again_and_the_new_one_counts(others: list[float]) -> None:
-    """The second of three is loud; its seconds are as good as those of the others."""
-    count = itertools.count()
-    lines: list[str] = []
-
-    def says(_: Any) -> dict[str, Any]:
-        return answer(0.01, **(LOUD if next(count) == 1 else QUIET))
-
-    done = taken(says, on_progress=lines.append)
+def test_a_disturbed_visit_is_made_again_and_does_not_count(others: list[float]) -> None:
+    """The second of two is loud, and takes twice as long."""
+    loud = answer(0.01, [QUIET, LOUD, QUIET])
+    loud.visits[1]["rounds"] = [0.02] * 3
+    done = taken(lambda _: loud, 1)
     (candidate,) = done.candidates
-    loud = candidate.processes[1]
-    assert [p.again for p in candidate.processes] == [None, None, None, loud.order]
-    assert [p.order for p in counting(candidate.processes)] == [
-        candidate.processes[i].order for i in (0, 3, 2)
-    ]  # in its place
-    assert len(candidate.medians) == 3 and candidate.measurement().medians == candidate.medians
-    assert done.order[-1] == candidate.label and len(done.order) == 4
-    assert any("[again 1/1] numpy | 1 device: others disturbed it, starting a process" in line for line in lines)
+    (measured,) = candidate.processes
+    assert [visit.disturbed for visit in measured.visits] == [False, True, False]
+    assert measured.time == pytest.approx(0.01) and not measured.disturbed
+    assert len(done.order) == 1 and candidate.measurement().times == candidate.times
     found = disturbed(done.results("again"))
-    assert (found.places, found.disturbed, found.again, found.replaced) == (3, 1, 1, 1)
+    assert (found.visits, found.disturbed, found.counting) == (3, 1, 0)
     assert found.words == (
-        "others used more than 0.25 cores during 1 of 3 timings: measured again 1, replaced by an undisturbed one 1, "
-        "counting all the same 0"
+        "others used more than 0.25 cores during 1 of 3 visits; 1 of these do not count, and 0 do, as all of their "
+        "process were disturbed"
     )
     assert not any("disturbed" in warning for warning in candidate.measurement().warnings)
 
 
-def test_what_is_disturbed_each_time_counts_once_with_a_warning(others: list[float]) -> None:
-    done = taken(lambda _: answer(0.01, **LOUD))
+def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list[float]) -> None:
+    done = taken(lambda _: answer(0.01, [LOUD]))
     (candidate,) = done.candidates
-    assert len(candidate.processes) == 9 and len(candidate.medians) == 3  # each of three twice again
-    assert counting(candidate.processes) == candidate.processes[:3]
+    assert [len(measured.visits) for measured in candidate.processes] == [3] * 3  # half as many again as two
+    assert all(measured.disturbed for measured in candidate.processes)
     (warning,) = [w for w in candidate.measurement().warnings if "disturbed" in w]
-    assert "others disturbed 3 of 3 processes, which count" in warning and "up to 0.8 cores busy" in warning
+    assert "others disturbed all visits of 3 of 3 processes, which count" in warning and "up to 0.8 cores" in warning
     found = disturbed(done.results("loud"))
-    assert (found.disturbed, found.again, found.replaced) == (3, 3, 0) and "counting all the same 3" in found.words
-
-
-def test_the_warning_is_of_the_processes_that_count() -> None:
-    """What was replaced by an undisturbed one may have been disturbed more."""
-    used = [(0, 1.9, None), (1, 0.3, None), (2, 0.0, None), (3, 0.0, 0)]
-    processes = [
-        Process(order=i, started=1.0, iterations=1, rounds=[1.0], phases=Phases(), foreign_cores=cores, again=again)
-        for i, cores, again in used
-    ]
-    (warning,) = disturbed_warnings(processes)
-    assert warning.startswith("others disturbed 1 of 3 processes") and "up to 0.3 cores" in warning
-
-
-def test_nothing_is_measured_again_while_others_are_at_work_or_without_waiting(others: list[float]) -> None:
-    others[:] = [2.0]
-    busy = taken(lambda _: answer(**LOUD), wait=10.0)
-    assert len(busy.order) == 3 and busy.patience.waited == pytest.approx(10.0)
-    assert len(taken(lambda _: answer(**LOUD), wait=0.0).order) == 3
-    settings = busy.results("busy").settings
-    assert (settings.wait, settings.waited) == (10.0, pytest.approx(10.0))
+    assert (found.visits, found.disturbed, found.counting) == (9, 9, 9)
 
 
 @pytest.mark.parametrize(
-    ("extent", "seconds", "allowed"),
+    ("visits", "seconds", "wanted"),
     [
-        (Extent(3), (100, 100, 0, 50), True),
-        (Extent(3), (100, 100, 0, 51), False),
-        (Extent(3), (100, 160, 60, 50), True),
-        (Extent(3, seconds=200), (100, 160, 60, 41), False),
-        (Extent(3, within=180), (170, 171, 0, 9), True),
-        (Extent(3, within=180), (170, 171, 0, 10), False),
-        (Extent(3, within=180), (170, 271, 100, 9), True),
+        ([], 1.0, True),
+        ([QUIET] * 9, 1.0, True),
+        ([QUIET] * 10, 1.0, False),
+        ([*[QUIET] * 9, LOUD], 1.0, True),
+        ([LOUD] * 14, 1.0, True),
+        ([LOUD] * 15, 1.0, False),
+        ([QUIET], 9.0, True),  # at least two
+        ([QUIET, QUIET], 9.0, False),  # the seconds are used up
+        ([QUIET, LOUD], 9.0, True),
+        ([LOUD] * 4, 9.0, False),
     ],
 )
-def test_measuring_again_is_bounded(extent: Extent, seconds: tuple[float, float, float, float], allowed: bool) -> None:
-    assert extent.allows_again(*seconds) is allowed
+def test_how_often_a_process_is_visited(visits: list[float], seconds: float, wanted: bool) -> None:
+    """Ten times, or sixteen seconds of rounds; half as much more where others disturbed some."""
+    effort = Effort(visits=10, at_least=2, seconds=16.0, rounds=2)
+    live = Live(
+        Candidate(TASK, "numpy", 1),
+        mock.Mock(),
+        {},
+        mock.Mock(),
+        Timed(iterations=2, host_to_device=0.0, device_to_host=0.0),
+    )
+    live.visits = [Visit([seconds / 4] * 2, 0.0, foreign) for foreign in visits]
+    assert live.wants(effort) is wanted
+
+
+def test_a_session_waits_where_most_visits_were_disturbed(others: list[float]) -> None:
+    others[:] = [0.0, 2.0]  # when the process starts, and later
+    done = taken(lambda _: answer(0.01, [LOUD]), 1, wait=10.0)
+    assert done.patience.waited == pytest.approx(10.0)
+    settings = done.results("busy").settings
+    assert (settings.wait, settings.waited) == (10.0, pytest.approx(10.0))
+    assert taken(lambda _: answer(0.01, [QUIET]), 1, wait=10.0).patience.waited == pytest.approx(10.0)  # once, at first
+    others[:] = [2.0]
+    assert taken(lambda _: answer(0.01, [LOUD]), 1, wait=0.0).patience.waited == 0.0
 
 
 def test_waits_stay_within_the_time_given(others: list[float]) -> None:
     others[:] = [2.0]
-    done = taken(lambda _: answer(**LOUD), Extent(1, seconds=4.0))
-    assert 0 < done.patience.waited <= 4.0 + patience.LOOK  # of one process; the clock stands still beside
+    done = taken(lambda _: answer(0.01, [LOUD]), Extent(1, seconds=4.0), wait=5.0)
+    assert 0 < done.patience.waited <= 5.0 + patience.LOOK  # the clock stands still beside
 
 
 # --- which count ------------------------------------------------------------------------------------------------------
 
 LEVELS = st.sampled_from([None, 0.0, FOREIGN, 0.26, 1.9])
+ROUNDS = st.lists(st.floats(0.1, 10.0), min_size=1, max_size=4)
+VISITS = st.lists(st.builds(Visit, ROUNDS, st.just(0.0), LEVELS), min_size=1, max_size=30)
 
 
-@st.composite
-def sessions(draw: st.DrawFn) -> list[Process]:
-    """The processes of a candidate in their order: some first ones, then some in the place of those."""
-    firsts = draw(st.integers(1, 6))
-    again = draw(st.lists(st.integers(0, firsts - 1), max_size=8))
-    return [
-        msgspec.structs.replace(process(draw(st.floats(0.1, 10.0)), order), again=place, foreign_cores=draw(LEVELS))
-        for order, place in enumerate([*[None] * firsts, *again])
+@given(VISITS, st.data())
+def test_disturbed_visits_do_not_count_unless_all_are(visits: list[Visit], data: st.DataObject) -> None:
+    all_ = all(visit.disturbed for visit in visits)
+    others = [
+        msgspec.structs.replace(visit, rounds=data.draw(ROUNDS)) if visit.disturbed and not all_ else visit
+        for visit in visits
     ]
+    assert figure(others) == figure(visits)
 
 
-@given(sessions())
-def test_one_counts_for_each_place_and_it_is_undisturbed_if_any_is(processes: list[Process]) -> None:
-    found = counting(processes)
-    firsts = [p for p in processes if p.again is None]
-    assert len(found) == len(firsts)
-    for first, chosen in zip(firsts, found, strict=True):
-        there = [p for p in processes if p is first or p.again == first.order]
-        assert chosen in there
-        assert chosen.disturbed == all(p.disturbed for p in there)
-        if not first.disturbed or chosen.disturbed:
-            assert chosen is first
-    assert sorted(p.order for each in attempts(processes) for p in each) == [p.order for p in processes]
+@given(VISITS, st.data())
+def test_the_order_of_visits_and_of_their_rounds_does_not_count(visits: list[Visit], data: st.DataObject) -> None:
+    mixed = [msgspec.structs.replace(v, rounds=data.draw(st.permutations(v.rounds))) for v in visits]
+    assert figure(data.draw(st.permutations(mixed))) == pytest.approx(figure(visits), rel=1e-12)
 
 
-@given(sessions(), st.data())
-def test_which_count_depends_on_what_others_used_and_never_on_the_seconds(
-    processes: list[Process], data: st.DataObject
-) -> None:
-    other = [msgspec.structs.replace(p, rounds=[data.draw(st.floats(0.1, 10.0))]) for p in processes]
-    assert [p.order for p in counting(other)] == [p.order for p in counting(processes)]
-
-
-@given(sessions())
-def test_results_that_know_of_no_second_attempt_count_all(processes: list[Process]) -> None:
-    """As those of older versions, in which others may have disturbed all of them."""
-    old = [msgspec.structs.replace(p, again=None, order=0) for p in processes]
-    assert counting(old) == old
-
-
-def test_a_process_in_the_place_of_one_that_is_lost_counts() -> None:
-    one, lost = process(1.0, 0), msgspec.structs.replace(process(2.0, 5), again=3)
-    assert counting([one, lost]) == [one, lost]
+def test_a_figure_is_a_trimmed_geometric_mean_of_medians() -> None:
+    assert figure([Visit([1.0, 9.0, 2.0])]) == pytest.approx(2.0)
+    assert figure([Visit([1.0]), Visit([4.0])]) == pytest.approx(2.0)
+    assert figure([Visit([1.0])] * 9 + [Visit([100.0])]) == pytest.approx(1.0)  # a tenth at either end
 
 
 # --- kept, recovered, shown -------------------------------------------------------------------------------------------
@@ -306,40 +283,28 @@ class Ended(BaseException):
     """What the end of this process would be."""
 
 
-@pytest.mark.parametrize("cut", [False, True], ids=["finished", "cut off"])
-def test_all_of_it_is_kept_and_a_run_that_was_cut_off_counts_the_same(
-    others: list[float], tmp_path: Path, cut: bool
-) -> None:
-    """All first processes are disturbed; in the run that is cut off the last of those measured again is missing."""
-    count = itertools.count()
+def test_visits_are_kept_before_their_process_has_ended(tmp_path: Path) -> None:
+    visits = iter([0, 1])
 
-    def says(_: Any) -> dict[str, Any]:
-        number = next(count)
-        if cut and number == 5:
+    def ends(function: str, *_: Any) -> None:
+        if function.endswith(":visit") and next(visits, None) is None:
             raise Ended
-        return answer(0.01 + 0.001 * number, **(LOUD if number < 3 else QUIET))
 
-    try:
-        session.compare(backends=["numpy"], parameters=TINY, opener=Here(numpy=says), store=Store(tmp_path), wait=9)
-    except Ended:
-        assert cut
+    with pytest.raises(Ended):
+        session.compare(
+            backends=["numpy"], parameters=TINY, opener=Here(ends), processes=1, store=Store(tmp_path), wait=0
+        )
     found = Store(tmp_path).load("latest")
-    assert found.complete is not cut
-    kept = found.measurements[0].processes
-    assert [p.order for p in kept] == [*range(5 if cut else 6)]
-    medians = found.measurements[0].medians
-    assert len(medians) == 3 and sum(median < 0.0125 for median in medians) == cut
-    assert disturbed(found).replaced == (2 if cut else 3)
+    (measured,) = found.measurements[0].processes
+    assert not found.complete and len(measured.visits) == 2 and measured.checks is not None
+    assert measured.memory is None and measured.compiled is None  # what is found out at the end
 
 
-def test_the_report_says_what_was_disturbed_and_what_counts() -> None:
-    loud, new = (msgspec.structs.replace(process(m, o), foreign_cores=f) for m, o, f in ((9.0, 1, 1.5), (1.0, 7, 0.0)))
-    measured = row(processes=[process(1.0, 0), loud, process(1.0, 2), msgspec.structs.replace(new, again=1)])
-    found = results(measured, order=[f"candidate {i}" for i in range(8)])
-    document = whole_of(found)
-    assert "Disturbed: others used more than 0.25 cores during 1 of 3 timings: measured again 1," in document
-    assert "candidate 1, does not count" in document and "candidate 7, in the place of 1" in document
-    assert found.measurements[0].medians == [1.0, 1.0, 1.0]
+def test_the_report_says_what_was_disturbed() -> None:
+    loud = beside(process(9.0, 1), 1.5)
+    found = results(row(processes=[process(1.0, 0), loud, process(1.0, 2)]), order=[f"candidate {i}" for i in range(3)])
+    said = "Disturbed: others used more than 0.25 cores during 1 of 3 visits; 0 of these do not count, and 1 do"
+    assert said in whole_of(found)
 
 
 def test_how_long_a_session_waited_is_said_and_nothing_on_a_quiet_machine() -> None:

@@ -11,12 +11,15 @@ from typing import Any
 
 import pytest
 from store_helpers import results, row
-from test_bisect import Releases
+from test_sessions import Answer, answer, saying
 
 from xbackend.analysis.gate import Outcome
+from xbackend.backends.contract import Settings
+from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.cli import WRONG, main
 from xbackend.errors import UsageError
 from xbackend.measure import revisions, session
+from xbackend.measure.worker import Worker
 from xbackend.results.runs import Store
 
 pytestmark = pytest.mark.tier("standard")
@@ -62,21 +65,14 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     their order."""
     compare, found = session.compare, []
 
-    def plan(of: Callable[[int], float], **more: float) -> list[str]:
+    def plan(of: Callable[[int], float], **more: Any) -> list[str]:
         def opener(name: str, **options: Any) -> Any:
-            there = Releases(lambda _: {})
-            worker = there(name, environment="x==1.0.0")
-
-            def call(function: str, job: dict[str, Any]) -> Any:
+            def says(job: dict[str, Any]) -> Answer:
                 found.append(job["label"])
-                there.plan = lambda _: {
-                    "seconds": of(job["program"].count('"op":"add"') or job["program"].count('"add"')),
-                    **more,
-                }
-                return Releases.__call__(there, name, environment=f"x=={len(found)}.{len(found)}.0").call(function, job)
+                additions = job["program"].count('"op":"add"') or job["program"].count('"add"')
+                return answer(of(additions), **more)
 
-            worker.call = call
-            return worker
+            return Worker(NumPyBackend(name, Settings(1)), saying(says))
 
         monkeypatch.setattr(session, "compare", lambda *a, **o: compare(*a, **{**o, "opener": opener, "wait": 0}))
         return found
@@ -147,9 +143,9 @@ def test_modules_from_above_the_folder_are_those_of_each_commit(
 def test_what_others_disturbed_is_counted_of_both_commits(
     repository: Path, seconds: Callable[..., list[str]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seconds(lambda additions: 0.01, foreign_cores=0.8)
+    seconds(lambda additions: 0.01, foreign=[0.8])
     main(GATE)
-    assert "during 10 of 10 timings" in capsys.readouterr().out
+    assert "during 450 of 450 visits" in capsys.readouterr().out
 
 
 def test_the_results_of_a_commit_are_its_rows_without_the_commit() -> None:
@@ -160,7 +156,7 @@ def test_the_results_of_a_commit_are_its_rows_without_the_commit() -> None:
     for commit, backend in (("a", "numpy"), ("b", "other")):
         own = revisions.of_commit(found, commit)
         (measurement,) = own.measurements
-        assert measurement.backend == backend and measurement.medians
+        assert measurement.backend == backend and measurement.times
         assert measurement.parameters == {"size": 8, "dtype": "float32"}
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import check_svg, markdown_of, measured, of, rows_of, whole_of
+from store_helpers import beside
 
 from xbackend.analysis import scaling
 from xbackend.analysis.comparison import comparisons
@@ -23,7 +24,7 @@ from xbackend.devices import Device
 from xbackend.measure import profiles
 from xbackend.report import ledger, timelines
 from xbackend.report.document import build
-from xbackend.results.schema import Measurement, Process, Profile, Results, SessionSettings
+from xbackend.results.schema import Measurement, Profile, Results, SessionSettings
 
 change: Callable[..., Any] = msgspec.structs.replace
 CPUS = [Device("cpu", i) for i in range(4)]
@@ -218,14 +219,13 @@ def pair(
     """A backend's measurements on one device and on two; a single time stands for three processes that agree."""
     ones, manys = (times * 3 if len(times) == 1 else times for times in (ones, manys))
 
-    def with_(processes: list[Process], **more: Any) -> list[Process]:
-        return [change(p, **more) for p in processes]
-
     one = measured("b", ones, bindings={"dev0": "cpu:0", "dev1": "cpu:0"}, **fields)
     many = measured("b", manys, 2, **{"bindings": BOTH, **fields})
     return [
-        measured("b", [], processes=with_(one.processes, own_cores=own), bindings=one.bindings, **fields),
-        measured("b", [], 2, **{"bindings": BOTH, **fields}, processes=with_(many.processes, profile=found)),
+        measured("b", [], processes=[beside(p, own_cores=own) for p in one.processes], bindings=one.bindings, **fields),
+        measured(
+            "b", [], 2, **{"bindings": BOTH, **fields}, processes=[change(p, profile=found) for p in many.processes]
+        ),
     ]
 
 
@@ -355,8 +355,8 @@ def test_a_gain_of_devices_that_never_work_at_once_is_not_theirs() -> None:
 @pytest.mark.parametrize(("beside_one", "beside_many"), [(None, 1.8), (0.1, 1.8), (1.8, 0.1)])
 def test_a_busy_machine_is_said_to_be_one(beside_one: float | None, beside_many: float) -> None:
     one, many = pair([2.0], [1.05], AT_ONCE)
-    one = change(one, processes=[change(p, foreign_cores=beside_one) for p in one.processes])
-    many = change(many, processes=[change(p, foreign_cores=beside_many) for p in many.processes])
+    one = change(one, processes=[beside(p, beside_one) for p in one.processes])
+    many = change(many, processes=[beside(p, beside_many) for p in many.processes])
     (s,) = scalings(of(one, many))
     assert ledger.verdict(s, 2).startswith(
         "Doubtful, as other processes kept 1.8 cores busy meanwhile (end them and measure again): two devices are 1.90"

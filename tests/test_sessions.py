@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, fields
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -25,7 +25,7 @@ from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, Worke
 from xbackend.measure import candidates, loop, machine, plan, runner, session
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.candidates import task as traced_task
-from xbackend.measure.measured import Measured, Timed
+from xbackend.measure.measured import Finished, Measured, Timed, Visited
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.worker import Worker, open_worker
@@ -36,16 +36,19 @@ from xbackend.workers.remote import RemoteBackend
 pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and what they keep
 
 ROOT = Path(__file__).resolve().parents[1]
-SMALL = loop.Effort(rounds=4, at_least=2, round_seconds=0.002, seconds=1.0)
+SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
 TASK = traced_task("matpow", size=8)
 TINY = [{"size": 8}]
 
 
 class Here:
-    """An opener whose workers are this process; what is planned happens in the backend of that name."""
+    """An opener whose workers are this process; what is planned happens in the backend of that name. ``before`` gets
+    what is asked of it."""
 
-    def __init__(self, **planned: Callable[[dict[str, Any]], dict[str, Any]] | Exception) -> None:
-        self.planned = planned
+    def __init__(
+        self, before: Callable[..., None] = lambda *_: None, **planned: Callable[[dict[str, Any]], Answer] | Exception
+    ) -> None:
+        self.before, self.planned = before, planned
         self.opened: list[str] = []
 
     def __call__(self, name: str, *, virtual_devices: int = 1, **_: Any) -> Worker:
@@ -54,27 +57,53 @@ class Here:
         if isinstance(plan, BackendUnavailable):
             raise plan
         backend = NumPyBackend(name, Settings(virtual_devices))
+        says = None if plan is None or isinstance(plan, Exception) else saying(plan)
 
         def call(function: str, job: dict[str, Any]) -> Any:
+            self.before(function, job)
             if isinstance(plan, Exception):
                 raise plan
-            if plan is not None:
-                return plan(job)
+            if says is not None:
+                return says(function, job)
             module, _, attribute = function.partition(":")
             return getattr(import_module(module), attribute)(backend, job)
 
         return Worker(backend, call)
 
 
-def answer(seconds: float = 0.01, **changed: Any) -> dict[str, Any]:
-    """What a worker says of a candidate that took so long."""
-    own = {field.name: changed.pop(field.name) for field in fields(Measured) if field.name in changed}
-    timed = Timed(
-        iterations=1, rounds=[seconds] * 3, host_to_device=0.1, device_to_host=0.1, own_cores=1.0, unprofiled="no",
-        **{"affinity": cores.affinity(), **changed},
-    )  # fmt: skip
-    given = {"relative_error": 1e-7, "ulps": 1.0, "lower": 0.1, "first_call": 0.1, **own}
-    return asdict(Measured(inputs="0" * 64, tolerance=1e-5, timed=None if "wrong" in own else timed, **given))
+def saying(plan: Callable[[dict[str, Any]], Answer]) -> Callable[[str, dict[str, Any]], Any]:
+    """What a worker says of candidates, each of which is planned when it is prepared."""
+    said = Answer({}, [], {})
+
+    def call(function: str, job: dict[str, Any]) -> Any:
+        nonlocal said
+        if function.endswith(":prepare"):
+            said = plan(job)
+            return said.measured
+        if function.endswith(":visit"):
+            return said.visits.pop(0) if len(said.visits) > 1 else said.visits[0]
+        return said.finished
+
+    return call
+
+
+class Answer(NamedTuple):
+    """What a worker says of a candidate: before the first visit, at each, the last one again and again, and after."""
+
+    measured: dict[str, Any]
+    visits: list[dict[str, Any]]
+    finished: dict[str, Any]
+
+
+def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: Any) -> Answer:
+    """That it took so long, while others kept so many cores busy at each visit."""
+    timed = Timed(iterations=1, host_to_device=0.1, device_to_host=0.1)
+    of_it = {"relative_error": 1e-7, "ulps": 1.0, "lower": 0.1, "first_call": 0.1}
+    of_it |= {field.name: changed.pop(field.name) for field in fields(Measured) if field.name in changed}
+    measured = Measured(inputs="0" * 64, tolerance=1e-5, timed=None if "wrong" in of_it else timed, **of_it)
+    visits = [asdict(Visited(rounds=[seconds] * 3, foreign_cores=used, own_cores=1.0)) for used in foreign]
+    finished = Finished(unprofiled="no", **{"affinity": cores.affinity(), **changed})
+    return Answer(asdict(measured), visits, asdict(finished))
 
 
 def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent | int = 2, **options: Any) -> Session:
@@ -90,7 +119,7 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
 
 
 @pytest.mark.parametrize(
-    ("planned", "blocks", "seconds", "width", "reason"),
+    ("planned", "generations", "seconds", "width", "reason"),
     [
         (Extent(3), 2, 1.0, None, ""),
         (Extent(3), 3, 1.0, None, "3 processes each, as planned"),
@@ -103,16 +132,27 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
     ],
 )
 def test_a_session_ends_when_it_should(
-    planned: Extent, blocks: int, seconds: float, width: float | None, reason: str
+    planned: Extent, generations: int, seconds: float, width: float | None, reason: str
 ) -> None:
-    """The next block would take 60 s."""
-    assert planned.reached(blocks, seconds, 60.0, width) == reason
+    """The next generation would take 60 s."""
+    assert planned.reached(generations, seconds, 60.0, width, 1) == reason
+
+
+def test_a_session_ends_where_nothing_is_open() -> None:
+    planned, open_ = Extent(9, None, 90.0, fixed=False), "of what was still open"
+    assert planned.reached(3, 20.0, 60.0, None, 2) == ""
+    assert planned.reached(3, 20.0, 60.0, None, 0) == "nothing that is compared is open any more, after 3 processes"
+    assert planned.reached(9, 20.0, 60.0, None, 0) == f"9 processes {open_}, as planned"
+    used_up = f"the time given, 1.5 minutes, was used up after 3 processes {open_}"
+    assert planned.reached(3, 31.0, 60.0, None, 2) == used_up
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
-    assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 5, "thorough": 10}
-    assert PRESETS["quick"].extent() == Extent(3, within=180.0, wait=30.0)
-    assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)
+    assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 10, "thorough": 10}
+    assert PRESETS["quick"].extent() == Extent(3, seconds=90.0, wait=30.0, fixed=False)
+    assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)  # so many, however long it takes
+    assert PRESETS["default"].extent() == Extent(10, seconds=300.0, fixed=False, cold=10.0)
+    assert PRESETS["default"].extent(workloads=6).seconds == 600.0
     assert PRESETS["thorough"].extent() == Extent(10, 0.02, 3600.0, cold=60.0)
     assert PRESETS["thorough"].extent(20, minutes=0.5) == Extent(20, 0.02, 30.0, cold=60.0)
     for wrong in ({"processes": 0}, {"processes": True}, {"minutes": 0.0}, {"minutes": float("nan")}):
@@ -124,19 +164,19 @@ def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
     """One candidate spreads by 3 %, so that four processes are not enough, and thirty are."""
     generator = np.random.default_rng(1)
 
-    def noisy(_: Any) -> dict[str, Any]:
+    def noisy(_: Any) -> Answer:
         return answer(float(np.exp(generator.normal(0, 0.03))) * 0.01)
 
     done = measured(Here(pytensor=noisy, numpy=lambda _: answer()), ("numpy", "pytensor"), Extent(4, 0.02))
-    assert 5 <= done.blocks <= 30
+    assert 5 <= done.generations <= 30
     assert done.width <= 0.02
-    assert done.stopped == f"every time is known to 2% after {done.blocks} processes each"
-    assert [len(c.processes) for c in done.candidates] == [done.blocks] * 2
-    before = [c.medians[:-1] for c in done.candidates]
+    assert done.stopped == f"every time is known to 2% after {done.generations} processes each"
+    assert [len(c.processes) for c in done.candidates] == [done.generations] * 2
+    before = [c.times[:-1] for c in done.candidates]
     assert max(map(statistics.half_width, before)) > 0.02
 
 
-def test_the_time_given_ends_a_session_after_a_whole_block() -> None:
+def test_the_time_given_ends_a_session_after_a_whole_generation() -> None:
     done = measured(Here(), ("numpy", "pytensor"), Extent(5, seconds=1e-9))
     assert [len(c.processes) for c in done.candidates] == [1] * 2
     assert "was used up after 1 process each" in done.stopped
@@ -145,7 +185,7 @@ def test_the_time_given_ends_a_session_after_a_whole_block() -> None:
 
 def test_a_session_in_which_nothing_works_ends() -> None:
     done = measured(Here(numpy=BackendUnavailable("not here")), ("numpy",), Extent(3, 0.02))
-    assert done.stopped == "no candidate is left" and done.blocks == 1
+    assert done.stopped == "no candidate is left" and done.generations == 1
 
 
 # --- order and progress -----------------------------------------------------------------------------------------------
@@ -155,8 +195,8 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
     """numpy takes 10 s, aesara 100 s."""
     clock = 0.0
 
-    def lasting(seconds: float) -> Callable[[Any], dict[str, Any]]:
-        def call(_: Any) -> dict[str, Any]:
+    def lasting(seconds: float) -> Callable[[Any], Answer]:
+        def call(_: Any) -> Answer:
             nonlocal clock
             clock += seconds
             return answer()
@@ -167,19 +207,22 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
     lines: list[str] = []
     measured(Here(numpy=lasting(10), aesara=lasting(100)), ("numpy", "aesara"), 3, on_progress=lines.append)
     begun = [line for line in lines if line.startswith("[")]
-    assert [line.partition("]")[0] for line in begun] == [f"[{i}/6" for i in range(1, 7)]
+    assert [line.partition("]")[0] for line in begun] == [
+        f"[process {i} each, {j}/2" for i in (1, 2, 3) for j in (1, 2)
+    ]
     assert "left" not in begun[0] and all("left" in line for line in begun[1:])
-    # From the second block on nothing is guessed: what is left is what the processes that follow take.
+    # From the second generation on nothing is guessed: what is left is what the processes that follow take.
     lengths = [100.0 if "aesara" in line else 10.0 for line in begun]
     for i in range(2, 6):
-        assert begun[i].endswith(runner._in_words(sum(lengths[i:])))
+        left = sum(lengths[i:])
+        assert begun[i].endswith(f", about {left:.0f} s left" if left < 100 else f", about {left / 60:.0f} min left")
 
 
 def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each process takes 2 % longer than the one before."""
     now, count = 1e9, 0
 
-    def slower(_: Any) -> dict[str, Any]:
+    def slower(_: Any) -> Answer:
         nonlocal count, now
         count, now = count + 1, now + 60
         return answer(0.01 * 1.02**count)
@@ -276,7 +319,7 @@ def test_without_others_on_the_gpu_there_is_no_warning(
     assert machine.accelerator_processes() is None
 
 
-LONG = loop.Effort(rounds=150, at_least=150, round_seconds=0.01, seconds=60.0)  # 1.5 s and more
+LONG = loop.Effort(visits=1, at_least=1, seconds=60.0, rounds=150)  # 1.5 s and more
 
 
 def test_the_parent_sleeps_while_a_worker_measures() -> None:
@@ -322,20 +365,22 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "word"),
+    ("rounds", "word"),
     [
-        ({"rounds": [0.0005] * 9}, "under 1 ms: measure a larger size"),
-        ({"rounds": [0.01, 0.012, 0.014, 0.016, 0.018]}, "rounds spread by"),
-        ({"rounds": [0.01] * 9 + [0.03]}, "1 of 10 rounds took over 2 times the median; they count"),
-        ({"op": "add", "status": "not read"}, "where add ran was not read back"),
+        ([0.0005] * 9, "under 1 ms: measure a larger size"),
+        ([0.01, 0.012, 0.014, 0.016, 0.018], "rounds spread by"),
+        ([0.01] * 9 + [0.03], "1 of 10 rounds took over 2 times the median; they count"),
     ],
 )
-def test_what_makes_seconds_doubtful_is_a_warning(changed: dict[str, Any], word: str) -> None:
-    good = Timed(iterations=1, rounds=[0.01] * 9, host_to_device=0.0, device_to_host=0.0)
-    assert loop._warnings(good, {"ops": []}) == []
-    unread = [changed] if "op" in changed else []
-    (warning,) = loop._warnings(good if unread else replace(good, **changed), {"ops": unread})
+def test_what_makes_seconds_doubtful_is_a_warning(rounds: list[float], word: str) -> None:
+    assert loop._warnings([0.01] * 9, 1) == []
+    (warning,) = loop._warnings(rounds, 1)
     assert word in warning
+
+
+def test_where_an_op_ran_that_was_not_read_back_is_a_warning() -> None:
+    assert loop._unread({"ops": [{"op": "add", "status": "as asked"}]}) == []
+    assert loop._unread({"ops": [{"op": "add", "status": "not read"}]}) == ["where add ran was not read back"]
 
 
 # --- parity in units in the last place --------------------------------------------------------------------------------
@@ -390,7 +435,7 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
     """The end comes in the fifth of six processes."""
     count = 0
 
-    def ends(_: Any) -> dict[str, Any]:
+    def ends(_: Any) -> Answer:
         nonlocal count
         count += 1
         if count == 5:
@@ -421,7 +466,7 @@ def test_what_failed_is_kept_too(tmp_path: Path) -> None:
 def test_a_failure_is_in_the_store_before_the_session_ends(tmp_path: Path) -> None:
     ends = iter([answer()])
 
-    def says(_: Any) -> dict[str, Any]:
+    def says(_: Any) -> Answer:
         for first in ends:
             return first
         raise Ended

@@ -19,7 +19,7 @@ from xbackend.analysis import statistics
 from xbackend.analysis.family import Family, ratio
 from xbackend.analysis.statistics import Verdict, interval
 from xbackend.results import schema as results
-from xbackend.results.schema import Process
+from xbackend.results.schema import Process, Visit
 
 ROOT = Path(__file__).resolve().parents[1]
 BETWEEN, WITHIN, ROUNDS = 0.049, 0.024, 15  # MEASUREMENT.md, rule 7; the rounds of a quick comparison
@@ -228,11 +228,23 @@ def test_a_candidate_that_spreads_is_judged_by_its_own_spread_and_others_by_that
 
 
 def test_rows_without_enough_processes_take_no_part() -> None:
-    samples = [[1.0, 1.01, 0.99], [2.0, 2.02, 1.98], [5.0, 5.1], [], [math.nan] * 3]
+    """Below three, where all together do not show how processes spread; without seconds, ever."""
+    samples = [[1.0, 1.01, 0.99], [2.0, 2.02, 1.98], [], [math.nan] * 3]
     family = Family(samples)
     assert family.ratio(0, 1) == ratio(*samples[:2])
-    assert [family.ratio(0, i).verdict for i in (2, 3, 4)] == [Verdict.UNKNOWN] * 3
-    assert family.ratio(0, 2).value == pytest.approx(statistics.time_of(samples[0]) / statistics.time_of(samples[2]))
+    assert [family.ratio(0, i).verdict for i in (2, 3)] == [Verdict.UNKNOWN] * 2
+    few = [[1.0, 1.01], [2.0, 2.02], [5.0, 5.1]]
+    assert {Family(few).ratio(0, i).verdict for i in (1, 2)} == {Verdict.UNKNOWN}
+    assert Family(few).ratio(0, 2).value == pytest.approx(statistics.time_of(few[0]) / statistics.time_of(few[2]))
+    assert ratio([1.0, 1.01], [2.0, 2.02, 2.01, 1.99, 2.0]).verdict is Verdict.UNKNOWN
+
+
+def test_one_process_tells_where_those_of_the_others_show_how_they_spread() -> None:
+    near, far = [1.0, 1.01, 0.99], [5.0]
+    beside = Family([near, near, far]).ratio(0, 2)
+    assert beside.verdict is Verdict.FASTER and beside.processes == (3, 1)
+    assert beside.smallest > Family([near, near, [5.0, 5.05, 4.95]]).ratio(0, 2).smallest
+    assert Family([[1.0, 1.3, 0.8], [1.0, 1.2, 0.9], [1.3]]).ratio(0, 2).verdict is Verdict.NOT_TOLD_APART
 
 
 def test_a_candidate_against_itself_is_every_second_process_over_the_others() -> None:
@@ -321,8 +333,11 @@ def session(change: float, processes: int = 10, seed: int = 3, spread: float = 0
         for k in range(processes):
             place = (3 * k + number) / (3 * processes - 1)
             seconds = (number + 1) * math.exp(generator.normal(0, spread)) * (1 + change) ** place
-            phases = results.Phases()
-            found.append(Process(order=0, started=1e9 + 600 * place, iterations=1, rounds=[seconds], phases=phases))
+            found.append(
+                Process(
+                    order=0, started=1e9 + 600 * place, iterations=1, visits=[Visit([seconds])], phases=results.Phases()
+                )
+            )
         rows.append(msgspec.structs.replace(base.measurements[0], backend=f"backend {number}", processes=found))
     return msgspec.structs.replace(base, measurements=rows)
 

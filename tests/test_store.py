@@ -19,6 +19,7 @@ from store_helpers import begin, changed, cut_off, finished, process, results, r
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.results import database, packing, schema
 from xbackend.results.runs import FILE, NOT_COME_TO, Store
+from xbackend.results.schema import Visit
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -76,15 +77,15 @@ def test_every_truncated_file_is_damage(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "NaN": ('"rounds":[0.5', '"rounds":[NaN'),
-    "infinite": ('"rounds":[0.5', '"rounds":[1e999'),
-    "huge": ('"rounds":[0.5', '"rounds":[1e300'),
-    "negative": ('"rounds":[0.5', '"rounds":[-0.5'),
-    "no time at all": ('"rounds":[0.5', '"rounds":[0.0'),
-    "text": ('"rounds":[0.5', '"rounds":["0.5"'),
-    "null": ('"rounds":[0.5', '"rounds":[null'),
-    "a truth value": ('"rounds":[0.5', '"rounds":[true'),
-    "no rounds": ('"rounds":[0.5,0.495,0.505]', '"rounds":[]'),
+    "NaN": ('"visits":[[[0.5', '"visits":[[[NaN'),
+    "infinite": ('"visits":[[[0.5', '"visits":[[[1e999'),
+    "huge": ('"visits":[[[0.5', '"visits":[[[1e300'),
+    "negative": ('"visits":[[[0.5', '"visits":[[[-0.5'),
+    "no time at all": ('"visits":[[[0.5', '"visits":[[[0.0'),
+    "text": ('"visits":[[[0.5', '"visits":[[["0.5"'),
+    "null": ('"visits":[[[0.5', '"visits":[[[null'),
+    "a truth value": ('"visits":[[[0.5', '"visits":[[[true'),
+    "no rounds": ('"visits":[[[0.5,0.495,0.505]', '"visits":[[[]'),
     "a number of 5000 digits": ('"operations":1000', '"operations":' + "1" * 5000),
     "negative operations": ('"operations":1000', '"operations":-1'),
     "an unknown status": ('"status":"ok"', '"status":"great"'),
@@ -92,8 +93,8 @@ WRONG = {
     "a missing key": ('"backend":"numpy",', ""),
     "a list for an object": ('"parameters":{"size":8,"dtype":"float32"}', '"parameters":[]'),
     "another format": ('"format":"xbackend.results"', '"format":"x"'),
-    "no version": ('"version":8', '"version":null'),
-    "version 0": ('"version":8', '"version":0'),
+    "no version": ('"version":9', '"version":null'),
+    "version 0": ('"version":9', '"version":0'),
     "nested too deep": ('"placement":{}', '"placement":' + '{"a":' * 20000 + "1" + "}" * 20000),
     "half a character": ('"backend":"numpy"', '"backend":"\\ud800"'),
 }
@@ -128,12 +129,12 @@ def test_a_file_of_before_the_first_release_is_named_with_what_makes_a_new_one(t
         schema.decode(data, tmp_path)
 
 
-def test_older_versions_are_read_and_newer_ones_named(tmp_path: Path) -> None:
+def test_older_and_newer_versions_are_named(tmp_path: Path) -> None:
     content = msgspec.to_builtins(results())
-    old = schema.sealed({**content, "version": 7})
-    assert schema.decode(old, tmp_path).measurements == results().measurements
+    with pytest.raises(StoreVersionError, match=r"has version 8, which was never released and is not read any more"):
+        schema.decode(schema.sealed({**content, "version": 8}), tmp_path)
     newer = schema.sealed({**content, "version": 99, "measurements": "of another kind"})
-    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 8: upgrade xbackend"):
+    with pytest.raises(StoreVersionError, match=r"has version 99, this xbackend reads up to 9: upgrade xbackend"):
         schema.decode(newer, tmp_path)
     with pytest.raises(DamagedStore, match="not what its checksum says"):
         schema.decode(msgspec.json.encode(results()), tmp_path)
@@ -275,14 +276,14 @@ def test_a_process_that_is_recorded_again_takes_the_place_of_what_was_known(stor
     run = begin(store)
     for seconds in (0.01, 0.02):
         run.record(row(medians=[], processes=[process(seconds)], warnings=[f"{seconds}"]), label="a")
-        run.add_rounds(0, [seconds])
+        run.visited(0, Visit([seconds]))
     (found, _) = store.load("latest").measurements
     assert [p.rounds for p in found.processes] == [[*process(0.02).rounds, 0.02]] and found.warnings == ["0.02"]
     with pytest.raises(StoreError, match="has no process 7"):
-        run.add_rounds(7, [0.01])
+        run.visited(7, Visit([0.01]))
     for bad in (float("nan"), -1.0):
-        with pytest.raises(StoreError, match="rounds cannot be kept"):
-            run.add_rounds(0, [bad])
+        with pytest.raises(StoreError, match="a visit cannot be kept"):
+            run.visited(0, Visit([bad]))
         with pytest.raises(StoreError, match="a measurement cannot be kept"):
             run.record(row(medians=[bad]))
     assert store.load("latest").measurements[0] == found
@@ -307,7 +308,7 @@ def test_what_is_finished_is_its_results_alone(store: Store) -> None:
     assert store.load("latest") == msgspec.structs.replace(results(), run=run.name)
 
 
-TABLES = ("runs", "candidates", "processes", "rounds")
+TABLES = ("runs", "candidates", "processes", "visits")
 
 
 def test_what_is_committed_is_on_disk_when_the_call_returns(store: Store) -> None:
@@ -321,7 +322,7 @@ def test_what_is_committed_is_on_disk_when_the_call_returns(store: Store) -> Non
 def test_a_run_that_is_not_in_the_file_any_more_takes_nothing(store: Store) -> None:
     run = begin(store)
     store.path.unlink()
-    for action in (lambda: run.record(row()), lambda: run.finish(results()), lambda: run.add_rounds(0, [1.0])):
+    for action in (lambda: run.record(row()), lambda: run.finish(results()), lambda: run.visited(0, Visit([1.0]))):
         with pytest.raises(StoreError, match=r"runs\.sqlite cannot be written"):
             action()
     begin(store)

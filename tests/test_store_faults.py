@@ -22,7 +22,7 @@ from store_helpers import begin, cut_off, process, results, row, snapshot
 from xbackend import report
 from xbackend.errors import StoreError
 from xbackend.results.runs import Run, Store
-from xbackend.results.schema import Results
+from xbackend.results.schema import Results, Visit
 
 CALLS = ("open", "write", "fsync", "rename", "replace", "mkdir", "listdir", "lstat")
 OF_SQLITE = ("open", "pread64", "pwrite64", "ftruncate", "unlink", "openDirectory", "stat")
@@ -170,7 +170,7 @@ def session(folder: Path, tell: Callable[[str], None]) -> None:
     for number in range(3):
         one = row(medians=[], processes=[process(0.01, number)])
         attempt(f"process {number}", lambda one=one: run[0].record(one, label="numpy"))
-        attempt(f"round {number}", lambda number=number: run[0].add_rounds(number, [0.5 + number]))
+        attempt(f"round {number}", lambda number=number: run[0].visited(number, Visit([0.5 + number])))
     attempt("finished", lambda: run[0].finish(MEASURED))
     run[0].close()
 

@@ -125,7 +125,7 @@ class Choices:
         mode = PRESETS["thorough" if thorough else "default" if full else "quick"]
         try:
             self.backends = [registry.get(name).name for name in given["backends"] or registry.names()]
-            self.extent = mode.extent(given["processes"], given["minutes"])
+            self.extent = mode.extent(given["processes"] or mode.each, given["minutes"])  # all alike: runs are compared
         except (UnknownBackend, ArgumentError) as error:
             raise pytest.UsageError(str(error)) from None
         self.baseline: str | None = given["baseline"]
@@ -427,9 +427,9 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
     row = candidate.measurement()
     assert row.parity is not None
     extra = {
-        "processes": row.medians,
-        "order": [process.order for process in row.counting],
-        "gflops": row.operations / statistics.time_of(row.medians) / 1e9,
+        "processes": row.times,
+        "order": [process.order for process in row.processes],
+        "gflops": row.operations / statistics.time_of(row.times) / 1e9,
         "relative_error": row.parity.relative_error,
         "inputs": row.parity.inputs,
         "run": results.run,
@@ -439,8 +439,8 @@ def show(candidate: Candidate, results: Results, replay: Replay) -> Measurement:
         "asked": [results.settings.threads, results.settings.cores_per_device],
         "warnings": row.warnings,
     }
-    rounds = [seconds for process in row.counting for seconds in process.rounds]
-    replay(rounds, row.counting[0].iterations, extra)
+    rounds = [seconds for process in row.processes for seconds in process.rounds]
+    replay(rounds, row.processes[0].iterations, extra)
     return row
 
 
@@ -695,7 +695,7 @@ def _sessions(
     from xbackend.analysis.between_runs import times_before
 
     for results, row in ((one, row) for one in measured for row in one.measurements):
-        if (results.run, row.medians) == (ours.get("run"), ours.get("processes")):
+        if (results.run, row.times) == (ours.get("run"), ours.get("processes")):
             before = {"program": theirs.get("program", ""), "versions": theirs.get("versions", {})}
             return times_before(results, msgspec.structs.replace(row, **before), runs)
     return []

@@ -30,7 +30,7 @@ BLAS_LIMIT = 0.9  # our rate at 2048 over the BLAS's called directly
 IMPORT_LIMIT = 0.030  # seconds over Python's own start
 TRACING_LIMIT = 0.5  # seconds for 10 000 nodes
 GROWTH_LIMIT = 2.5  # 20 000 nodes over 10 000: 2 is linear, the rest is noise
-QUICK_LIMIT = 180.0  # seconds
+QUICK_LIMIT = 90.0  # seconds
 
 SIZE_OF_POWERS, SIZE_OF_BLAS = 1024, 2048
 DRAWS = 2000
@@ -110,11 +110,12 @@ def collect(
     opener: Callable[..., Worker] = open_worker,
 ) -> dict[str, Collected]:
     """Ask fresh processes, backends in shuffled blocks. What fails becomes a reason, and the rest goes on."""
-    from xbackend.measure.runner import blocks
+    from xbackend.measure.runner import shuffler
 
     collected = {name: Collected(name) for name in backends}
     jobs = {name: job for name, job in parts(quick).items() if name in set(wanted)}
-    plan = blocks(list(collected), processes, seed)
+    shuffle = shuffler(seed)
+    plan = [name for _ in range(processes) for name in shuffle(list(collected))]
     for number, name in enumerate(plan):
         on_progress(f"[{number + 1}/{len(plan)}] figures of {name}: {', '.join(jobs)}")
         try:
@@ -343,11 +344,6 @@ def tracing_figures(at_10000: Sequence[float], at_20000: Sequence[float]) -> lis
             detail={"interval": interval, **detail},
         ),
     ]
-
-
-def ready(backends: Iterable[str]) -> bool:
-    """Whether the environments of all these backends are there already."""
-    return all(environments.get(registry.get(name).environment).state == "ready" for name in backends)
 
 
 def install(backends: Iterable[str], on_progress: Callable[[str], None]) -> None:

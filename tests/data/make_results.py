@@ -28,6 +28,7 @@ from xbackend.results.schema import (
     Profile,
     Results,
     SessionSettings,
+    Visit,
     save,
 )
 
@@ -126,14 +127,15 @@ def _processes(generator: random.Random, seconds: float, first: int, backend: st
             device_to_host=None if i == 0 else 0.0003,
         )
         order = first + _BLOCK * i
-        common: dict[str, Any] = {"order": order, "started": 1.79e9 + 11.5 * order, "iterations": 4, "rounds": rounds}
+        common: dict[str, Any] = {"order": order, "started": 1.79e9 + 11.5 * order, "iterations": 4}
         profile = _profile(backend, seconds, devices, first=i == 0)
         common["cache"] = ("cold", "warm", "cold")[i] if "pytensor" in backend else ""
         if "pytensor" in backend:
             common |= {"rewriting": 0.03, "rewrites": 76}
         own = 1.93 if backend == "numpy" else 1.02
         common |= {"affinity": [0, 1], "load": round(0.1 * i, 1), "accelerator_processes": []}
-        found.append(Process(**common, phases=phases, foreign_cores=0.1, own_cores=own, profile=profile))
+        visits = [Visit(rounds[:3], 0.5, 0.1, own), Visit(rounds[3:], 1.5, 0.1, own)]
+        found.append(Process(**common, phases=phases, visits=visits, profile=profile))
     return found
 
 
@@ -214,7 +216,7 @@ def make() -> Results:
             accelerators=[],
             fingerprint="0123456789abcdef",
         ),
-        settings=SessionSettings(processes=3, threads=2, seed=0, effort={"rounds": 5, "seconds": 2.0}),
+        settings=SessionSettings(processes=3, threads=2, seed=0, effort={"visits": 2, "seconds": 2.0}),
         order=[
             *3 * [f"matpow | {m.backend} | {m.devices}" for m in measurements if m.processes],
             "matpow | aesara-jax | 1",

@@ -156,9 +156,9 @@ def _case(comparison: Comparison, many: int, where: str) -> _Case:
         if row.devices == many and id(row) not in have:
             one = ones.get(row.label)
             alone = "not on one device" if one is None else f"on one device {_status(one)}"
-            absent.append((row.label, alone if row.medians else _status(row)))
+            absent.append((row.label, alone if row.times else _status(row)))
     several = {row.label for row in comparison.rows if row.devices == many}
-    absent += [(a, _status(one)) for a, one in ones.items() if a not in several and not one.medians]
+    absent += [(a, _status(one)) for a, one in ones.items() if a not in several and not one.times]
     return _Case(where, found, absent)
 
 
@@ -224,7 +224,7 @@ def _of_backends(comparisons: Sequence[Comparison]) -> str:
     else:
         each = [(_where(c, comparisons), _fastest(c, len(comparisons) == 1)) for c in comparisons]
         said = "; ".join(f"{where}: {words}" if where else words for where, words in each)
-    absent = [(named(row, c), _status(row)) for c in comparisons for row in c.rows if not row.medians]
+    absent = [(named(row, c), _status(row)) for c in comparisons for row in c.rows if not row.times]
     if not absent:
         return said
     by_name = len(absent) == len(set(absent)) < _NAMED
@@ -275,7 +275,7 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     against = {id(row): ratio for row, ratio in comparison.against_first}
     names = [named(row, comparison) for row in top]
     if following is None and comparison.too_few:
-        fewest = min(len(row.medians) for row in comparison.ranked)
+        fewest = min(len(row.times) for row in comparison.ranked)
         return f"{names[0]} has the smallest time, and is not told apart ({_TOO_FEW}: {fewest})"
     apart = [against[id(row)] for row in top[1:]]
     if following is None:

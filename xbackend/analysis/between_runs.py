@@ -19,9 +19,9 @@ def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
 
     ``runs`` are those in which it is seen how sessions differ.
     """
-    if not (head[1].medians and base[1].medians):
+    if not (head[1].times and base[1].times):
         return None
-    return ratio(head[1].medians, base[1].medians, earlier=times_before(head[0], base[1].measurement, runs))
+    return ratio(head[1].times, base[1].times, earlier=times_before(head[0], base[1].measurement, runs))
 
 
 def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:

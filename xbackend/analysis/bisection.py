@@ -99,9 +99,9 @@ def change(head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio 
     """The time, or the time of compilation, of a row over that of another one of the same session; `None` without.
 
     It is that of compilation with an empty cache on disk, or ``from_cache``."""
-    if not (head.medians and base.medians):
+    if not (head.times and base.times):
         return None
     if what is What.TIME:
-        return ratio(head.medians, base.medians)
+        return ratio(head.times, base.times)
     ours, theirs = (row.from_cache if from_cache else row.compilations for row in (head, base))
     return ratio(ours, theirs) if ours and theirs else None

@@ -42,18 +42,18 @@ class Row:
 
     @property
     def processes(self) -> Sequence[Process]:
-        """Those that finished and count, also of a measurement that is not ok."""
-        return self.measurement.counting
+        """Those that finished, also of a measurement that is not ok."""
+        return self.measurement.processes
 
     @cached_property
-    def medians(self) -> tuple[float, ...]:
-        """The median of each process; none for a measurement that is not ok, which gives no evidence."""
-        return tuple(self.measurement.medians) if self.measurement.status == "ok" else ()
+    def times(self) -> tuple[float, ...]:
+        """Seconds: one for each process; none for a measurement that is not ok, which gives no evidence."""
+        return tuple(self.measurement.times) if self.measurement.status == "ok" else ()
 
     @cached_property
     def time(self) -> float | None:
-        """The geometric mean of the processes' medians, which ratios are of; `None` without one."""
-        return time_of(self.medians) if self.medians else None
+        """The geometric mean of the processes' times, which ratios are of; `None` without one."""
+        return time_of(self.times) if self.times else None
 
     @property
     def gflops(self) -> float | None:
@@ -63,7 +63,7 @@ class Row:
     @property
     def spread(self) -> tuple[float, float] | None:
         """The smallest and the largest median of a process."""
-        return (min(self.medians), max(self.medians)) if self.medians else None
+        return (min(self.times), max(self.times)) if self.times else None
 
     @property
     def compile_time(self) -> float | None:
@@ -140,11 +140,11 @@ class Comparison:
     @cached_property
     def ranked(self) -> list[Row]:
         """Those that have a time, the smallest first."""
-        return sorted((row for row in self.rows if row.medians), key=lambda row: row.time or 0.0)
+        return sorted((row for row in self.rows if row.times), key=lambda row: row.time or 0.0)
 
     @cached_property
     def _family(self) -> Family:
-        return Family([row.medians for row in self.rows], self.level)
+        return Family([row.times for row in self.rows], self.level)
 
     @cached_property
     def _places(self) -> dict[int, int]:
@@ -155,7 +155,7 @@ class Comparison:
 
         `None` where one of them has no time.
         """
-        if other is None or not (row.medians and other.medians):
+        if other is None or not (row.times and other.times):
             return None
         return self._family.ratio(self._places[id(row)], self._places[id(other)])
 
@@ -207,7 +207,7 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
         parts.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
     firsts = [part[0] for part in parts.values()]
     groups = [tuple(map(Row, part)) for part in parts.values()]
-    level = LEVEL ** (1 / max(sum(sum(bool(row.medians) for row in rows) > 1 for rows in groups), 1))
+    level = LEVEL ** (1 / max(sum(sum(bool(row.times) for row in rows) > 1 for rows in groups), 1))
     return [
         Comparison(
             first.workload,
@@ -251,7 +251,7 @@ def told_apart(one: Measurement, firsts: Iterable[Measurement]) -> str:
 
 def _baseline(rows: tuple[Row, ...], name: str | None) -> tuple[Row | None, str]:
     """The baseline among these rows, and why it is that one or none."""
-    timed = [row for row in rows if row.medians]
+    timed = [row for row in rows if row.times]
     wanted = [row for row in timed if (name or ORACLE) in _names(row.measurement)]
     if wanted:
         # The locked environment before others, as it is what the backend's name alone means.

@@ -1,6 +1,6 @@
 """All statements about the candidates of one session, made so that at most one session of twenty holds a wrong one.
 
-    family = Family([row.medians for row in rows])
+    family = Family([row.times for row in rows])
     family.ratio(0, 1)
 
 Of thirteen identical candidates some two differ 'significantly' in most sessions, where each two are tested alone. So
@@ -26,19 +26,23 @@ from statistics import fmean, median, variance
 from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student, unknown
 from xbackend.interrupts import put_off
 
+FEWEST_DEGREES = 4  # of the spread of all together, from which on it stands for that of a candidate measured once
 _WILD = 5.0  # times the middle spread: more of a candidate's spread is its own
 
 
 class Family:
     """Candidates, each given as seconds: one median a process. Their statements err in ``1 - level`` of sessions.
 
-    Those with fewer than `FEWEST` processes, or with seconds that are none, take no part.
+    Those with fewer than `FEWEST` processes take part where the others show how processes spread: a candidate that is
+    far behind is measured once. Those with seconds that are none take no part.
     """
 
     def __init__(self, samples: Sequence[Sequence[float]], level: float = LEVEL) -> None:
         self._samples = [*map(logarithms, samples)]
         self._level = level
-        self._members = [i for i, sample in enumerate(self._samples) if len(sample) >= FEWEST]
+        known = sum(len(sample) - 1 for sample in self._samples if sample)
+        fewest = 1 if len(self._samples) > 2 and known >= FEWEST_DEGREES else FEWEST
+        self._members = [i for i, sample in enumerate(self._samples) if len(sample) >= fewest]
 
     def ratio(self, one: int, other: int, earlier: Sequence[float] = ()) -> Ratio:
         """The time of a candidate over that of another one, with its interval and what that shows.
@@ -51,7 +55,7 @@ class Family:
         if not ours or not theirs:
             return unknown(math.nan, processes)
         difference = fmean(ours) - fmean(theirs)
-        if min(processes) < FEWEST:
+        if one not in self._members or other not in self._members:
             return unknown(math.exp(difference), processes)
         at, against = self._members.index(one), self._members.index(other)
         sessions = margin_of_sessions(earlier)
@@ -73,11 +77,12 @@ class Family:
     @cached_property
     def _spreads(self) -> list[tuple[float, float]]:
         """Of each member the variance of a process, and its degrees of freedom."""
-        own = [(variance(self._samples[i]), float(len(self._samples[i]) - 1)) for i in self._members]
+        samples = [self._samples[i] for i in self._members]
+        own = [(variance(s) if len(s) > 1 else 0.0, float(len(s) - 1)) for s in samples]
         if len(own) <= 2:
             return own
         degrees = math.fsum(d for _, d in own)
-        most = _WILD**2 * median(v for v, _ in own)
+        most = _WILD**2 * median(v for v, d in own if d)
         pooled = math.fsum(min(v, most) * d for v, d in own) / degrees
         return [(max(v, pooled), degrees) for v, _ in own]
 

@@ -155,10 +155,8 @@ def judge(
         return Judgement(Outcome.NO_VERDICT, different)
     ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
     notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
-    notes += [
-        f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not Row(r).medians
-    ]
-    wanted = {at: row for at, row in theirs.items() if Row(row).medians}
+    notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not Row(r).times]
+    wanted = {at: row for at, row in theirs.items() if Row(row).times}
     partial = [
         f"{name} ({run.run or run.name}) {unfinished(name in running)}"
         for name, run in (("BASE", base), ("HEAD", head))

@@ -101,7 +101,7 @@ def _points(members: Sequence[tuple[Results, Row]]) -> tuple[Point, ...]:
         news = packages.words({package: f"{known[package]} to {version}" for package, version in changed.items()})
         points.append(Point(run, measured, since, news, packages.words(changed)))
         known.update(now)
-        if measured.medians and run.complete:
+        if measured.times and run.complete:
             before = run, measured
     return tuple(points)
 

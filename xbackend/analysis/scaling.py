@@ -105,8 +105,8 @@ def _scaling(one: Row, many: Row, ratio: Ratio, cores_per_device: int | None) ->
     bound = many.measurement.bindings.values()
     return Scaling(
         many=many,
-        seconds_of_one=time_of(one.medians),
-        seconds_of_many=time_of(many.medians),
+        seconds_of_one=time_of(one.times),
+        seconds_of_many=time_of(many.times),
         ratio=ratio,
         kind=kind_of(bound, cores_per_device),
         cores_of_one=median_of(process.own_cores for process in one.processes),

@@ -227,13 +227,13 @@ def drift(results: Results) -> Drift | None:
 
 
 def _by_process(measurements: Iterable[Measurement]) -> list[list[tuple[float, float]]]:
-    """For each backend with devices: when its processes started, and their medians relative to the candidates' own."""
+    """For each backend with devices: when its processes started, and their times relative to the candidates' own."""
     groups: dict[tuple[str, int, str], dict[float, list[float]]] = {}
     for m in measurements:
-        known = logarithms(m.medians)
-        if len(known) == len(m.counting) > 0:
+        known = logarithms(m.times)
+        if len(known) == len(m.processes) > 0:
             points = groups.setdefault((m.backend, m.devices, m.environment), {})
-            for process, value in zip(m.counting, _centred(known), strict=True):
+            for process, value in zip(m.processes, _centred(known), strict=True):
                 points.setdefault(process.started, []).append(value)
     return [[(started, fmean(values)) for started, values in points.items()] for points in groups.values()]
 

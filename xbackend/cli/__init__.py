@@ -18,7 +18,7 @@ from xbackend.errors import StoreError, XBackendError
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
 # stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.Outcome`.
 DONE, INCOMPLETE, WRONG, STORE = 0, 1, 2, 12
-_INTERRUPTED, _UNREAD = 130, 141  # 128 and the number of the signal, as a shell says it
+INTERRUPTED, _UNREAD = 130, 141  # 128 and the number of the signal, as a shell says it
 
 _ABOUT = (
     "Trace an array program once, run it on TensorFlow, JAX and every generation of the Theano lineage, and say with "
@@ -88,7 +88,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError as error:  # where a limit of this process is below what the machine has
         return _refused(command, f"there is not enough memory: {error}; ask for less", WRONG)
     except KeyboardInterrupt:
-        return _refused(command, "interrupted", _INTERRUPTED)
+        return _refused(command, "interrupted", INTERRUPTED)
     except BrokenPipeError:  # `| head` has read enough; what is still to be written at the end of Python goes nowhere
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _UNREAD

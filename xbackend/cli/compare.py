@@ -14,8 +14,9 @@ from cyclopts.validators import mutually_exclusive
 from xbackend import environments as rooms
 from xbackend import report, workloads
 from xbackend.analysis.disturbed import quiet
-from xbackend.cli import DONE, INCOMPLETE, options, users
-from xbackend.cli.console import progress, say, width
+from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, options, users
+from xbackend.cli.console import say, width
+from xbackend.cli.live import progress
 from xbackend.cli.options import option
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
@@ -35,7 +36,10 @@ _LONG = (
     f"{_THOROUGH.processes} processes and more, until the 95 % interval of every time is within {100 * WIDTH:g} % on "
     f"either side or {_THOROUGH.minutes:g} minutes (or --minutes) are used up"
 )
-_QUICKLY = options.flag(f"{_QUICK.processes} fresh processes for each candidate, small and short", group=_HOW)
+_QUICKLY = options.flag(
+    f"at most {_QUICK.processes} fresh processes for each candidate, small and short, in {_QUICK.minutes:g} minutes",
+    group=_HOW,
+)
 _ENV = options.repeated(
     "--env", "FRAMEWORK==VERSION", f"measure in the environment of this version of a framework, {_LOCKED}",
     lambda _: rooms.names(),
@@ -43,9 +47,14 @@ _ENV = options.repeated(
 _BACKENDS = options.backends_of("all, or those of the environments named with --env")
 _BASELINE = options.backend("what the ratios are taken to (default: numpy)")
 _PROCESSES = option(
-    options.count, "N", f"fresh processes for each candidate (default: {_USUAL.processes}); with --thorough the fewest"
+    options.count,
+    "N",
+    f"fresh processes for each candidate (default: at most {_USUAL.processes}, and no more of one that nothing is open "
+    "of); with --thorough the fewest",
 )
-_MINUTES = option(options.duration("minutes"), "N", "begin no more processes when they would end later than that")
+_MINUTES = option(
+    options.duration("minutes"), "N", f"begin no more processes when they would end later (default: {_USUAL.minutes:g})"
+)
 _DEVICES = option(options.numbers(options.MOST), "N,...", "how many devices to spread over (default: 1)")
 _EACH = option(
     options.count, "K",
@@ -115,24 +124,18 @@ def compare(
     _check_suite(suite, target, inputs)
     name = name or _called(target or _DEFAULT, suite)
     options.check_places(reports / name, None)
-    with progress() as shown:
+    with progress() as (shown, watch):
         tasks = users.tasks(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
             suite=suite, quick=measuring.quick, seed=measuring.seed, on_progress=shown,
         )  # fmt: skip
         unready = matrix.ready(runs, shown)
         results = session.compare(
-            tasks,
-            unready=unready,
-            name=name,
-            store=Store(store),
-            on_progress=shown,
+            tasks, unready=unready, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True,
             **vars(measuring),
-        )
+        )  # fmt: skip
         written = report.write_times(results, reports / results.name, measuring.baseline)
-    for line in report.terminal_lines(results, measuring.baseline, width(), wide):
-        say(line)
-    for line in quiet(results):
+    for line in [*report.terminal_lines(results, measuring.baseline, width(), wide), *quiet(results)]:
         say(line)
     where = (
         f"report: {written}"
@@ -144,6 +147,9 @@ def compare(
     )
     say(f"{results.settings.stopped}; run {results.run}")
     say(where)
+    if not results.complete:
+        say("xbackend compare: interrupted; the report is of what was measured before", error=True)
+        return INTERRUPTED
     # What was not asked for by name may be missing here; what was asked for, or gave wrong numbers, may not.
     named = measuring.backends or measuring.environments
     well = ("ok",) if named else ("ok", "missing")

@@ -56,24 +56,25 @@ def progress() -> Iterator[Callable[[str], None]]:
     """What shows, while the block runs, what is going on: on a spinner's line, or in a log a line for what is news."""
     console = Console(stderr=True, highlight=False)
     if not console.is_terminal:
-        yield _Log()
+        yield Log()
         return
     with console.status("") as status:
-        yield lambda text: status.update(escape(_line(text)))
+        yield lambda text: status.update(escape(one_line(text)))
 
 
-class _Log:
+class Log:
     """Prints a line of progress, unless it is the last one with another number of seconds and that was just now."""
 
     words, printed = "", 0.0
 
     def __call__(self, text: str) -> None:
-        line, now = _line(text), time.monotonic()
+        line, now = one_line(text), time.monotonic()
         words = line.rstrip("0123456789. s")
         if words != self.words or now - self.printed >= _SILENCE:
             self.words, self.printed = words, now
             print(line, file=sys.stderr, flush=True)
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Text from anywhere on one line."""
     return visible(text.strip()).replace("\n", " ")

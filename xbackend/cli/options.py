@@ -270,9 +270,8 @@ _INPUT = (
 )
 _ENVIRONMENT = "which environments (default for list and sync: all)"
 _WAIT = (
-    f"wait at most so long in all, {LONGEST:g} s before one process, until other processes leave the cores alone, and "
-    f"measure again what they disturbed; 0 for neither (default: ${VARIABLE}, else {WAIT:g}, with --quick "
-    f"{QUICK_WAIT:g})"
+    f"wait at most so long in all, {LONGEST:g} s at once, until other processes leave the cores alone; 0 for not at "
+    f"all (default: ${VARIABLE}, else {WAIT:g}, with --quick {QUICK_WAIT:g})"
 )
 _WORKLOAD = f"one of {', '.join(workloads.names())}"
 

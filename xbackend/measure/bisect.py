@@ -192,7 +192,7 @@ class Bisection:
 
     def _measured(self, names: Sequence[str], times: int) -> dict[str, Row]:
         """The rows of a session of these releases; one that failed has its reason."""
-        usual = PRESETS["quick" if self.options.get("quick") else "default"].processes
+        usual = PRESETS["quick" if self.options.get("quick") else "default"].each
         processes = times * (self.options.get("processes") or usual)
         more: dict[str, Any] = {}
         if self.what is What.COMPILE:  # as many as asked for with an empty cache
@@ -219,7 +219,7 @@ class Bisection:
 
     def _seconds(self, row: Row) -> Sequence[float]:
         """Those that are compared, of each process."""
-        return row.medians if self.what is What.TIME else row.compilations
+        return row.times if self.what is What.TIME else row.compilations
 
     @property
     def _slower(self) -> bool:

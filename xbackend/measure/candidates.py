@@ -20,7 +20,7 @@ from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
-from xbackend.measure.measured import Measured, Timed
+from xbackend.measure.measured import Measured
 from xbackend.measure.oracle import expected
 from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
@@ -31,17 +31,11 @@ from xbackend.results.schema import (
     FOREIGN,
     UNPROVEN,
     Measurement,
-    Memory,
     Parity,
-    Phases,
     Process,
-    Profile,
-    attempts,
-    counting,
     typical,
 )
 from xbackend.wording import counted
-from xbackend.workers.remote import typed
 from xbackend.workloads.workload import Workload, taken
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
@@ -264,24 +258,16 @@ class Candidate:
         return name in naming.names(self.backend, self.environment)
 
     @property
-    def medians(self) -> list[float]:
-        """The median round of each process that counts, in seconds."""
-        return [process.median for process in counting(self.processes)]
+    def times(self) -> list[float]:
+        """Seconds: one for each process."""
+        return [process.time for process in self.processes]
 
-    def disturbed(self, times: int) -> list[int]:
-        """The ``order`` of each process that others disturbed, as they did all ``times`` of measuring it again."""
-        tried = [each for each in attempts(self.processes) if all(p.disturbed for p in each)]
-        return [each[0].order for each in tried if len(each) == times + 1]
-
-    def cold(self, most: float, again: int | None = None) -> bool:
-        """Whether its next process compiles with an empty cache of compiled code, or ``again`` in the place of another.
+    def cold(self, most: float) -> bool:
+        """Whether its next process compiles with an empty cache of compiled code.
 
         The first process compiles cold, those of `WARM` do not. The others do, until ``most`` seconds were spent in
         compiling cold.
         """
-        for process in self.processes:
-            if process.order == again:
-                return process.cache != "warm"
         number = len(self.processes)
         if number in WARM:
             return False
@@ -302,10 +288,7 @@ class Candidate:
         self.placement = measured.placement
         self.warnings += thread_warnings(self.description, threads, pinned)
         self.warnings += filter(None, [self.description.notes.get("cores")])
-        if measured.timed is not None:
-            self.unprofiled = measured.timed.unprofiled
-            self.memory_unknown = measured.timed.memory_unknown
-            self.warnings += [*measured.timed.warnings, *affinity_warnings(measured.timed.affinity, worker.cores)]
+        self.warnings += measured.warnings
         if measured.relative_error is not None:
             earlier = self.parity
             ulps = [u for u in (measured.ulps, earlier.ulps if earlier else None) if u is not None]
@@ -322,7 +305,7 @@ class Candidate:
     def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
         """The row of the results, with these processes or with all."""
         operations = self.task.program.operations
-        doubts = [*disturbed_warnings(self.processes), *outlier_warnings(counting(self.processes))]
+        doubts = [*disturbed_warnings(self.processes), *outlier_warnings(self.processes)]
         return Measurement(
             workload=self.task.workload,
             parameters=self.task.parameters,
@@ -347,41 +330,9 @@ class Candidate:
         )
 
 
-def process(
-    measured: Measured, timed: Timed, candidate: Candidate, worker: Worker, begun: Mapping[str, Any]
-) -> Process:
-    """One process as the results hold it; ``begun`` is what was known before it started, as ``order`` and ``again``."""
-    phases = Phases(
-        process_start=worker.process_start,
-        framework_import=worker.framework_import,
-        trace=candidate.task.seconds,
-        lower=measured.lower,
-        first_call=measured.first_call,
-        host_to_device=timed.host_to_device,
-        call=median(timed.rounds),
-        device_to_host=timed.device_to_host,
-    )
-    return Process(
-        iterations=timed.iterations,
-        rounds=timed.rounds,
-        phases=phases,
-        foreign_cores=timed.foreign_cores,
-        own_cores=timed.own_cores,
-        profile=None if timed.profile is None else typed(timed.profile, Profile),
-        memory=None if timed.memory is None else typed(timed.memory, Memory),
-        affinity=timed.affinity,
-        checks=timed.checks,
-        compiled=timed.compiled,
-        cache=measured.cache,
-        rewriting=measured.rewriting and measured.rewriting[0],
-        rewrites=measured.rewriting and measured.rewriting[1],
-        **begun,
-    )
-
-
 def _drawn(processes: Sequence[Process]) -> list[Process]:
-    """The processes, with the spans of one profile, the most typical of those that count: enough for a picture."""
-    kept = typical([p.profile for p in counting(processes) if p.profile is not None])
+    """The processes, with the spans of one profile, the most typical one: enough for a picture."""
+    kept = typical([p.profile for p in processes if p.profile is not None])
     return [
         p
         if p.profile is None or p.profile is kept
@@ -411,14 +362,13 @@ def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -
 
 
 def disturbed_warnings(processes: Sequence[Process]) -> list[str]:
-    """Processes that others disturbed, of which none could be measured again without being so."""
-    count = counting(processes)
-    used = [p.foreign_cores or 0.0 for p in count if p.disturbed]
+    """Processes that others disturbed during all of their visits."""
+    used = [p.foreign_cores or 0.0 for p in processes if p.disturbed]
     if not used:
         return []
     return [
-        f"others disturbed {len(used)} of {counted(len(count), 'process', 'processes')}, which count, as none could be "
-        f"replaced: they kept up to {max(used):.1f} cores busy meanwhile (over {FOREIGN:g}); end them and measure again"
+        f"others disturbed all visits of {len(used)} of {counted(len(processes), 'process', 'processes')}, which count "
+        f"all the same: they kept up to {max(used):.1f} cores busy (over {FOREIGN:g}); end them and measure again"
     ]
 
 
@@ -426,8 +376,8 @@ def outlier_warnings(processes: Sequence[Process]) -> list[str]:
     """Processes that took far longer or shorter than the others. They count like any other."""
     if len(processes) < 3:
         return []
-    middle = median([p.median for p in processes])
-    far = [p.median / middle for p in processes if not 1 / OUTLIER < p.median / middle < OUTLIER]
+    middle = median([p.time for p in processes])
+    far = [p.time / middle for p in processes if not 1 / OUTLIER < p.time / middle < OUTLIER]
     if not far:
         return []
     times = ", ".join(f"{factor:.2g}" for factor in far)

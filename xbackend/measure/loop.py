@@ -1,10 +1,12 @@
 """The measuring loop: runs inside the worker, beside the hosted backend. Plain data in, plain data out.
 
 Imports the standard library, NumPy and what xbackend brings without a framework. The order is fixed: right before fast.
-Compile, first call, comparison with the float64 oracle, placement; only then the clock is started.
+`prepare` compiles, calls once, compares with the float64 oracle, reads the placement and checks the clock. `visit`
+measures a few rounds, as often as the session comes by. `finish` looks at one more call, and lets go of the program.
 
 A *call* is an execution on device-resident values, waited for on the device. An *iteration* is one call, a *round* so
-many iterations one after the other that the clock's own error does not matter.
+many iterations one after the other that the clock's own error does not matter, a *visit* a few rounds while all other
+workers stand still.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,7 +30,7 @@ from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
-from xbackend.measure.measured import Measured, Timed
+from xbackend.measure.measured import Finished, Measured, Timed, Visited
 from xbackend.measure.memory import Watch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
@@ -40,22 +42,42 @@ if TYPE_CHECKING:
 
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
 OUTLIER = 2.0  # of the median round: above, a round is named
+WARM = 0.03  # seconds of calls before the rounds of a visit: the first ones took up to five times as long
+LONG = 0.1  # seconds: of longer rounds a visit has one, and no calls before it, so that visits are short
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure: rounds of at least ``round_seconds``, ``rounds`` of them, or fewer (not below ``at_least``)
-    once ``seconds`` are used up.
+    """How long to measure in one process: so many ``visits``, or fewer (not below ``at_least``) once their rounds took
+    ``seconds``. A visit has so many ``rounds``, of at least ``round_seconds`` each.
     """
 
-    rounds: int
+    visits: int
     at_least: int
-    round_seconds: float
     seconds: float
+    rounds: int = 5
+    round_seconds: float = 0.01
 
 
-def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Measure one program on the hosted backend.
+@dataclass
+class Held:
+    """A program that is right, between its visits: what is called, on values that are on their devices."""
+
+    executable: Executable
+    values: tuple[Value, ...]
+    call: Callable[[], Sequence[Value]]
+    effort: Effort
+    iterations: int
+    watch: Watch
+    rounds: list[float] = field(default_factory=list)
+    compiled: set[str] = field(default_factory=set)
+
+
+_HELD: dict[int, Held] = {}  # by the id of the backend, which holds it, too
+
+
+def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Compile one program on the hosted backend, and hold it for `visit` if it is right.
 
     Args:
         backend: the hosted backend.
@@ -71,6 +93,7 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
+    _HELD.pop(id(backend), None)  # one that nobody finished: the memory is this one's
     watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
     kept = Path(job["kept"]) if "kept" in job else None
@@ -87,7 +110,10 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         del expected
         del result  # or it would be resident while a call is watched
         if not measured.wrong:
-            measured.timed = _time(backend, executable, inputs, job, watch)
+            measured.timed = _hold(backend, executable, inputs, Effort(**job["effort"]), watch)
+            if missing:
+                said = f"NaN is said to be right, in {counted(missing, 'element')} of its result"
+                measured.warnings.append(said)
     except (PlacementError, TimingError) as error:
         measured.wrong = str(error)
     measured.lower, measured.first_call = executable.ledger.lower, executable.ledger.first_call
@@ -95,11 +121,72 @@ def measure(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     if before is not None and after is not None:
         measured.rewriting = after[0] - before[0], after[1] - before[1]
     measured.placement = _placement(executable)
-    if measured.timed is not None:
-        measured.timed.warnings = _warnings(measured.timed, measured.placement)
-        if missing:
-            measured.timed.warnings.append(f"NaN is said to be right, in {counted(missing, 'element')} of its result")
+    measured.warnings += _unread(measured.placement)
     return asdict(measured)
+
+
+def _hold(backend: Backend, executable: Executable, inputs: list[np.ndarray], effort: Effort, watch: Watch) -> Timed:
+    """Empties ``inputs``, which would be resident while a call is watched. Raises `TimingError`."""
+    values, host_to_device = _put(backend, executable, inputs)
+    inputs.clear()
+    execute, synchronize = executable.execute, backend.synchronize
+
+    def call() -> Sequence[Value]:
+        results = execute(*values)
+        synchronize(results)
+        return results
+
+    def fetch(results: Sequence[Value]) -> list[np.ndarray]:
+        return [backend.get(value) for value in results]
+
+    # First of all one call: launches that nobody waits for would pile up in the rounds.
+    checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
+    iterations = calibrate(call, effort.round_seconds)
+    with quiet():
+        usual = seconds_of(call, iterations)
+        if iterations > 1:
+            checks = check_waiting(call, fetch, iterations, usual)
+        checks |= check_twice(call, iterations, [usual])
+    _HELD[id(backend)] = Held(executable, values, call, effort, iterations, watch)
+    copied = checks.pop("device_to_host")
+    return Timed(iterations=iterations, host_to_device=host_to_device, device_to_host=copied, checks=checks)
+
+
+def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Measure the rounds of a visit of the program that is held: a `Visited` as plain data.
+
+    Raises `TimingError` where something was compiled in each of `ATTEMPTS`.
+    """
+    held = _HELD[id(backend)]
+    effort, long = held.effort, bool(held.rounds) and held.rounds[-1] * held.iterations > LONG
+    with quiet():
+        # What it has just woken up to are cold caches, and threads that the system has not spread over the cores.
+        end = time.perf_counter() + (0.0 if long else WARM)
+        while time.perf_counter() < end:
+            held.call()
+        with foreign_load() as foreign, _load(time.process_time) as own:
+            rounds = _rounds(held, 1 if long else effort.rounds, backend.compilations)
+    held.rounds += rounds
+    return asdict(Visited(rounds=rounds, foreign_cores=foreign[0], own_cores=own[0]))
+
+
+def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
+    """Look at one more call of the program that is held, and let go of it: a `Finished` as plain data."""
+    held = _HELD.pop(id(backend))
+    profile, unprofiled = profiles.take(held.executable, held.values, held.effort.seconds)
+    held.watch.during("call", held.call)
+    memory, memory_unknown = held.watch.result()
+    return asdict(
+        Finished(
+            compiled=sorted(held.compiled),
+            affinity=affinity(),
+            profile=profile,
+            unprofiled=unprofiled,
+            memory=memory,
+            memory_unknown=memory_unknown,
+            warnings=_warnings(held.rounds, held.iterations),
+        )
+    )
 
 
 def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:
@@ -155,51 +242,6 @@ def _compare(
     if said.agreement is not Agreement.AGREES:
         measured.status = STATUSES[said.agreement]
     return said.reason
-
-
-def _time(
-    backend: Backend, executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch
-) -> Timed:
-    """Empties ``inputs``, which would be resident while a call is watched."""
-    effort = Effort(**job["effort"])
-    values, host_to_device = _put(backend, executable, inputs)
-    inputs.clear()
-    execute, synchronize = executable.execute, backend.synchronize
-
-    def call() -> Sequence[Value]:
-        results = execute(*values)
-        synchronize(results)
-        return results
-
-    def fetch(results: Sequence[Value]) -> list[np.ndarray]:
-        return [backend.get(value) for value in results]
-
-    # First of all one call: launches that nobody waits for would pile up in the rounds.
-    checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
-    iterations = calibrate(call, effort.round_seconds)
-    with quiet(), foreign_load() as foreign, _load(time.process_time) as own:
-        rounds, compiled = _rounds(call, iterations, effort, backend.compilations)
-    if iterations > 1:
-        checks = check_waiting(call, fetch, iterations, statistics.median(rounds) * iterations)
-    checks |= check_twice(call, iterations, [seconds * iterations for seconds in rounds])
-    profile, unprofiled = profiles.take(executable, values, effort.seconds)
-    watch.during("call", call)
-    memory, memory_unknown = watch.result()
-    return Timed(
-        iterations=iterations,
-        rounds=rounds,
-        host_to_device=host_to_device,
-        device_to_host=checks["device_to_host"],
-        compiled=compiled,
-        foreign_cores=foreign[0],
-        own_cores=own[0],
-        affinity=affinity(),
-        checks=checks,
-        profile=profile,
-        unprofiled=unprofiled,
-        memory=memory,
-        memory_unknown=memory_unknown,
-    )
 
 
 def affinity() -> list[int] | None:
@@ -281,34 +323,27 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
     return iterations
 
 
-def _rounds(
-    call: Callable[[], Any], iterations: int, effort: Effort, compilations: Callable[[], dict[str, int]]
-) -> tuple[list[float], list[str]]:
-    """Seconds per iteration of each round, and the compilers that were watched and did nothing meanwhile.
+def _rounds(held: Held, number: int, compilations: Callable[[], dict[str, int]]) -> list[float]:
+    """Seconds per iteration of so many rounds; the compilers that were watched and did nothing are noted.
 
     Raises `TimingError` if they were at work each time.
     """
     for _ in range(ATTEMPTS):
         before = compilations()
-        rounds: list[float] = []
-        start = time.perf_counter()
-        while len(rounds) < effort.rounds:
-            if len(rounds) >= effort.at_least and time.perf_counter() - start > effort.seconds:
-                break
-            rounds.append(seconds_of(call, iterations) / iterations)
+        rounds = [seconds_of(held.call, held.iterations) / held.iterations for _ in range(number)]
         after = compilations()
         busy = [name for name, count in after.items() if before.get(name) != count]
         if not busy:
-            return rounds, sorted(after)
+            held.compiled |= set(after)
+            return rounds
     raise TimingError(f"something was compiled in timed rounds, {ATTEMPTS} times over ({', '.join(busy)})")
 
 
-def _warnings(timed: Timed, placement: dict[str, Any]) -> list[str]:
-    rounds, warnings = timed.rounds, []
-    middle = statistics.median(rounds)
+def _warnings(rounds: Sequence[float], iterations: int) -> list[str]:
+    middle, warnings = statistics.median(rounds), list[str]()
     deviation = statistics.median([abs(r - middle) for r in rounds])
-    if middle * timed.iterations < SHORTEST_ROUND:
-        warnings.append(f"rounds last {middle * timed.iterations * 1e3:.2g} ms, under 1 ms: measure a larger size")
+    if middle * iterations < SHORTEST_ROUND:
+        warnings.append(f"rounds last {middle * iterations * 1e3:.2g} ms, under 1 ms: measure a larger size")
     if deviation > 0.1 * middle:
         warnings.append(
             f"rounds spread by {deviation / middle:.0%} (median absolute deviation, over 10 %): let the machine rest, "
@@ -320,8 +355,10 @@ def _warnings(timed: Timed, placement: dict[str, Any]) -> list[str]:
             f"{outliers} of {len(rounds)} rounds took over {OUTLIER:g} times the median; they count: let the "
             "machine rest"
         )
+    return warnings
+
+
+def _unread(placement: dict[str, Any]) -> list[str]:
     unread = [op["op"] for op in placement["ops"] if op["status"] == "not read"]
     unread += ["a backward pass" for op in placement.get("backward", ()) if op["status"] == "not read"]
-    if unread:
-        warnings.append(f"where {', '.join(sorted(set(unread)))} ran was not read back")
-    return warnings
+    return [f"where {', '.join(sorted(set(unread)))} ran was not read back"] if unread else []

@@ -90,6 +90,15 @@ def _memory() -> int:
         return 0
 
 
+def available_memory() -> int:
+    """Bytes of main memory that processes may still take; all of it where the system does not tell."""
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:  # not Linux
+        return _memory()
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), _memory())
+
+
 def accelerators() -> list[str]:
     """NVIDIA GPUs by the name that the driver gives them."""
     files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))

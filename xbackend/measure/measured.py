@@ -10,26 +10,40 @@ from typing import Any, Literal
 
 
 @dataclass(kw_only=True)
-class Timed:
-    """The timed rounds: seconds per iteration of each, with ``iterations`` calls in each.
+class Visited:
+    """A few timed rounds: seconds per iteration of each.
 
-    ``host_to_device`` and ``device_to_host`` are seconds of copying inputs and results. ``compiled`` are the compilers
-    that were watched, and did nothing. ``foreign_cores`` and ``own_cores`` are how many cores others and this process
-    kept busy meanwhile, ``affinity`` the cores that its threads may use, `None` where the system does not tell.
-    ``checks`` are those of the timing itself. ``profile`` is an `xbackend.results.schema.Profile` and ``memory`` an
-    `xbackend.results.schema.Memory` as plain data; where there is none, ``unprofiled`` or ``memory_unknown`` say why.
-    ``warnings`` say what makes the seconds doubtful.
+    ``foreign_cores`` and ``own_cores`` are how many cores others and this process kept busy meanwhile.
     """
 
-    iterations: int
     rounds: list[float]
-    host_to_device: float
-    device_to_host: float
-    compiled: list[str] = field(default_factory=list)
     foreign_cores: float = 0.0
     own_cores: float = 0.0
-    affinity: list[int] | None = None
+
+
+@dataclass(kw_only=True)
+class Timed:
+    """What is known before the first round: its ``iterations``, seconds of copying inputs and results, and the
+    ``checks`` of the clock."""
+
+    iterations: int
+    host_to_device: float
+    device_to_host: float
     checks: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(kw_only=True)
+class Finished:
+    """What is known after the last round.
+
+    ``compiled`` are the compilers that were watched, and did nothing. ``affinity`` are the cores that the threads of
+    the process may use, `None` where the system does not tell. ``profile`` is an `xbackend.results.schema.Profile` and
+    ``memory`` an `xbackend.results.schema.Memory` as plain data; where there is none, ``unprofiled`` or
+    ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful.
+    """
+
+    compiled: list[str] = field(default_factory=list)
+    affinity: list[int] | None = None
     profile: dict[str, Any] | None = None
     unprofiled: str = ""
     memory: dict[str, Any] | None = None
@@ -40,12 +54,13 @@ class Timed:
 @dataclass(kw_only=True)
 class Measured:
     """``wrong`` says why the result, or the timing, is not right or not shown to be, ``status`` which of these it is;
-    only a candidate that is right has been ``timed``.
+    only a candidate that is right is ``timed``.
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
     result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
     too large. ``lower`` and ``first_call`` are seconds. ``rewriting`` is what `Backend.rewriting` adds up: seconds, and
-    variables replaced. ``cache`` says what the compiler found: see `xbackend.results.schema.Process`.
+    variables replaced. ``cache`` says what the compiler found: see `xbackend.results.schema.Process`. ``warnings`` say
+    what is doubtful about it.
     """
 
     inputs: str
@@ -59,4 +74,5 @@ class Measured:
     first_call: float | None = None
     rewriting: tuple[float, int] | None = None
     cache: Literal["", "cold", "warm"] = ""
+    warnings: list[str] = field(default_factory=list)
     timed: Timed | None = None

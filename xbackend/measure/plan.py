@@ -10,15 +10,14 @@ from xbackend.wording import counted
 
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 60.0  # minutes, where --thorough is given no other time
-WITHIN = 180.0  # seconds that --quick promises, without those in which it waits for others
 WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
 # Seconds in which a candidate with a cache on disk compiles cold in more processes than the first: a suite of five
 # minutes has no time for ten compilations of 20 s. --quick has none at all.
 COLD, THOROUGH_COLD = 10.0, 60.0
-AGAIN = 0.5  # of the time that the blocks took: for measuring again what others disturbed
+EACH = 0.2  # of the time of a session: what each further workload, or size of one, is given
 
-QUICK = Effort(rounds=15, at_least=3, round_seconds=0.02, seconds=0.5)
-FULL = Effort(rounds=30, at_least=10, round_seconds=0.1, seconds=20.0)
+QUICK = Effort(visits=12, at_least=3, seconds=1.0)
+FULL = Effort(visits=30, at_least=5, seconds=3.0)
 
 
 @dataclass(frozen=True)
@@ -26,58 +25,60 @@ class Extent:
     """So many processes of each candidate, and more while the widest interval of a time is wider than ``width``.
 
     ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
-    ``seconds`` bounds all of it: a block that would not be finished by then is not begun, but for the first. Nothing is
-    measured again that would not be finished ``within`` so many seconds, without those of waiting, which are ``wait``
-    in all unless another number is asked for. ``cold`` is that of `Candidate.cold`.
+    Where it is not ``fixed``, ``processes`` is the most that a candidate gets: those that are far behind, or told apart
+    from what they are compared with, get fewer. ``seconds`` bounds all of it: a generation that would not be finished
+    by then is not begun, but for the first. ``wait`` is how many seconds it waits for others unless another number is
+    asked for. ``cold`` is that of `Candidate.cold`.
     """
 
     processes: int
     width: float | None = None
     seconds: float | None = None
-    within: float | None = None
     wait: float = WAIT
+    fixed: bool = True
     cold: float = 0.0
 
-    def reached(self, blocks: int, seconds: float, next_block: float, width: float | None) -> str:
-        """Why no more is measured after ``blocks`` finished blocks; empty if more is.
+    def reached(self, generations: int, seconds: float, following: float, width: float | None, wanted: int) -> str:
+        """Why no more is measured after so many finished ``generations``; empty if more is.
 
-        ``seconds`` have passed, the next block is expected to take ``next_block``; ``width`` is the widest so far.
+        ``seconds`` have passed, the next generation is expected to take ``following`` of them, with so many candidates
+        ``wanted`` in it; ``width`` is the widest so far.
         """
-        each = f"{counted(blocks, 'process', 'processes')} each"
-        if blocks >= self.processes:
+        each = counted(generations, "process", "processes")
+        if not self.fixed:
+            if generations >= self.processes:
+                return f"{each} of what was still open, as planned"
+            if not wanted:
+                return f"nothing that is compared is open any more, after {each}"
+        elif generations >= self.processes:
             if self.width is None or width is None:
-                return f"{each}, as planned"
+                return f"{each} each, as planned"
             if width <= self.width:
-                return f"every time is known to {self.width:.0%} after {each}"
-        if self.seconds is not None and seconds + next_block > self.seconds:
-            return f"the time given, {self.seconds / 60:g} minutes, was used up after {each}"
+                return f"every time is known to {self.width:.0%} after {each} each"
+        if self.seconds is not None and seconds + following > self.seconds:
+            of = "each" if self.fixed else "of what was still open"
+            return f"the time given, {self.seconds / 60:g} minutes, was used up after {each} {of}"
         return ""
-
-    def allows_again(self, blocks: float, passed: float, waited: float, process: float) -> bool:
-        """Whether there is time to measure a disturbed process again, which is expected to take ``process`` seconds.
-
-        The ``blocks`` took so many, all of it ``passed``, ``waited`` of them for others. What is measured again takes
-        `AGAIN` of what the blocks took, at most.
-        """
-        end = passed + process
-        given = self.seconds is None or end <= self.seconds
-        return given and end - waited <= (1 + AGAIN) * blocks and (self.within is None or end - waited <= self.within)
 
 
 @dataclass(frozen=True)
 class Preset:
-    """One of the three ways to measure: processes of each candidate at least, and how long each takes."""
+    """One of the three ways to measure: processes of each candidate, and how long each takes.
+
+    ``processes`` is the most, where it is not ``fixed``; ``each`` is that of all where none gets fewer than another.
+    """
 
     processes: int
+    each: int
     effort: Effort
     width: float | None = None
     minutes: float | None = None
-    within: float | None = None
     wait: float = WAIT
+    fixed: bool = False
     cold: float = COLD
 
-    def extent(self, processes: int | None = None, minutes: float | None = None) -> Extent:
-        """Its extent, with another number of processes or another time.
+    def extent(self, processes: int | None = None, minutes: float | None = None, workloads: int = 1) -> Extent:
+        """Its extent for so many workloads, or sizes of one, with another number of processes or another time.
 
         Raises `ArgumentError` where one of them is not above 0.
         """
@@ -85,15 +86,15 @@ class Preset:
             raise ArgumentError(f"processes={processes!r}: a whole number from 1 up is needed")
         if minutes is not None and not 0 < minutes < 1e6:
             raise ArgumentError(f"minutes={minutes!r}: a number above 0 is needed")
-        longest = self.minutes if minutes is None else minutes
-        within = self.within if processes is None else None
-        seconds = None if longest is None else 60 * longest
-        return Extent(processes or self.processes, self.width, seconds, within, self.wait, self.cold)
+        usual = self.minutes and 60 * self.minutes * (1 + EACH * (workloads - 1))
+        seconds = 60 * minutes if minutes is not None else usual if self.fixed or processes is None else None
+        fixed = self.fixed or processes is not None
+        return Extent(processes or self.processes, self.width, seconds, self.wait, fixed, self.cold)
 
 
-# Three processes are the fewest that give a verdict; five a side give intervals about 15 % wide, ten about 9 %.
+# Three processes are the fewest that give a verdict; what is told apart by then gets no more.
 PRESETS = {
-    "quick": Preset(3, QUICK, within=WITHIN, wait=QUICK_WAIT, cold=0.0),
-    "default": Preset(5, FULL),
-    "thorough": Preset(10, FULL, WIDTH, LONGEST, cold=THOROUGH_COLD),
+    "quick": Preset(3, 3, QUICK, minutes=1.5, wait=QUICK_WAIT, cold=0.0),
+    "default": Preset(10, 5, FULL, minutes=5.0),
+    "thorough": Preset(10, 10, FULL, WIDTH, LONGEST, fixed=True, cold=THOROUGH_COLD),
 }

@@ -1,9 +1,10 @@
-"""Blocks of fresh processes: every candidate is measured in each, in shuffled order, and what fails has its reason.
+"""Generations of fresh processes, which are alive together and take turns; what fails has its reason.
 
-One process measures one backend with one number of devices: all workloads and parameters that are asked for, in
-shuffled order. A *block* is one process of each. The session is as many blocks as are asked for, each in an order of
-its own, so that a machine that gets slower meets all alike. The parent sleeps while a worker measures. Before each
-process it waits for others to leave the cores alone (`patience`), and at the end it measures again what they disturbed.
+One process measures one backend with one number of devices: all workloads and parameters that are asked for, one after
+the other. A *generation* is one process of each, as many as the memory holds, and they take turns (`turns`): each is
+visited for a few rounds, in an order that is shuffled each time. The session is as many generations as the question
+needs (`question`): what is far behind, or told apart, is in no further one. The parent sleeps while a worker measures.
+It waits for others to leave the cores alone (`patience`), and visits again what they disturbed.
 """
 
 from __future__ import annotations
@@ -11,40 +12,47 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import xbackend
 from xbackend.analysis import statistics
-from xbackend.errors import BackendUnavailable, EnvironmentFailed, WorkerDied, WorkerTimeout, XBackendError
+from xbackend.errors import (
+    BackendUnavailable,
+    EnvironmentFailed,
+    TimingError,
+    WorkerDied,
+    WorkerTimeout,
+    XBackendError,
+)
 from xbackend.measure import machine
-from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings, process
+from xbackend.measure.candidates import Candidate, Group, Task, accelerator_warnings, awake_warnings
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
-from xbackend.measure.measured import Measured
+from xbackend.measure.measured import Finished, Measured, Visited
 from xbackend.measure.oracle import bind
 from xbackend.measure.patience import LONGEST, Patience
 from xbackend.measure.plan import Extent
+from xbackend.measure.question import unanswered
+from xbackend.measure.standing import Watch, standings
+from xbackend.measure.turns import Turns
+from xbackend.measure.visited import Live
 from xbackend.measure.worker import Worker, open_worker
-from xbackend.results.runs import Run
-from xbackend.results.schema import Measurement, Process, Results, SessionSettings
+from xbackend.results.runs import NOT_COME_TO, Run
+from xbackend.results.schema import Measurement, Process, Results, SessionSettings, Visit
 from xbackend.wording import counted
 from xbackend.workers.remote import typed
 
 Progress = Callable[[str], None]
 Opener = Callable[..., Worker]
-ATTEMPTS = 2  # times that a disturbed process is measured again, at most
+Shuffle = Callable[[Sequence[Any]], list[Any]]
+PROCESS_MEMORY = 1 << 30  # bytes that a worker with its framework is counted for
 
 
-def blocks(groups: Sequence[Any], processes: int, seed: int) -> list[Any]:
-    """The order of the processes: ``processes`` times all groups, each time shuffled anew."""
-    shuffle = shuffler(seed)
-    return [group for _ in range(processes) for group in shuffle(groups)]
-
-
-def shuffler(seed: int) -> Callable[[Sequence[Any]], list[Any]]:
-    """Gives a block of its own with each call."""
+def shuffler(seed: int) -> Shuffle:
+    """Gives an order of its own with each call."""
     order = random.Random(f"blocks {seed}")
     return lambda groups: order.sample(groups, len(groups))
 
@@ -58,9 +66,11 @@ class Session:
         threads: of every process; with ``cores_per_device`` of every device of it, each with so many cores.
         seed: of the order, and of the inputs, which the candidates have already.
         effort: how long one process measures one candidate.
-        limit: seconds that a worker may take for one candidate.
+        limit: seconds that a worker may take for one request.
+        baseline: the backend or environment that all are to be told apart from; where it is not given, the fastest.
         on_progress: gets a line of text whenever something begins that may last.
-        wait: see `Patience`; with 0 nothing is measured again either.
+        watch: gets how far the candidates have come, whenever one has come further.
+        wait: see `Patience`.
         refused: rows of what cannot be measured at all, with the reasons.
         allow_nan: NaN where the oracle has it, too, is right.
         cold: see `Candidate.cold`; that of the extent if not given.
@@ -76,7 +86,9 @@ class Session:
         seed: int,
         effort: Effort,
         limit: float | None = 600.0,
+        baseline: str | None = None,
         on_progress: Progress = lambda _: None,
+        watch: Watch = lambda *_: None,
         opener: Opener = open_worker,
         wait: float | None = None,
         refused: Sequence[Measurement] = (),
@@ -88,182 +100,211 @@ class Session:
         self.most_cold = self.extent.cold if cold is None else cold
         self.threads, self.seed, self.effort = threads, seed, effort
         self.cores_per_device, self.allow_nan = cores_per_device, allow_nan
-        self.limit, self.say, self.opener = limit, on_progress, opener
+        self.limit, self.baseline, self.say, self.opener = limit, baseline, on_progress, opener
+        self.watch = watch
         self.patience = Patience(wait, on_progress, self.extent.wait)
-        self.store: Run | None = None  # where finished processes are kept
+        self.store: Run | None = None  # where visits and processes are kept
         self.order: list[str] = []
-        self.blocks = 0  # finished ones
+        self.generations = 0  # finished ones
         self.stopped = ""  # why it ended
+        self.interrupted = False  # by Ctrl-C
         self.seconds = 0.0  # what all of it took
         self.warnings: list[str] = []
-        self._took: dict[Group, list[float]] = {}  # seconds of finished processes
+        self._took: dict[Group, list[float]] = {}  # seconds of finished processes, but for their turns
+        self._turns_took: list[float] = []  # seconds of all turns of a generation
         self._hashes: dict[str, str] = {}  # label of a task -> hash of its inputs
-        self._within = random.Random(f"within {seed}")
+        self._shuffle = shuffler(seed)
+        self._asked: list[Candidate] = []  # of this generation
+        self._live: list[Live] = []
+        self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
 
     @property
     def width(self) -> float:
         """The widest of the intervals of the candidates' times, as half of it over the time; infinite without any."""
-        widths = [statistics.half_width(c.medians) for c in self.candidates if c.status == "ok"]
+        widths = [statistics.half_width(c.times) for c in self.candidates if c.status == "ok"]
         return max(widths, default=float("inf"))
 
     def run(self) -> None:
         """Measure all; what goes wrong is noted in the candidate that it happened to."""
-        with Files() as self._files:
-            self._measure_all()
-
-    def _measure_all(self) -> None:
         self.warnings += machine.load_warnings()
-        began, shuffle = time.perf_counter(), shuffler(self.seed)
-        while not self.stopped:
-            groups: dict[Group, list[Candidate]] = {}
-            for candidate in self.candidates:
-                groups.setdefault(candidate.group, []).append(candidate)
-            order = shuffle(list(groups))
-            for place, group in enumerate(order):
-                wanted = self._wanted()
-                waiting = [c for c in groups[group] if c in wanted]
-                if waiting:
-                    self._wait(began)
-                    self._announce(group, order, place)
-                    start = time.perf_counter()
-                    self._process(group, self._within.sample(waiting, len(waiting)))
-                    self._took.setdefault(group, []).append(time.perf_counter() - start)
-            self.blocks += 1
-            self.seconds = time.perf_counter() - began
-            self._stop(order)
-        self._measure_again(shuffle, began)
-        self.seconds = time.perf_counter() - began
-
-    def _wait(self, began: float) -> bool:
-        """Wait for others to leave the cores alone, not beyond the time given; whether they do."""
-        given = LONGEST if self.extent.seconds is None else self.extent.seconds - (time.perf_counter() - began)
-        return self.patience.wait(max(given, 0.0))
-
-    def _measure_again(self, shuffle: Callable[[Sequence[Any]], list[Any]], began: float) -> None:
-        """Measure what others disturbed in new processes, in shuffled order, as long as they now leave the cores alone
-        and there is time."""
-        blocks = self.seconds - self.patience.waited
-        for times in range(ATTEMPTS if self.patience.total else 0):
-            processes = self._disturbed(times)
-            for number, (group, places) in enumerate(shuffle(processes), 1):
-                wanted = self._wanted()
-                waiting = [candidate for candidate in places if candidate in wanted]
-                if not waiting:
-                    continue
-                usual = self._estimate([group]) or 0.0
-                passed = time.perf_counter() - began
-                if not self.extent.allows_again(blocks, passed, self.patience.waited, usual) or not self._wait(began):
-                    return
-                self.say(f"[again {number}/{len(processes)}] {group.label}: others disturbed it, starting a process")
-                self._process(group, self._within.sample(waiting, len(waiting)), places)
-
-    def _disturbed(self, times: int) -> list[tuple[Group, dict[Candidate, int]]]:
-        """The processes to measure again, which were so often already: what of each, and in the place of which."""
-        found: dict[tuple[Group, int], dict[Candidate, int]] = {}
-        for candidate in self._wanted():
-            for number, order in enumerate(candidate.disturbed(times)):
-                found.setdefault((candidate.group, number), {})[candidate] = order
-        return [(group, places) for (group, _), places in found.items()]
-
-    def _announce(self, group: Group, order: Sequence[Group], place: int) -> None:
-        following = max(self.extent.processes - self.blocks - 1, 0)  # blocks, after this one
-        left = self._estimate([*order[place:], *following * list(order)])
-        number, planned = self.blocks * len(order) + place + 1, (self.blocks + 1 + following) * len(order)
-        self.say(f"[{number}/{planned}] {group.label}: starting a process{_in_words(left)}")
-
-    def _estimate(self, groups: Iterable[Group]) -> float | None:
-        """Seconds that a process of each of these takes, as learned so far; `None` before anything is."""
-        known = {group: sum(took) / len(took) for group, took in self._took.items()}
-        if not known:
-            return None
-        usual, waiting = sum(known.values()) / len(known), {candidate.group for candidate in self._wanted()}
-        return sum(known.get(group, usual) for group in groups if group in waiting)
+        self._began = time.perf_counter()
+        with Files() as self._files:
+            while not self.stopped:
+                wanted = self._asked = self._wanted()
+                order, together = self._shuffle(list(dict.fromkeys(c.group for c in wanted))), self._together()
+                for first in range(0, len(order), together):
+                    if not self.interrupted:
+                        self._generation(order[first : first + together], wanted)
+                self.generations += 1
+                self.seconds = time.perf_counter() - self._began
+                self._stop()
+        for candidate in self.candidates:
+            if candidate.status == "ok" and not candidate.processes:
+                candidate.fail("missing", NOT_COME_TO)
 
     def _wanted(self) -> list[Candidate]:
-        """Those that nothing has gone wrong with."""
-        return [c for c in self.candidates if c.status == "ok"]
+        """Those that nothing has gone wrong with and that another process would tell something about."""
+        well = [c for c in self.candidates if c.status == "ok"]
+        if self.extent.fixed or not self.generations:
+            return well
+        return unanswered(well, self.baseline, self.extent.processes)
 
-    def _stop(self, order: Sequence[Group]) -> None:
-        """Say why no block follows, if none does."""
-        if all(candidate.status != "ok" for candidate in self.candidates):
-            self.stopped = "no candidate is left"
-            return
-        width = self.width if self.extent.width is not None and self.blocks >= self.extent.processes else None
-        self.stopped = self.extent.reached(self.blocks, self.seconds, self._estimate(order) or 0.0, width)
-        if self.stopped and self.blocks < statistics.FEWEST <= self.extent.processes:
-            self.warnings.append(
-                f"the time given was used up after {counted(self.blocks, 'process', 'processes')} each, too few for a "
-                "verdict: give more --minutes, or measure fewer backends or sizes"
+    def _together(self) -> int:
+        """How many processes the memory holds at once, each with a framework and the arrays of a program."""
+        arrays = (sum(a.nbytes for a in (*c.task.inputs, *c.task.expected)) for c in self.candidates)
+        return max(1, machine.available_memory() // (PROCESS_MEMORY + 4 * max(arrays, default=0)))
+
+    # --- one generation -----------------------------------------------------------------------------------------------
+
+    def _generation(self, order: Sequence[Group], wanted: Sequence[Candidate]) -> None:
+        """One process of each of these groups, for what is wanted of it. Ctrl-C ends it, and what there is counts."""
+        with Turns(self._open) as turns:
+            try:
+                tasks = self._shuffle(list(dict.fromkeys(c.task for c in wanted)))
+                self._turns_took.append(sum(self._in_turns(turns, order, wanted, t, len(tasks)) for t in tasks))
+            except KeyboardInterrupt:
+                self.interrupted = True
+                for live in self._live:  # their workers are not asked any more
+                    self._add(live, live.process())
+        self._live = []
+
+    def _in_turns(
+        self, turns: Turns[Group], order: Sequence[Group], wanted: Sequence[Candidate], task: Task, tasks: int
+    ) -> float:
+        """All that is wanted of one task: started one after the other, then in turns; the seconds of these."""
+        self._live = []
+        for place, group in enumerate(order):
+            for candidate in (c for c in wanted if c.task is task and c.group == group and c.status == "ok"):
+                self._announce(group, order, place, tasks)
+                start = time.perf_counter()
+                self._first_visit(turns, candidate)
+                self._took.setdefault(group, []).append(time.perf_counter() - start)
+        start = time.perf_counter()
+        self._take_turns(turns)
+        for live in list(self._live):
+            self._finish(turns, live)
+        return time.perf_counter() - start
+
+    def _open(self, group: Group) -> Worker:
+        """A fresh process; raises `XBackendError`."""
+        self._wait()
+        self._begun[group] = {
+            "started": time.time(),
+            "load": machine.load(),
+            "accelerator_processes": machine.accelerator_processes(),
+        }
+        try:
+            return self.opener(
+                group.backend,
+                environment=group.environment,
+                virtual_devices=group.devices,
+                threads=self.threads,
+                cores_per_device=self.cores_per_device,
+                own_cache=True,
+                limit=self.limit,
+                on_progress=self.say,
             )
+        except XBackendError as error:
+            for candidate in self._asked:  # none of them has to try that again
+                if candidate.group == group:
+                    self._fail(candidate, error)
+            raise
 
-    def _process(self, group: Group, waiting: list[Candidate], places: Mapping[Candidate, int] | None = None) -> None:
-        """One fresh process for these candidates; another one for the rest if one of them ends it.
+    def _wait(self) -> None:
+        """Wait for others to leave the cores alone, not beyond the time given."""
+        given = LONGEST if self.extent.seconds is None else self.extent.seconds - (time.perf_counter() - self._began)
+        self.patience.wait(max(given, 0.0))
 
-        ``places`` are the ``order`` of the disturbed processes in whose place they are measured.
-        """
-        while waiting:
-            begun = {
-                "started": time.time(),
-                "load": machine.load(),
-                "accelerator_processes": machine.accelerator_processes(),
-            }
-            try:
-                worker = self.opener(
-                    group.backend,
-                    environment=group.environment,
-                    virtual_devices=group.devices,
-                    threads=self.threads,
-                    cores_per_device=self.cores_per_device,
-                    own_cache=True,
-                    limit=self.limit,
-                    on_progress=self.say,
-                )
-            except XBackendError as error:
-                missing = isinstance(error, BackendUnavailable | EnvironmentFailed)
-                for candidate in waiting:
-                    candidate.fail("missing" if missing else "failed", str(error))
-                    self._keep(candidate, None)
-                return
-            with worker.backend:
-                waiting = self._in_process(worker, waiting, begun, places or {})
+    def _first_visit(self, turns: Turns[Group], candidate: Candidate) -> None:
+        """The candidate in its process, visited once; then it lives, unless it is not right or fails."""
+        self.say(f"    {candidate.label}")
+        self._show(candidate, starting=True)
+        self.order.append(candidate.label)
+        live, where = None, len(self.order) - 1
+        with self._failing(turns, candidate), turns.running(candidate.group) as worker:
+            live = self._prepared(worker, candidate, where)
+        if live is not None and self._visit(turns, live):
+            self._live.append(live)
+        elif candidate.status != "ok":
+            self._show(candidate)
+            self._keep(candidate)
 
-    def _in_process(
-        self, worker: Worker, waiting: list[Candidate], begun: dict[str, Any], places: Mapping[Candidate, int]
-    ) -> list[Candidate]:
-        """Measure in an open worker; the candidates that are left when it has ended early."""
-        for position, candidate in enumerate(waiting):
-            self.say(f"    {candidate.label}")
-            self.order.append(candidate.label)
-            new = None
-            try:
-                new = self._measure(worker, candidate, {**begun, "again": places.get(candidate)})
-            except (WorkerDied, WorkerTimeout) as error:
-                candidate.fail("failed", str(error))
-                self._keep(candidate, None)
-                return waiting[position + 1 :]
-            except XBackendError as error:
-                candidate.fail("failed", str(error))
-            self._keep(candidate, new)
-        return []
-
-    def _measure(self, worker: Worker, candidate: Candidate, begun: dict[str, Any]) -> Process | None:
-        """The new process, if it gave seconds."""
+    def _prepared(self, worker: Worker, candidate: Candidate, order: int) -> Live | None:
+        """The candidate in a running process, ready to be visited; `None` where it is not right."""
         bindings = bind(candidate.task.program, worker.backend, candidate.devices, candidate.task.devices_map)
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
-        job = {**self._job(candidate), "cold": candidate.cold(self.most_cold, begun["again"])}
         began, own = time.perf_counter(), time.process_time()
-        measured = typed(worker.call("xbackend.measure.loop:measure", job), Measured)
+        measured = typed(worker.call("xbackend.measure.loop:prepare", self._job(candidate)), Measured)
         candidate.warnings += awake_warnings(time.process_time() - own, time.perf_counter() - began)
         candidate.note(measured, worker, self.threads, self.cores_per_device is not None)
+        begun = self._begun[candidate.group]
         candidate.warnings += accelerator_warnings(begun["accelerator_processes"])
         known = self._hashes.setdefault(candidate.task.label, measured.inputs)
         if candidate.status == "ok" and known != measured.inputs:
             candidate.fail("wrong", f"its inputs are not those of the other processes ({measured.inputs[:12]})")
-        if measured.timed is None or candidate.status != "ok":
+        if candidate.status != "ok" or measured.timed is None:
             return None
-        new = process(measured, measured.timed, candidate, worker, {"order": len(self.order) - 1, **begun})
-        candidate.processes.append(new)
-        return new
+        return Live(candidate, worker, {"order": order, **begun}, measured, measured.timed)
+
+    def _visit(self, turns: Turns[Group], live: Live) -> bool:
+        """Visit it once more; whether that went well. The rounds are kept before they count."""
+        candidate, visited = live.candidate, None
+        with self._failing(turns, candidate), turns.running(candidate.group) as worker:
+            at, began, own = time.time() - live.begun["started"], time.perf_counter(), time.process_time()
+            visited = typed(worker.call("xbackend.measure.loop:visit", {}), Visited)
+            live.own, live.asked = live.own + time.process_time() - own, live.asked + time.perf_counter() - began
+        if visited is None:
+            return False
+        live.visits.append(Visit(visited.rounds, max(at, 0.0), visited.foreign_cores, visited.own_cores))
+        if len(live.visits) == 1:
+            self._keep(candidate, live.process())
+        elif self.store is not None:
+            self.store.visited(live.begun["order"], live.visits[-1])
+        self._show(candidate)
+        return True
+
+    def _take_turns(self, turns: Turns[Group]) -> None:
+        """Visit all as often as they are to be, again where others disturbed a visit. What fails is taken out."""
+        while waiting := [live for live in self._live if live.wants(self.effort)]:
+            if 2 * sum(live.disturbed for live in waiting) > len(waiting):
+                self._wait()
+            for live in self._shuffle(waiting):
+                if not self._visit(turns, live):
+                    self._live.remove(live)
+
+    def _finish(self, turns: Turns[Group], live: Live) -> None:
+        found = None
+        with self._failing(turns, live.candidate), turns.running(live.candidate.group) as worker:
+            found = typed(worker.call("xbackend.measure.loop:finish", {}), Finished)
+        self._live.remove(live)
+        if found is not None:
+            self._add(live, live.finished(found))
+
+    def _add(self, live: Live, process: Process) -> None:
+        live.candidate.processes.append(process)
+        self._keep(live.candidate, process)
+
+    @contextmanager
+    def _failing(self, turns: Turns[Group], candidate: Candidate) -> Iterator[None]:
+        """What goes wrong in the block is noted in the candidate; a worker that is gone is forgotten."""
+        try:
+            yield
+        except XBackendError as error:
+            if isinstance(error, WorkerDied | WorkerTimeout):
+                turns.end(candidate.group)
+            self._fail(candidate, error)
+
+    def _fail(self, candidate: Candidate, error: XBackendError) -> None:
+        missing = isinstance(error, BackendUnavailable | EnvironmentFailed)
+        candidate.fail("wrong" if isinstance(error, TimingError) else "missing" if missing else "failed", str(error))
+        self._show(candidate)
+        self._keep(candidate)
+
+    def _show(self, candidate: Candidate, starting: bool = False) -> None:
+        """How far all of the task have come."""
+        task = candidate.task.label
+        beside = [one for one in self.candidates if one.task.label == task]
+        self.watch(task, standings(beside, self._live, candidate if starting else None))
 
     def _job(self, candidate: Candidate) -> dict[str, Any]:
         return {
@@ -272,27 +313,71 @@ class Session:
             "bindings": candidate.bindings,
             **self._files.of(candidate.task),
             "kept": self._files.kept(candidate),
+            "cold": candidate.cold(self.most_cold),
             "tolerance": candidate.task.tolerance,
             "undetermined": candidate.task.undetermined,
             "allow_nan": candidate.task.allow_nan or self.allow_nan,
             "effort": asdict(self.effort),
         }
 
-    def _keep(self, candidate: Candidate, new: Process | None) -> None:
-        """What a process found out, on disk."""
+    def _keep(self, candidate: Candidate, process: Process | None = None) -> None:
+        """What is known of a candidate, and what a process has shown so far, on disk."""
         if self.store is not None:
-            self.store.record(candidate.measurement([new] if new is not None else []), candidate.label)
+            self.store.record(candidate.measurement([] if process is None else [process]), candidate.label)
+
+    # --- what is left -------------------------------------------------------------------------------------------------
+
+    def _announce(self, group: Group, order: Sequence[Group], place: int, tasks: int) -> None:
+        at = f"[process {self.generations + 1} each, {place + 1}/{len(order)}]"
+        self.say(f"{at} {group.label}: starts and compiles{self._left(order, place, tasks)}")
+
+    def _left(self, order: Sequence[Group], place: int, tasks: int) -> str:
+        """The remaining time in words, to be put behind a sentence: what is learned so far, or the time given."""
+        seconds = self._estimate([*order[place:], *list(order) * (tasks - 1)])
+        if seconds is None:
+            return ""
+        if self.extent.fixed:
+            following = max(self.extent.processes - self.generations - 1, 0)
+            seconds += following * (self._estimate(list(order) * tasks) or 0.0)
+        elif self.extent.seconds is not None:
+            seconds = max(seconds, self.extent.seconds - (time.perf_counter() - self._began))
+        about = "about" if self.extent.fixed else "at most about"
+        return f", {about} {seconds:.0f} s left" if seconds < 100 else f", {about} {seconds / 60:.0f} min left"
+
+    def _estimate(self, groups: Iterable[Group]) -> float | None:
+        """Seconds that a generation of these takes, as learned so far; `None` before anything is."""
+        known = {group: sum(took) / len(took) for group, took in self._took.items()}
+        if not known:
+            return None
+        usual = sum(known.values()) / len(known)
+        turns = self._turns_took[-1] if self._turns_took else 0.0
+        return turns + sum(known.get(group, usual) for group in groups)
+
+    def _stop(self) -> None:
+        """Say why no generation follows, if none does."""
+        if self.interrupted or all(candidate.status != "ok" for candidate in self.candidates):
+            self.stopped = "ended by Ctrl-C" if self.interrupted else "no candidate is left"
+            return
+        wanted = self._wanted()
+        width = self.width if self.extent.width is not None and self.generations >= self.extent.processes else None
+        next_one = self._estimate(dict.fromkeys(c.group for c in wanted)) or 0.0
+        self.stopped = self.extent.reached(self.generations, self.seconds, next_one, width, len(wanted))
+        if self.stopped and self.generations < statistics.FEWEST <= self.extent.processes:
+            self.warnings.append(
+                f"the time given was used up after {counted(self.generations, 'process', 'processes')} each, too few "
+                "for a verdict: give more --minutes, or measure fewer backends or sizes"
+            )
 
     def results(self, name: str, **asked: Any) -> Results:
         """All rows, in the order of the candidates; ``asked``: settings that the session does not know itself."""
         width = self.width
         settings = SessionSettings(
-            processes=self.blocks or self.extent.processes,
+            processes=self.generations or self.extent.processes,
             threads=self.threads,
             cores_per_device=self.cores_per_device,
             seed=self.seed,
             effort=asdict(self.effort),
-            blocks="one process of each backend and number of devices, in shuffled order",
+            blocks="one process of each backend and number of devices, in turns, in shuffled order",
             seconds=self.seconds,
             stopped=self.stopped,
             width=width if width < float("inf") else None,
@@ -311,11 +396,5 @@ class Session:
             order=list(self.order),
             measurements=[*(candidate.measurement() for candidate in self.candidates), *self.refused],
             run=self.store.name if self.store is not None else "",
+            complete=not self.interrupted,
         )
-
-
-def _in_words(seconds: float | None) -> str:
-    """An estimate of the remaining time, to be put behind a sentence."""
-    if seconds is None:
-        return ""
-    return f", about {seconds:.0f} s left" if seconds < 100 else f", about {seconds / 60:.0f} min left"

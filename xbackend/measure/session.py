@@ -52,6 +52,7 @@ def compare(
     unready: Mapping[str, str] = MappingProxyType({}),
     name: str = "compare",
     store: Store | None = None,
+    partial: bool = False,
     **of_session: Any,
 ) -> Results:
     """Measure a workload, which may be given by its name, or tasks.
@@ -61,15 +62,15 @@ def compare(
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
         devices: for each number, a process with so many devices; ``devices_map``: what names of devices are bound to.
-        quick: 3 processes of each backend and number of devices, with fewer and shorter rounds; else 5.
+        quick: up to 3 processes of each backend and number of devices, with fewer visits; else up to 10.
         thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
-        processes: another number of processes; with ``thorough`` the fewest.
-        minutes: after which no more processes are begun; 60 if ``thorough``, else `None`.
+        processes: so many of each; with ``thorough`` the fewest.
+        minutes: after which no more processes are begun; 60 if ``thorough``, 1.5 if ``quick``, else 5.
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that ratios are taken to; numpy if not given.
         unready: of environments that cannot be used the reasons (`matrix.ready`): rows, for which no process waits.
-        name, store: what the results are called, and where they are kept from the first round on, if anywhere.
-        of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress`` and ``opener`` of `Session`.
+        name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
+        of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``, ``watch`` and ``opener`` of `Session`.
 
     Raises:
         UnknownBackend, EnvironmentFailed, WorkloadError, ArgumentError, UsageError: before anything is measured.
@@ -82,16 +83,12 @@ def compare(
     measured, refused = _candidates(_tasks(workload, parameters, quick, seed), devices, runs, unready, devices_map)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
-        measured,
-        extent=mode.extent(processes, minutes),
-        threads=each or threads or cores.count(),
-        cores_per_device=each,
-        seed=seed,
-        effort=mode.effort,
-        **{"refused": refused, **of_session},
-    )
+        measured, extent=mode.extent(processes, minutes, max(len({c.task for c in measured}), 1)),
+        threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
+        **{"baseline": baseline, "refused": refused, **of_session},
+    )  # fmt: skip
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
-    return kept(session, name, asked, store)
+    return kept(session, name, asked, store, partial)
 
 
 def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
@@ -115,8 +112,11 @@ def cores_each(devices: int, threads: int | None, asked: int | None, shared: boo
     return each
 
 
-def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | None) -> Results:
+def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | None, partial: bool = False) -> Results:
     """Run a session and give its results, with the warnings that only all of them together show.
+
+    Ctrl-C ends it. What there is then is kept, and with ``partial`` given if there is a time, not ``complete``; else
+    it is raised again.
 
     ``asked`` are the settings that the session does not know itself. The results are kept in ``store``, if there is
     one, from the first round on. Raises `StoreError`.
@@ -133,6 +133,8 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
     finally:
         if session.store is not None:
             session.store.close()
+    if session.interrupted and not (partial and any(row.processes for row in results.measurements)):
+        raise KeyboardInterrupt
     return results
 
 

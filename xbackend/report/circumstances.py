@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,8 +17,8 @@ from xbackend.backends.description import Description
 from xbackend.drawing.graph import bytes_text
 from xbackend.report import text
 from xbackend.report.blocks import Block, paragraph, table, tabled
-from xbackend.results.schema import Process, Results, counting
-from xbackend.wording import plain
+from xbackend.results.schema import Process, Results
+from xbackend.wording import counted, plain
 
 _MEANWHILE = ("cores", "load", "others")
 
@@ -77,9 +76,7 @@ def _facts(name: str, facts: Mapping[str, Any]) -> list[Block]:
 def order(results: Results) -> list[Block]:
     """In which order the candidates were measured, and when."""
     finished: dict[int, list[Process]] = {}
-    parts = [row.processes for row in results.measurements]
-    count = {id(process) for processes in parts for process in counting(processes)}
-    for process in (p for processes in parts for p in processes):
+    for process in (process for row in results.measurements for process in row.processes):
         finished.setdefault(process.order, []).append(process)
     if not results.order and not finished:
         return [paragraph("Nothing was started.")]
@@ -90,15 +87,11 @@ def order(results: Results) -> list[Block]:
     for position in sorted({*labels, *finished}):
         words = plain(labels.get(position, "not in the recorded order"))
         there = finished.get(position, [])
-        rows += [
-            [str(position), words + _role(process, id(process) in count), *_run(process, first)] for process in there
-        ]
+        rows += [[str(position), words, *_run(process, first)] for process in there]
         if position not in finished:
-            # Sessions of before measured the baseline in A/A pairs, which are not read.
-            half = re.search(r"[|,] again( \d)?$", words)
-            end = "half of an A/A pair" if half else "did not finish"
-            rows.append([str(position), words, *[text.NOTHING] * 3, end, *[text.NOTHING] * len(_MEANWHILE)])
-    headers = ("position", "candidate", "process began", "rounds", "iterations", "median", *_MEANWHILE)
+            empty = [text.NOTHING] * len(_MEANWHILE)
+            rows.append([str(position), words, *[text.NOTHING] * 3, "did not finish", *empty])
+    headers = ("position", "candidate", "process began", "visits", "rounds", "time", *_MEANWHILE)
     return [
         paragraph(
             f"The first process that finished began at {began}; the others' beginnings count from there. "
@@ -110,18 +103,12 @@ def order(results: Results) -> list[Block]:
     ]
 
 
-def _role(process: Process, counts: bool) -> str:
-    """In whose place it was measured, and whether it counts."""
-    place = "" if process.again is None else f", in the place of {process.again}"
-    return place + ("" if counts else ", does not count")
-
-
 def _run(process: Process, first: float) -> list[str]:
     return [
         f"{process.started - first:+.1f} s",
-        str(len(process.rounds)),
-        str(process.iterations),
-        text.time(process.median),
+        str(len(process.visits)),
+        f"{len(process.rounds)} of {counted(process.iterations, 'call')}",
+        text.time(process.time),
         ", ".join(map(str, process.affinity or [])) or text.NOTHING,
         text.number(process.load, 2),
         text.number(process.foreign_cores, 2),

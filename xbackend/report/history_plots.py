@@ -21,7 +21,7 @@ _ROOM = 1.1  # so many times the largest and the smallest time are on an axis at
 
 def drawn(series: Series) -> list[str]:
     """The labels of the panels: of those that have a time at all, in their order."""
-    return list(dict.fromkeys(line.label for line in series.lines if any(p.measured.medians for p in line.points)))
+    return list(dict.fromkeys(line.label for line in series.lines if any(p.measured.times for p in line.points)))
 
 
 def picture(series: Series, title: str) -> bytes:
@@ -38,7 +38,7 @@ def picture(series: Series, title: str) -> bytes:
             for line in lines:
                 handles[counted(line.devices, "device")] = _line(axes, line, places, colours[id(line)])
             _marks(axes, lines, places)
-            _time_axis(axes, [p for line in lines for p in line.points if p.measured.medians])
+            _time_axis(axes, [p for line in lines for p in line.points if p.measured.times])
             for line in lines:
                 _arrows(axes, line, places, colours[id(line)])
             axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)
@@ -50,7 +50,7 @@ def picture(series: Series, title: str) -> bytes:
 
 def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
     """The points of a line that have a time, and crosses where there was none."""
-    there = [p for p in line.points if p.measured.medians]
+    there = [p for p in line.points if p.measured.times]
     at = [places[id(p.run)] for p in there]
     times = [p.measured.time or 0.0 for p in there]
     handle = axes.errorbar(
@@ -59,7 +59,7 @@ def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
     for complete, looks in ((True, {"marker": "o", "markersize": 5.5}), (False, _INCOMPLETE)):
         own = [i for i, p in enumerate(there) if p.run.complete is complete]
         axes.plot([at[i] for i in own], [times[i] for i in own], color=colour, linestyle="", **looks)
-    missing = [places[id(p.run)] for p in line.points if not p.measured.medians]
+    missing = [places[id(p.run)] for p in line.points if not p.measured.times]
     axes.plot(missing, [0.06] * len(missing), "x", color=GREY, transform=axes.get_xaxis_transform(), markersize=6)
     return handle
 

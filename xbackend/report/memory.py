@@ -57,7 +57,7 @@ def _devices(row: Row) -> str:
 def _absent(comparisons: Sequence[Comparison]) -> list[Block]:
     """Why nothing is known of some, each reason once."""
     why: dict[str, list[str]] = {}
-    for row in (row for comparison in comparisons for row in comparison.rows if row.medians and row.memory is None):
+    for row in (row for comparison in comparisons for row in comparison.rows if row.times and row.memory is None):
         reason = plain(row.measurement.memory_unknown) or "it was not measured"
         why.setdefault(reason, []).append(row.label)
     points = [

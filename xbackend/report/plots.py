@@ -39,7 +39,7 @@ def over_sizes(comparisons: Sequence[Comparison]) -> dict[str, BySize]:
 
 def bar(row: Row) -> tuple[float, float] | None:
     """Both ends of the interval of a time; `None` where there are too few processes for one."""
-    low, high = interval(row.medians)
+    low, high = interval(row.times)
     return None if math.isnan(low) else (low, high)
 
 
@@ -51,13 +51,13 @@ def medians(comparison: Comparison, title: str) -> bytes:
     There must be a row that has a time.
     """
     by_label: dict[str, list[Row]] = {}
-    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.medians)]:
+    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.times)]:
         by_label.setdefault(row.label, []).append(row)
     several = len({row.devices for row in comparison.rows}) > 1
     with canvas(0.8 + (0.32 if several else 0.26) * len(by_label)) as (figure, finish):
         axes = figure.add_subplot()
         unit = text.time_unit(row.time for row in comparison.ranked)
-        scaled = [t / unit[1] for row in comparison.ranked for t in (*row.medians, *(bar(row) or ()))]
+        scaled = [t / unit[1] for row in comparison.ranked for t in (*row.times, *(bar(row) or ()))]
         _time_axis(axes, unit, min(scaled), max(scaled), median(row.time or 0.0 for row in comparison.ranked) / unit[1])
         for place, rows in enumerate(by_label.values()):
             _line(axes, place, sorted(rows, key=lambda row: row.devices), unit, several)
@@ -103,7 +103,7 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], s
     for row in timed:
         ends = [t / unit[1] for t in bar(row) or ()]
         axes.plot(ends, [place] * len(ends), color=looks["color"], linewidth=1.8, alpha=0.8)
-        dots = [t / unit[1] for t in row.medians]
+        dots = [t / unit[1] for t in row.times]
         axes.plot(dots, [place] * len(dots), ".", color=looks["color"], markersize=4, alpha=0.6, markeredgewidth=0)
         axes.plot([(row.time or 0.0) / unit[1]], [place], **looks, markersize=6)
     if several:
@@ -151,7 +151,7 @@ def sizes(series: BySize, title: str) -> bytes:
     lines: dict[str, dict[int, list[tuple[float, Row]]]] = {}
     for size, comparison in series:
         for row in comparison.rows:
-            if row.medians:
+            if row.times:
                 lines.setdefault(row.label, {}).setdefault(row.devices, []).append((size, row))
     every = [points for own in lines.values() for points in own.values()]
     rated = all(row.gflops for points in every for _, row in points)

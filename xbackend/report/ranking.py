@@ -51,7 +51,7 @@ def _times(comparison: Comparison) -> Block:
     several = len({row.devices for row in comparison.rows}) > 1
     fastest = comparison.ranked[0] if comparison.ranked else None
     rows: list[list[Inline]] = []
-    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.medians)]:
+    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.times)]:
         against = comparison.against_baseline(row)
         ratio, verdict = text.NOTHING, _states([row])
         if row is comparison.baseline:

@@ -62,7 +62,7 @@ def notices(results: Results) -> list[Block]:
     if results.complete:
         return []
     planned = results.settings.processes
-    counts = sorted({len(m.medians) for m in results.measurements if m.status == "ok"})
+    counts = sorted({len(m.times) for m in results.measurements if m.status == "ok"})
     had = f" Candidates have {join(map(str, counts))} processes" if counts else " No process finished"
     of = f"; {planned} each were planned." if planned is not None else "."
     return [
@@ -124,7 +124,7 @@ def _said(against: Ratio, than: str) -> str:
 
 def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inline]]:
     """How sure that is."""
-    counts = sorted({len(c.medians) for g in comparisons for c in g.ranked})
+    counts = sorted({len(c.times) for g in comparisons for c in g.ranked})
     said: list[list[Inline]] = []
     if counts:
         each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"

@@ -62,9 +62,9 @@ def _spread(row: Row, unit: tuple[str, float]) -> str:
     if row.spread is None:
         return text.NOTHING
     low, high = row.spread
-    if len(row.medians) == 1:
+    if len(row.times) == 1:
         return f"{text.NOTHING} (1)"
-    return f"{text.number(low / unit[1], 4)} to {text.time(high, unit)} ({len(row.medians)})"
+    return f"{text.number(low / unit[1], 4)} to {text.time(high, unit)} ({len(row.times)})"
 
 
 def status(measurement: Measurement) -> str:

@@ -70,7 +70,7 @@ def _table(found: Sequence[Comparison], asked: bool, width: int) -> list[str]:
     for each in found:
         unit = text.time_unit(row.time for row in each.rows)
         judged = _to_one_device(each) if against is SPEEDUP else _to_baseline(each)
-        rows = [*each.ranked, *(row for row in each.rows if not row.medians)]
+        rows = [*each.ranked, *(row for row in each.rows if not row.times)]
         cells = [
             [_name(row, telling), text.time(row.time, unit), ratio, *[text.error(row.measurement)] * known, verdict]
             for row in rows
@@ -120,7 +120,7 @@ def _to_baseline(comparison: Comparison) -> Judged:
 
 
 def _without(row: Row) -> tuple[str, str, None]:
-    return text.NOTHING, text.NOTHING if row.medians else row.measurement.status, None
+    return text.NOTHING, text.NOTHING if row.times else row.measurement.status, None
 
 
 def _not_measured(found: Sequence[Comparison]) -> list[str]:

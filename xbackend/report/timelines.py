@@ -38,7 +38,7 @@ class Timeline:
 
 def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
     """Those of the rows with so many devices and a time that have stored spans."""
-    rows = [row for row in comparison.rows if row.medians and row.devices == devices]
+    rows = [row for row in comparison.rows if row.times and row.devices == devices]
     profiles = [(row, typical([p.profile for p in row.processes if p.profile and p.profile.spans])) for row in rows]
     return [_timeline(row, profile) for row, profile in profiles if profile is not None]
 

@@ -26,7 +26,7 @@ PRAGMA user_version = {VERSION};
 CREATE TABLE runs (run TEXT PRIMARY KEY, content BLOB NOT NULL);
 CREATE TABLE candidates (run TEXT, place INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, place));
 CREATE TABLE processes (run TEXT, place INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, place));
-CREATE TABLE rounds (run TEXT, place INTEGER, visit INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, place, visit));
+CREATE TABLE visits (run TEXT, place INTEGER, number INTEGER, content BLOB NOT NULL, PRIMARY KEY (run, place, number));
 """
 _BESIDE = ("", "-journal", "-wal", "-shm")  # files that SQLite opens with a database
 _PATIENCE = 30.0  # seconds that another writer may take

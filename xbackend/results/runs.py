@@ -2,8 +2,8 @@
 
     store = Store(Path(".xbackend/runs"))    # the file is <store>/runs.sqlite
     run = store.create(plan)                 # what is going to be measured
-    run.record(measurement)                  # a process of a candidate, with the rounds that it has
-    run.add_rounds(order, seconds)           # more rounds of that process
+    run.record(measurement)                  # a process of a candidate, with the visits that it had
+    run.visited(order, visit)                # another visit of that process
     run.finish(results)                      # the results, in the place of all that
 
 What a call was given is on disk when it returns. A run that was not finished is being measured or was cut off: it is
@@ -30,7 +30,7 @@ from xbackend.errors import DamagedStore, StoreError
 from xbackend.files import held, hold, refused
 from xbackend.results import FOLDER, database, schema
 from xbackend.results.packing import SUFFIX
-from xbackend.results.schema import UNPROVEN, Count, Measurement, Process, Results, Round
+from xbackend.results.schema import UNPROVEN, Count, Measurement, Process, Results, Visit
 from xbackend.wording import counted
 
 FILE, REPORTED = "runs.sqlite", f"results{SUFFIX}"  # the latter beside a report
@@ -51,7 +51,7 @@ class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Process(msgspec.Struct, frozen=True, kw_only=True):
-    """A process without its rounds; ``place`` is its ``order``, ``candidate`` the place of what it measured."""
+    """A process without its visits; ``place`` is its ``order``, ``candidate`` the place of what it measured."""
 
     run: str
     place: Count
@@ -60,17 +60,17 @@ class _Process(msgspec.Struct, frozen=True, kw_only=True):
     process: dict[str, Any]
 
 
-class _Rounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Rounds of a process, in the order of ``visit``."""
+class _Visit(msgspec.Struct, frozen=True, kw_only=True):
+    """A visit of a process, and its ``number`` among these."""
 
     run: str
     place: Count
-    visit: Count
-    seconds: list[Round]
+    number: Count
+    visit: Visit
 
 
-_Row = TypeVar("_Row", _Candidate, _Process, _Rounds)
-_TABLES: dict[type[msgspec.Struct], str] = {_Candidate: "candidates", _Process: "processes", _Rounds: "rounds"}
+_Row = TypeVar("_Row", _Candidate, _Process, _Visit)
+_TABLES: dict[type[msgspec.Struct], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
 
 
 @dataclass(frozen=True)
@@ -113,21 +113,22 @@ class Run:
             _put(rows, "candidates", {"run": self.name, "place": place, "measurement": known})
             for process in processes:
                 at = {"run": self.name, "place": process["order"]}
-                seconds = process.pop("rounds")
+                visits = process.pop("visits")
                 _put(rows, "processes", {**at, "candidate": place, "label": label, "process": process})
-                rows.execute("DELETE FROM rounds WHERE run = ? AND place = ?", (*at.values(),))
-                _put(rows, "rounds", {**at, "visit": 0, "seconds": seconds})
+                rows.execute("DELETE FROM visits WHERE run = ? AND place = ?", (*at.values(),))
+                for number, visit in enumerate(visits):
+                    _put(rows, "visits", {**at, "number": number, "visit": visit})
 
-    def add_rounds(self, order: int, seconds: Sequence[float]) -> None:
-        """Add rounds, in seconds per iteration, to the process of that ``order``, which is recorded."""
+    def visited(self, order: int, visit: Visit) -> None:
+        """Keep another visit of the process of that ``order``, which is recorded."""
         with self._writing() as rows:
             (last,) = rows.execute(
-                "SELECT max(visit) FROM rounds WHERE run = ? AND place = ?", (self.name, order)
+                "SELECT max(number) FROM visits WHERE run = ? AND place = ?", (self.name, order)
             ).fetchone()
             if last is None:
-                raise StoreError(f"the run {self.name} in {self.path} has no process {order} that rounds could be of")
-            one = _Rounds(run=self.name, place=order, visit=last + 1, seconds=list(seconds))
-            _put(rows, "rounds", schema.plain(one, f"rounds cannot be kept in {self.path}"))
+                raise StoreError(f"the run {self.name} in {self.path} has no process {order} that was visited")
+            one = _Visit(run=self.name, place=order, number=last + 1, visit=visit)
+            _put(rows, "visits", schema.plain(one, f"a visit cannot be kept in {self.path}"))
 
     def finish(self, results: Results) -> None:
         """Put the results in the place of the plan and of what was recorded."""
@@ -360,7 +361,7 @@ def _whole(results: Results, path: Path) -> bytes:
 
 def _put(rows: sqlite3.Connection, table: str, told: dict[str, Any]) -> None:
     """Write a row: what tells it from the others, and all of it as JSON, sealed."""
-    keys = [told[name] for name in ("run", "place", "visit") if name in told]
+    keys = [told[name] for name in ("run", "place", "number") if name in told]
     values = ", ".join("?" * (len(keys) + 1))
     rows.execute(f"INSERT OR REPLACE INTO {table} VALUES ({values})", (*keys, schema.sealed(told, indent=-1)))
 
@@ -371,7 +372,7 @@ def _rows(rows: sqlite3.Connection, kind: type[_Row], run: str) -> list[_Row]:
     for *keys, content in rows.execute(f"SELECT * FROM {table} WHERE run = ? ORDER BY 1, 2, 3", (run,)):
         try:
             one = msgspec.convert(schema.opened(content), kind)
-            if keys != [getattr(one, name) for name in ("run", "place", "visit") if hasattr(one, name)]:
+            if keys != [getattr(one, name) for name in ("run", "place", "number") if hasattr(one, name)]:
                 raise ValueError("it is another one")
         except (ValueError, TypeError, RecursionError) as error:
             raise DamagedStore(f"the row {keys[1:]} of its {table}: {error}") from error
@@ -398,15 +399,15 @@ def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreErro
 def _recorded(rows: sqlite3.Connection, plan: Results) -> Results:
     """A plan with what was recorded. Raises `DamagedStore`."""
     known = {one.place: one.measurement for one in _rows(rows, _Candidate, plan.run)}
-    seconds: dict[int, list[float]] = {}
-    for visit in _rows(rows, _Rounds, plan.run):
-        seconds.setdefault(visit.place, []).extend(visit.seconds)
+    visits: dict[int, list[Visit]] = {}
+    for each in _rows(rows, _Visit, plan.run):
+        visits.setdefault(each.place, []).append(each.visit)
     processes: dict[int, list[Process]] = {}
     labels: dict[int, str] = {}
     for one in _rows(rows, _Process, plan.run):
         labels[one.place] = one.label
         try:
-            process = msgspec.convert({**one.process, "rounds": seconds.get(one.place)}, Process)
+            process = msgspec.convert({**one.process, "visits": visits.get(one.place)}, Process)
         except msgspec.ValidationError as error:
             raise DamagedStore(f"its process {one.place}: {error}") from error
         processes.setdefault(one.candidate, []).append(process)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from statistics import median, median_low
+from statistics import fmean, geometric_mean, median, median_low
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -23,9 +24,9 @@ from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, Store
 from xbackend.files import read_file, refused, write_whole
 from xbackend.results.packing import unpacked
 
-# 8: a status may be `not verified` or `not determined`, the settings have `allow_nan`; files of version 7 lack these.
-VERSION = 8
-OLDEST = 7
+# 9: a process has visits. Files of older versions are not read.
+VERSION = 9
+OLDEST = 9
 
 FORMAT = "xbackend.results"
 FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
@@ -135,46 +136,18 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     devices: dict[str, Count] = {}
 
 
-class Process(msgspec.Struct, frozen=True, kw_only=True):
-    """One fresh process: where it stood in the order, when it started, its rounds.
+class Visit(msgspec.Struct, frozen=True, array_like=True):
+    """A few rounds of a process, one after the other, while the other processes of the session stood still.
 
-    ``rounds`` are seconds per iteration, each the mean of ``iterations`` calls made one after the other.
-    ``foreign_cores`` is how many cores other processes kept busy meanwhile, ``own_cores`` how many it did itself.
-    ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
-    ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
-    ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
-    of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
-    the timed rounds, and did nothing. Both are `None` in files of older versions. ``again`` is the ``order`` of the
-    process, disturbed by others, in whose place it was measured; `None` of one that was not. ``memory`` is `None` where
-    the system does not tell, and in files of older versions. ``cache`` is ``cold`` where it compiled with an empty
-    cache on disk, ``warm`` where with what a cold one left there; empty where none leaves anything.
-    ``rewriting`` are the seconds of ``lower`` in which the framework rewrote its graph, ``rewrites`` how many variables
-    it put others in the place of; `None` where that is no step of its own.
+    ``rounds`` are seconds per iteration; the first began ``at`` seconds after the process was started.
+    ``foreign_cores`` is how many cores other processes kept busy meanwhile, ``own_cores`` how many it did itself;
+    `None` where the system does not tell.
     """
 
-    order: Count
-    started: Moment
-    iterations: Positive
     rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]
-    phases: Phases
+    at: Seconds = 0.0
     foreign_cores: Amount | None = None
     own_cores: Amount | None = None
-    profile: Profile | None = None
-    affinity: list[Count] | None = None
-    load: Amount | None = None
-    accelerator_processes: list[str] | None = None
-    checks: dict[str, float] | None = None
-    compiled: list[str] | None = None
-    again: Count | None = None
-    memory: Memory | None = None
-    cache: Literal["", "cold", "warm"] = ""
-    rewriting: Seconds | None = None
-    rewrites: Count | None = None
-
-    @property
-    def median(self) -> float:
-        """The median round: the one figure of this process."""
-        return median(self.rounds)
 
     @property
     def disturbed(self) -> bool:
@@ -182,24 +155,76 @@ class Process(msgspec.Struct, frozen=True, kw_only=True):
         return (self.foreign_cores or 0.0) > FOREIGN
 
 
-def attempts(processes: Sequence[Process]) -> list[list[Process]]:
-    """The processes of one candidate, each with those behind it that were measured in its place."""
-    tried = [[process] for process in processes if process.again is None]
-    place = {each[0].order: each for each in reversed(tried)}
-    for process in processes:
-        if process.again is not None and process.again not in place:  # a run that was cut off, or damaged
-            tried.append(place.setdefault(process.again, []))
-        if process.again is not None:
-            place[process.again].append(process)
-    return tried
+class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """One fresh process: where it stood in the order, when it started, and the visits that it had.
 
-
-def counting(processes: Sequence[Process]) -> list[Process]:
-    """The processes of one candidate that count: of each and those in its place one.
-
-    It is the first that others left alone; where all of them were disturbed, the first.
+    A round of a visit is the mean of ``iterations`` calls made one after the other.
+    ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
+    ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
+    ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
+    of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
+    the timed rounds, and did nothing. Both are `None` of a process that was not finished. ``memory`` is `None` where
+    the system does not tell. ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where with
+    what a cold one left there; empty where none leaves anything. ``rewriting`` are the seconds of ``lower`` in which
+    the framework rewrote its graph, ``rewrites`` how many variables it put others in the place of; `None` where that is
+    no step of its own.
     """
-    return [next((p for p in each if not p.disturbed), each[0]) for each in attempts(processes)]
+
+    order: Count
+    started: Moment
+    iterations: Positive
+    visits: Annotated[list[Visit], msgspec.Meta(min_length=1)]
+    phases: Phases
+    profile: Profile | None = None
+    affinity: list[Count] | None = None
+    load: Amount | None = None
+    accelerator_processes: list[str] | None = None
+    checks: dict[str, float] | None = None
+    compiled: list[str] | None = None
+    memory: Memory | None = None
+    cache: Literal["", "cold", "warm"] = ""
+    rewriting: Seconds | None = None
+    rewrites: Count | None = None
+
+    @property
+    def rounds(self) -> list[float]:
+        """Seconds per iteration of all rounds, in their order."""
+        return [seconds for visit in self.visits for seconds in visit.rounds]
+
+    @property
+    def foreign_cores(self) -> float | None:
+        """How many cores other processes kept busy during its visits: the mean of what is known."""
+        return _mean(visit.foreign_cores for visit in self.visits)
+
+    @property
+    def own_cores(self) -> float | None:
+        """As `foreign_cores`, of this process itself."""
+        return _mean(visit.own_cores for visit in self.visits)
+
+    @cached_property
+    def time(self) -> float:
+        """Seconds: the one figure of this process, `figure` of its visits."""
+        return figure(self.visits)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other processes used the cores during all of its visits; these count all the same."""
+        return all(visit.disturbed for visit in self.visits)
+
+
+def _mean(cores: Iterable[float | None]) -> float | None:
+    known = [number for number in cores if number is not None]
+    return fmean(known) if known else None
+
+
+def figure(visits: Sequence[Visit]) -> float:
+    """Seconds: the geometric mean of the visits' median rounds, without a tenth of these at either end.
+
+    Visits that others disturbed do not count, unless they disturbed all.
+    """
+    medians = sorted(median(v.rounds) for v in [v for v in visits if not v.disturbed] or visits)
+    out = len(medians) // 10
+    return geometric_mean(medians[out : len(medians) - out])
 
 
 class Parity(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,14 +306,9 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.convert(self.placement, Evidence)
 
     @property
-    def counting(self) -> list[Process]:
-        """Its processes, without those that were disturbed and measured again."""
-        return counting(self.processes)
-
-    @property
-    def medians(self) -> list[float]:
-        """Seconds: one for each process that counts."""
-        return [process.median for process in self.counting]
+    def times(self) -> list[float]:
+        """Seconds: one for each process."""
+        return [process.time for process in self.processes]
 
 
 def key(row: Measurement) -> Key:

@@ -1,0 +1,92 @@
+"""What a terminal shows while a session measures: a table of all candidates that lives, and below it what goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+
+from xbackend.cli.console import Log, one_line
+from xbackend.measure.standing import Standing
+from xbackend.report import text
+from xbackend.wording import counted, visible
+
+Say = Callable[[str], None]
+Show = Callable[[str, Sequence[Standing]], None]
+SECONDS = 0.25  # between two drawings: to draw takes a thousandth, and the cores are measured with
+
+
+@contextmanager
+def progress() -> Iterator[tuple[Say, Show]]:
+    """What shows, while the block runs, what is going on and how far the candidates have come.
+
+    On a terminal that is a table with a line below it; in a log a line for what is news, and one for the first number
+    of each candidate.
+    """
+    console = Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        yield (log := Log()), _Numbers(log)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        shown = _Table(live)
+        yield shown.say, shown.show
+
+
+class _Numbers:
+    """Prints the first number of each candidate, or why it has none."""
+
+    def __init__(self, say: Say) -> None:
+        self._say, self._told = say, set[tuple[str, str]]()
+
+    def __call__(self, task: str, rows: Sequence[Standing]) -> None:
+        for row in rows:
+            if (row.seconds is not None or row.failed) and (task, row.name) not in self._told:
+                self._told.add((task, row.name))
+                told = (row.failed and f"{row.state}: {row.failed}") or text.time(row.seconds)
+                self._say(f"first number of {row.name}: {told}" if row.seconds is not None else f"{row.name}: {told}")
+
+
+class _Table:
+    def __init__(self, live: Live) -> None:
+        self._live, self._line, self._drawn = live, "", 0.0
+        self._task, self._rows = "", list[Standing]()
+
+    def say(self, line: str) -> None:
+        self._line = one_line(line)
+        self._draw()
+
+    def show(self, task: str, rows: Sequence[Standing]) -> None:
+        self._task, self._rows = task, list(rows)
+        self._draw()
+
+    def _draw(self) -> None:
+        now = time.monotonic()
+        if now - self._drawn < SECONDS:
+            return
+        self._drawn = now
+        self._live.update(
+            Group(*([table(self._task, self._rows)] if self._rows else []), escape(self._line)), refresh=True
+        )
+
+
+def table(task: str, rows: Sequence[Standing]) -> Table:
+    """The standings as a table of at most 80 columns."""
+    grid = Table(title=escape(visible(task)), title_justify="left", width=80)
+    grid.add_column("backend", overflow="fold", ratio=1)
+    for name in ("time", "95 % interval", "measured"):
+        grid.add_column(name, justify="right", no_wrap=True)
+    unit = text.time_unit(row.seconds for row in rows)
+    for row in rows:
+        measured = (
+            f"{row.state}"
+            if row.seconds is None
+            else f"{counted(row.processes, 'process', 'processes')}, {row.visits} x"
+        )
+        width = f"± {row.width:.1%}" if row.width < 10 else text.NOTHING
+        grid.add_row(escape(visible(row.name)), text.time(row.seconds, unit), width, measured)
+    return grid

@@ -1,0 +1,68 @@
+"""What a session still has to find out: which candidates another process would tell something about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from xbackend.analysis.family import Family
+from xbackend.analysis.statistics import FEWEST, Verdict, time_of
+from xbackend.measure.candidates import Candidate
+
+FAR = 1.5  # times as slow as the other: no two processes of one candidate differ by so much, so one of each tells
+# Of the statements after which nothing more is measured: who looks after each process, and stops where something is
+# shown, is wrong more often than who looks once (docs/measurement.md has how often).
+STOP = 0.995
+
+
+def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int) -> list[Candidate]:
+    """Those that are in a comparison that is open, with fewer than ``most`` processes.
+
+    What is compared: several numbers of devices of one backend with the fewest; revisions with each other; else all
+    with the ``baseline``, where it is given, and with the fastest. Open is what is neither told apart nor shown to be
+    equal; where nothing can be said yet, what is near the other, and in any case the two that are nearest. What is
+    compared with nothing is measured `FEWEST` times.
+    """
+    found: set[Candidate] = set()
+    for part in _by_task(candidates):
+        family, place = Family([c.times for c in part], STOP), {c: i for i, c in enumerate(part)}
+        pairs = {pair: family.ratio(place[pair[0]], place[pair[1]]) for pair in _pairs(part, baseline)}
+        unknown = [pair for pair, ratio in pairs.items() if ratio.verdict is Verdict.UNKNOWN]
+        found |= {c for pair, ratio in pairs.items() if ratio.verdict is Verdict.NOT_TOLD_APART for c in pair}
+        found |= {c for pair in unknown if 1 / FAR < pairs[pair].value < FAR for c in pair}
+        found |= set(min(unknown, key=lambda pair: max(pairs[pair].value, 1 / pairs[pair].value), default=()))
+        found |= {c for c in part if not pairs and len(c.processes) < FEWEST}
+    return [candidate for candidate in candidates if candidate in found and len(candidate.processes) < most]
+
+
+def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
+    """The candidates of each workload with the same parameters, whatever the revision, that have a time."""
+
+    def key(candidate: Candidate) -> str:
+        return candidate.task.label
+
+    timed = sorted((c for c in candidates if c.processes), key=key)
+    return (list(part) for _, part in groupby(timed, key))
+
+
+def _pairs(timed: Sequence[Candidate], baseline: str | None) -> Iterator[tuple[Candidate, Candidate]]:
+    for kind in ("devices", "revision"):
+        if len({_value(c, kind) for c in timed}) > 1:
+            yield from _against_first(timed, kind)
+            return
+    first = min(timed, key=lambda c: time_of(c.times))
+    for one in dict.fromkeys([*(c for c in timed if baseline is not None and c.is_called(baseline)), first]):
+        yield from ((one, other) for other in timed if other is not one)
+
+
+def _against_first(timed: Sequence[Candidate], kind: str) -> Iterator[tuple[Candidate, Candidate]]:
+    """Those of the same backend, in pairs with the one of the first value: fewest devices, or first revision."""
+    first: dict[tuple[str, str], Candidate] = {}
+    for candidate in sorted(timed, key=lambda c: _value(c, kind)):
+        other = first.setdefault((candidate.backend, candidate.environment), candidate)
+        if other is not candidate:
+            yield other, candidate
+
+
+def _value(candidate: Candidate, kind: str) -> tuple[int, str]:
+    return (candidate.devices, "") if kind == "devices" else (0, candidate.task.revision)
