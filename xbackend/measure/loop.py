@@ -1,8 +1,9 @@
 """The measuring loop: runs inside the worker, beside the hosted backend. Plain data in, plain data out.
 
 Imports the standard library, NumPy and what xbackend brings without a framework. The order is fixed: right before fast.
-`prepare` compiles, calls once, compares with the float64 oracle, reads the placement and checks the clock. `visit`
-measures a few rounds, as often as the session comes by. `finish` looks at one more call, and lets go of the program.
+`prepare` compiles, calls once, compares with the float64 oracle and reads the placement. `visit` measures a few rounds,
+as often as the session comes by. `finish` lets go of the program. The first process of a candidate also checks the
+clock before its first round, and takes a profile and the memory of a call after the last.
 
 A *call* is an execution on device-resident values, waited for on the device. An *iteration* is one call, a *round* so
 many iterations one after the other that the clock's own error does not matter, a *visit* a few rounds while all other
@@ -43,13 +44,14 @@ if TYPE_CHECKING:
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
 OUTLIER = 2.0  # of the median round: above, a round is named
 WARM = 0.03  # seconds of calls before the rounds of a visit: the first ones took up to five times as long
-LONG = 0.1  # seconds: of longer rounds a visit has one, and no calls before it, so that visits are short
+VISIT = 0.05  # seconds: a visit has no more rounds than fill them, so that visits are short
+LONG = 0.1  # seconds: before longer rounds no calls are needed
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
     """How long to measure in one process: so many ``visits``, or fewer (not below ``at_least``) once their rounds took
-    ``seconds``. A visit has so many ``rounds``, of at least ``round_seconds`` each.
+    ``seconds``. A visit has so many ``rounds`` of at least ``round_seconds`` each, fewer of longer ones.
     """
 
     visits: int
@@ -68,7 +70,9 @@ class Held:
     call: Callable[[], Sequence[Value]]
     effort: Effort
     iterations: int
+    usual: float  # seconds of a round, before the first visit
     watch: Watch
+    first: bool
     rounds: list[float] = field(default_factory=list)
     compiled: set[str] = field(default_factory=set)
 
@@ -85,7 +89,7 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
             ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
             ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
             has them; ``cold`` and ``kept`` as `_cached` has them, or no ``kept``; ``effort``, an `Effort` as plain
-            data; ``label``, what it is called.
+            data; ``first``, whether no process measured it before; ``label``, what it is called.
 
     Returns:
         A `Measured` as plain data.
@@ -110,7 +114,7 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         del expected
         del result  # or it would be resident while a call is watched
         if not measured.wrong:
-            measured.timed = _hold(backend, executable, inputs, Effort(**job["effort"]), watch)
+            measured.timed = _hold(backend, executable, inputs, job, watch)
             if missing:
                 said = f"NaN is said to be right, in {counted(missing, 'element')} of its result"
                 measured.warnings.append(said)
@@ -125,7 +129,9 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     return asdict(measured)
 
 
-def _hold(backend: Backend, executable: Executable, inputs: list[np.ndarray], effort: Effort, watch: Watch) -> Timed:
+def _hold(
+    backend: Backend, executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch
+) -> Timed:
     """Empties ``inputs``, which would be resident while a call is watched. Raises `TimingError`."""
     values, host_to_device = _put(backend, executable, inputs)
     inputs.clear()
@@ -139,17 +145,21 @@ def _hold(backend: Backend, executable: Executable, inputs: list[np.ndarray], ef
     def fetch(results: Sequence[Value]) -> list[np.ndarray]:
         return [backend.get(value) for value in results]
 
-    # First of all one call: launches that nobody waits for would pile up in the rounds.
-    checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
+    effort, checks = Effort(**job["effort"]), dict[str, float]()
+    if job["first"]:  # with one call: launches that nobody waits for would pile up in the rounds
+        checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
     iterations = calibrate(call, effort.round_seconds)
     with quiet():
         usual = seconds_of(call, iterations)
-        if iterations > 1:
+        if job["first"] and iterations > 1:
             checks = check_waiting(call, fetch, iterations, usual)
-        checks |= check_twice(call, iterations, [usual])
-    _HELD[id(backend)] = Held(executable, values, call, effort, iterations, watch)
-    copied = checks.pop("device_to_host")
-    return Timed(iterations=iterations, host_to_device=host_to_device, device_to_host=copied, checks=checks)
+        if job["first"]:
+            checks |= check_twice(call, iterations, [usual])
+    gc.collect()
+    gc.freeze()  # what there is by now is looked at no more: each visit collects what there is besides
+    _HELD[id(backend)] = Held(executable, values, call, effort, iterations, usual, watch, job["first"])
+    copied = checks.pop("device_to_host", None)
+    return Timed(iterations=iterations, host_to_device=host_to_device, device_to_host=copied, checks=checks or None)
 
 
 def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
@@ -158,35 +168,30 @@ def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises `TimingError` where something was compiled in each of `ATTEMPTS`.
     """
     held = _HELD[id(backend)]
-    effort, long = held.effort, bool(held.rounds) and held.rounds[-1] * held.iterations > LONG
+    usual = held.rounds[-1] * held.iterations if held.rounds else held.usual
+    rounds = min(held.effort.rounds, max(1, math.ceil(VISIT / usual)))
     with quiet():
         # What it has just woken up to are cold caches, and threads that the system has not spread over the cores.
-        end = time.perf_counter() + (0.0 if long else WARM)
+        end = time.perf_counter() + (0.0 if usual > LONG else WARM)
         while time.perf_counter() < end:
             held.call()
         with foreign_load() as foreign, _load(time.process_time) as own:
-            rounds = _rounds(held, 1 if long else effort.rounds, backend.compilations)
-    held.rounds += rounds
-    return asdict(Visited(rounds=rounds, foreign_cores=foreign[0], own_cores=own[0]))
+            seconds = _rounds(held, rounds, backend.compilations)
+    held.rounds += seconds
+    return asdict(Visited(rounds=seconds, foreign_cores=foreign[0], own_cores=own[0]))
 
 
 def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Look at one more call of the program that is held, and let go of it: a `Finished` as plain data."""
+    """Let go of the program that is held, with what is known after its last round: a `Finished` as plain data."""
     held = _HELD.pop(id(backend))
-    profile, unprofiled = profiles.take(held.executable, held.values, held.effort.seconds)
-    held.watch.during("call", held.call)
-    memory, memory_unknown = held.watch.result()
-    return asdict(
-        Finished(
-            compiled=sorted(held.compiled),
-            affinity=affinity(),
-            profile=profile,
-            unprofiled=unprofiled,
-            memory=memory,
-            memory_unknown=memory_unknown,
-            warnings=_warnings(held.rounds, held.iterations),
-        )
-    )
+    gc.unfreeze()
+    warnings = _warnings(held.rounds, held.iterations)
+    found = Finished(compiled=sorted(held.compiled), affinity=affinity(), warnings=warnings)
+    if held.first:
+        found.profile, found.unprofiled = profiles.take(held.executable, held.values, held.effort.seconds)
+        held.watch.during("call", held.call)
+        found.memory, found.memory_unknown = held.watch.result()
+    return asdict(found)
 
 
 def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:

@@ -23,13 +23,15 @@ class Visited:
 
 @dataclass(kw_only=True)
 class Timed:
-    """What is known before the first round: its ``iterations``, seconds of copying inputs and results, and the
-    ``checks`` of the clock."""
+    """What is known before the first round: its ``iterations``, and seconds of copying inputs.
+
+    The first process of a candidate also gives seconds of copying results, and the ``checks`` of the clock.
+    """
 
     iterations: int
     host_to_device: float
-    device_to_host: float
-    checks: dict[str, float] = field(default_factory=dict)
+    device_to_host: float | None = None
+    checks: dict[str, float] | None = None
 
 
 @dataclass(kw_only=True)
@@ -37,9 +39,9 @@ class Finished:
     """What is known after the last round.
 
     ``compiled`` are the compilers that were watched, and did nothing. ``affinity`` are the cores that the threads of
-    the process may use, `None` where the system does not tell. ``profile`` is an `xbackend.results.schema.Profile` and
-    ``memory`` an `xbackend.results.schema.Memory` as plain data; where there is none, ``unprofiled`` or
-    ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful.
+    the process may use, `None` where the system does not tell. Of the first process of a candidate ``profile`` is an
+    `xbackend.results.schema.Profile` and ``memory`` an `xbackend.results.schema.Memory` as plain data; where there is
+    none, ``unprofiled`` or ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful.
     """
 
     compiled: list[str] = field(default_factory=list)

@@ -17,7 +17,9 @@ COLD, THOROUGH_COLD = 10.0, 60.0
 EACH = 0.2  # of the time of a session: what each further workload, or size of one, is given
 
 QUICK = Effort(visits=12, at_least=3, seconds=1.0)
-FULL = Effort(visits=30, at_least=5, seconds=3.0)
+FULL = Effort(visits=20, at_least=5, seconds=2.0)
+# Candidates of a generation, however late it is: by their second processes it is known how all spread.
+FEWEST = 4
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Extent:
     ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
     Where it is not ``fixed``, ``processes`` is the most that a candidate gets: those that are far behind, or told apart
     from what they are compared with, get fewer. ``seconds`` bounds all of it: a generation that would not be finished
-    by then is not begun, but for the first. ``wait`` is how many seconds it waits for others unless another number is
+    by then is not begun, but for the first, and where it is not fixed for the second, without which nothing can be
+    said. ``wait`` is how many seconds it waits for others unless another number is
     asked for. ``cold`` is that of `Candidate.cold`.
     """
 
@@ -55,7 +58,8 @@ class Extent:
                 return f"{each} each, as planned"
             if width <= self.width:
                 return f"every time is known to {self.width:.0%} after {each} each"
-        if self.seconds is not None and seconds + following > self.seconds:
+        late = self.seconds is not None and seconds + following > self.seconds
+        if self.seconds is not None and late and (self.fixed or generations > 1):
             of = "each" if self.fixed else "of what was still open"
             return f"the time given, {self.seconds / 60:g} minutes, was used up after {each} {of}"
         return ""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from xbackend.analysis.family import Family
-from xbackend.analysis.statistics import FEWEST, Verdict, time_of
+from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, time_of
 from xbackend.measure.candidates import Candidate
 
 FAR = 1.5  # times as slow as the other: no two processes of one candidate differ by so much, so one of each tells
@@ -25,14 +25,38 @@ def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int)
     """
     found: set[Candidate] = set()
     for part in _by_task(candidates):
-        family, place = Family([c.times for c in part], STOP), {c: i for i, c in enumerate(part)}
-        pairs = {pair: family.ratio(place[pair[0]], place[pair[1]]) for pair in _pairs(part, baseline)}
+        pairs = _ratios(part, baseline)
         unknown = [pair for pair, ratio in pairs.items() if ratio.verdict is Verdict.UNKNOWN]
         found |= {c for pair, ratio in pairs.items() if ratio.verdict is Verdict.NOT_TOLD_APART for c in pair}
         found |= {c for pair in unknown if 1 / FAR < pairs[pair].value < FAR for c in pair}
         found |= set(min(unknown, key=lambda pair: max(pairs[pair].value, 1 / pairs[pair].value), default=()))
         found |= {c for c in part if not pairs and len(c.processes) < FEWEST}
     return [candidate for candidate in candidates if candidate in found and len(candidate.processes) < most]
+
+
+def without_verdict(candidates: Sequence[Candidate], baseline: str | None) -> bool:
+    """Whether of something that is compared nothing can be said, for too few processes."""
+    ratios = [ratio for part in _by_task(candidates) for ratio in _ratios(part, baseline).values()]
+    return any(ratio.verdict is Verdict.UNKNOWN for ratio in ratios)
+
+
+def _ratios(part: Sequence[Candidate], baseline: str | None) -> dict[tuple[Candidate, Candidate], Ratio]:
+    family, place = Family([c.times for c in part], STOP), {c: i for i, c in enumerate(part)}
+    return {(one, other): family.ratio(place[one], place[other]) for one, other in _pairs(part, baseline)}
+
+
+def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Candidate]:
+    """Those of one task that are far from all that they are compared with, by what is known of each so far, in seconds;
+    without the fastest."""
+    pairs = _pairs(list(times), baseline, times.__getitem__) if times else ()
+    near = {c for pair in pairs if 1 / FAR < times[pair[0]] / times[pair[1]] < FAR for c in pair}
+    return set(times) - near - {min(times, key=times.__getitem__)} if times else set()
+
+
+def nearest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The candidates, those first that are nearest to the fastest one of their task."""
+    fastest = {part[0].task.label: min(time_of(c.times) for c in part) for part in _by_task(candidates)}
+    return sorted(candidates, key=lambda c: time_of(c.times) / fastest[c.task.label])
 
 
 def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
@@ -45,12 +69,14 @@ def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
     return (list(part) for _, part in groupby(timed, key))
 
 
-def _pairs(timed: Sequence[Candidate], baseline: str | None) -> Iterator[tuple[Candidate, Candidate]]:
+def _pairs(
+    timed: Sequence[Candidate], baseline: str | None, time: Callable[[Candidate], float] = lambda c: time_of(c.times)
+) -> Iterator[tuple[Candidate, Candidate]]:
     for kind in ("devices", "revision"):
         if len({_value(c, kind) for c in timed}) > 1:
             yield from _against_first(timed, kind)
             return
-    first = min(timed, key=lambda c: time_of(c.times))
+    first = min(timed, key=time)
     for one in dict.fromkeys([*(c for c in timed if baseline is not None and c.is_called(baseline)), first]):
         yield from ((one, other) for other in timed if other is not one)
 

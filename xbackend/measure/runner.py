@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -34,8 +34,8 @@ from xbackend.measure.loop import Effort
 from xbackend.measure.measured import Finished, Measured, Visited
 from xbackend.measure.oracle import bind
 from xbackend.measure.patience import LONGEST, Patience
-from xbackend.measure.plan import Extent
-from xbackend.measure.question import unanswered
+from xbackend.measure.plan import FEWEST, Extent
+from xbackend.measure.question import far_behind, nearest_first, unanswered, without_verdict
 from xbackend.measure.standing import Watch, standings
 from xbackend.measure.turns import Turns
 from xbackend.measure.visited import Live
@@ -110,8 +110,9 @@ class Session:
         self.interrupted = False  # by Ctrl-C
         self.seconds = 0.0  # what all of it took
         self.warnings: list[str] = []
-        self._took: dict[Group, list[float]] = {}  # seconds of finished processes, but for their turns
-        self._turns_took: list[float] = []  # seconds of all turns of a generation
+        self._took: dict[Candidate, float] = {}  # seconds up to its first visit, in its last process
+        self._turn = 0.0  # seconds of the other visits of a candidate, in the last generation
+        self._ahead: list[Candidate] = []  # of this generation, to be started
         self._hashes: dict[str, str] = {}  # label of a task -> hash of its inputs
         self._shuffle = shuffler(seed)
         self._asked: list[Candidate] = []  # of this generation
@@ -147,7 +148,19 @@ class Session:
         well = [c for c in self.candidates if c.status == "ok"]
         if self.extent.fixed or not self.generations:
             return well
-        return unanswered(well, self.baseline, self.extent.processes)
+        return self._fitting(unanswered(well, self.baseline, self.extent.processes))
+
+    def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
+        """Those that there is time for, of which more is learned the nearer they are to the fastest; a few in any
+        case."""
+        if self.extent.seconds is None:
+            return list(wanted)
+        left, chosen = self.extent.seconds - (time.perf_counter() - self._began), list[Candidate]()
+        for candidate in nearest_first(wanted):
+            if len(chosen) >= FEWEST and self._takes([*chosen, candidate]) > left:
+                break
+            chosen.append(candidate)
+        return [candidate for candidate in wanted if candidate in chosen]
 
     def _together(self) -> int:
         """How many processes the memory holds at once, each with a framework and the arrays of a program."""
@@ -160,25 +173,27 @@ class Session:
         """One process of each of these groups, for what is wanted of it. Ctrl-C ends it, and what there is counts."""
         with Turns(self._open) as turns:
             try:
-                tasks = self._shuffle(list(dict.fromkeys(c.task for c in wanted)))
-                self._turns_took.append(sum(self._in_turns(turns, order, wanted, t, len(tasks)) for t in tasks))
+                here = [c for c in wanted if c.group in order]
+                self._ahead = list(here)
+                tasks = self._shuffle(list(dict.fromkeys(c.task for c in here)))
+                self._turn = sum(self._in_turns(turns, order, here, task) for task in tasks) / max(len(here), 1)
             except KeyboardInterrupt:
                 self.interrupted = True
                 for live in self._live:  # their workers are not asked any more
                     self._add(live, live.process())
         self._live = []
 
-    def _in_turns(
-        self, turns: Turns[Group], order: Sequence[Group], wanted: Sequence[Candidate], task: Task, tasks: int
-    ) -> float:
+    def _in_turns(self, turns: Turns[Group], order: Sequence[Group], wanted: Sequence[Candidate], task: Task) -> float:
         """All that is wanted of one task: started one after the other, then in turns; the seconds of these."""
         self._live = []
         for place, group in enumerate(order):
             for candidate in (c for c in wanted if c.task is task and c.group == group and c.status == "ok"):
-                self._announce(group, order, place, tasks)
+                at = f"[process {self.generations + 1} each, {place + 1}/{len(order)}]"
+                self.say(f"{at} {group.label}: starts and compiles{self._left()}")
                 start = time.perf_counter()
                 self._first_visit(turns, candidate)
-                self._took.setdefault(group, []).append(time.perf_counter() - start)
+                self._ahead.remove(candidate)
+                self._took[candidate] = time.perf_counter() - start
         start = time.perf_counter()
         self._take_turns(turns)
         for live in list(self._live):
@@ -265,12 +280,20 @@ class Session:
 
     def _take_turns(self, turns: Turns[Group]) -> None:
         """Visit all as often as they are to be, again where others disturbed a visit. What fails is taken out."""
-        while waiting := [live for live in self._live if live.wants(self.effort)]:
+        while waiting := self._waiting():
             if 2 * sum(live.disturbed for live in waiting) > len(waiting):
                 self._wait()
             for live in self._shuffle(waiting):
                 if not self._visit(turns, live):
                     self._live.remove(live)
+
+    def _waiting(self) -> list[Live]:
+        """Those that are to be visited once more; of what is far behind so far a few visits are enough."""
+        waiting = [live for live in self._live if live.wants(self.effort)]
+        if self.extent.fixed:
+            return waiting
+        behind = far_behind({live.candidate: live.time for live in self._live}, self.baseline)
+        return [live for live in waiting if live.candidate not in behind or len(live.visits) < self.effort.at_least]
 
     def _finish(self, turns: Turns[Group], live: Live) -> None:
         found = None
@@ -314,6 +337,7 @@ class Session:
             **self._files.of(candidate.task),
             "kept": self._files.kept(candidate),
             "cold": candidate.cold(self.most_cold),
+            "first": not candidate.processes,
             "tolerance": candidate.task.tolerance,
             "undetermined": candidate.task.undetermined,
             "allow_nan": candidate.task.allow_nan or self.allow_nan,
@@ -327,31 +351,25 @@ class Session:
 
     # --- what is left -------------------------------------------------------------------------------------------------
 
-    def _announce(self, group: Group, order: Sequence[Group], place: int, tasks: int) -> None:
-        at = f"[process {self.generations + 1} each, {place + 1}/{len(order)}]"
-        self.say(f"{at} {group.label}: starts and compiles{self._left(order, place, tasks)}")
-
-    def _left(self, order: Sequence[Group], place: int, tasks: int) -> str:
+    def _left(self) -> str:
         """The remaining time in words, to be put behind a sentence: what is learned so far, or the time given."""
-        seconds = self._estimate([*order[place:], *list(order) * (tasks - 1)])
-        if seconds is None:
+        if not self._took:
             return ""
+        seconds = self._takes(self._ahead)
         if self.extent.fixed:
-            following = max(self.extent.processes - self.generations - 1, 0)
-            seconds += following * (self._estimate(list(order) * tasks) or 0.0)
+            seconds += max(self.extent.processes - self.generations - 1, 0) * self._takes(self._asked)
         elif self.extent.seconds is not None:
             seconds = max(seconds, self.extent.seconds - (time.perf_counter() - self._began))
         about = "about" if self.extent.fixed else "at most about"
         return f", {about} {seconds:.0f} s left" if seconds < 100 else f", {about} {seconds / 60:.0f} min left"
 
-    def _estimate(self, groups: Iterable[Group]) -> float | None:
-        """Seconds that a generation of these takes, as learned so far; `None` before anything is."""
-        known = {group: sum(took) / len(took) for group, took in self._took.items()}
-        if not known:
-            return None
-        usual = sum(known.values()) / len(known)
-        turns = self._turns_took[-1] if self._turns_took else 0.0
-        return turns + sum(known.get(group, usual) for group in groups)
+    def _takes(self, candidates: Sequence[Candidate]) -> float:
+        """Seconds that another process of each of these takes, as learned so far: as long as the last, but for what it
+        compiled where the next one finds that on disk."""
+        usual = sum(self._took.values()) / max(len(self._took), 1)
+        warm = [c for c in candidates if c.processes and c.processes[-1].cache == "cold" and not c.cold(self.most_cold)]
+        found = sum(c.processes[-1].phases.lower or 0.0 for c in warm)
+        return sum(self._took.get(c, usual) + self._turn for c in candidates) - found
 
     def _stop(self) -> None:
         """Say why no generation follows, if none does."""
@@ -360,9 +378,10 @@ class Session:
             return
         wanted = self._wanted()
         width = self.width if self.extent.width is not None and self.generations >= self.extent.processes else None
-        next_one = self._estimate(dict.fromkeys(c.group for c in wanted)) or 0.0
-        self.stopped = self.extent.reached(self.generations, self.seconds, next_one, width, len(wanted))
-        if self.stopped and self.generations < statistics.FEWEST <= self.extent.processes:
+        fewest = wanted if self.extent.fixed else nearest_first(wanted)[:FEWEST]
+        self.stopped = self.extent.reached(self.generations, self.seconds, self._takes(fewest), width, len(wanted))
+        few = self.generations < statistics.FEWEST <= self.extent.processes
+        if self.stopped and few and without_verdict(self.candidates, self.baseline):
             self.warnings.append(
                 f"the time given was used up after {counted(self.generations, 'process', 'processes')} each, too few "
                 "for a verdict: give more --minutes, or measure fewer backends or sizes"

@@ -55,7 +55,8 @@ class Live:
 
     def finished(self, found: Finished) -> Process:
         """The process after its last visit; what it says of the candidate is noted there."""
-        self.candidate.unprofiled, self.candidate.memory_unknown = found.unprofiled, found.memory_unknown
+        if not self.candidate.processes:
+            self.candidate.unprofiled, self.candidate.memory_unknown = found.unprofiled, found.memory_unknown
         self.candidate.warnings += [*found.warnings, *affinity_warnings(found.affinity, self.worker.cores)]
         self.candidate.warnings += awake_warnings(self.own, self.asked)
         return self.process(

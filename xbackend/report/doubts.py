@@ -43,7 +43,6 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
     """The rows of a comparison with the warnings of each, and those that only all of them together give."""
     for row in comparison.rows:
         yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
-    most = max((len(row.times) for row in comparison.ranked), default=0)
     for row in comparison.ranked:
         if _width(row) > _WIDE:
             yield (
@@ -51,8 +50,6 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
                 "its processes differ by more than 10 % of their time: measure on a quieter machine or with more of "
                 "them",
             )
-        if len(row.times) < most:
-            yield row.name, f"fewer processes than {most} gave a time: {len(row.times)}"
         if row.measurement.parity is None:
             yield row.name, "no comparison with the oracle was recorded"
     hashes = {row.measurement.parity.inputs for row in comparison.rows if row.measurement.parity is not None}

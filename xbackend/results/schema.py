@@ -161,13 +161,13 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     A round of a visit is the mean of ``iterations`` calls made one after the other.
     ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
     ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
-    ``checks`` are those of the timing itself: ``second_wait``, what another wait would have added to a round, as a part
-    of it, ``twice``, how many times as long twice the work took. ``compiled`` are the compilers that were watched in
-    the timed rounds, and did nothing. Both are `None` of a process that was not finished. ``memory`` is `None` where
-    the system does not tell. ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where with
-    what a cold one left there; empty where none leaves anything. ``rewriting`` are the seconds of ``lower`` in which
-    the framework rewrote its graph, ``rewrites`` how many variables it put others in the place of; `None` where that is
-    no step of its own.
+    ``compiled`` are the compilers that were watched in the timed rounds, and did nothing; `None` of a process that was
+    not finished. ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where with what a cold
+    one left there; empty where none leaves anything. ``rewriting`` are the seconds of ``lower`` in which the framework
+    rewrote its graph, ``rewrites`` how many variables it put others in the place of; `None` where that is no step of
+    its own. The first process of a candidate has ``profile``, ``memory`` (`None` where the system does not tell) and
+    the ``checks`` of the timing itself: ``second_wait``, what another wait would have added to a round, as a part of
+    it, ``twice``, how many times as long twice the work took.
     """
 
     order: Count
