@@ -81,6 +81,7 @@ def test_the_memory_of_a_call_on_a_large_array_is_known(backend: str, percent: i
         "expected": paths[1:],
         "tolerance": 0.0,
         "first": True,
+        "profiled": True,
         "effort": asdict(loop.Effort(visits=1, at_least=1, seconds=1.0, rounds=2, round_seconds=0.001)),
     }
     worker = open_worker(backend)

@@ -145,7 +145,7 @@ def test_what_others_disturbed_is_counted_of_both_commits(
 ) -> None:
     seconds(lambda additions: 0.01, foreign=[0.8])
     main(GATE)
-    assert "during 450 of 450 visits" in capsys.readouterr().out
+    assert "during 300 of 300 visits" in capsys.readouterr().out
 
 
 def test_the_results_of_a_commit_are_its_rows_without_the_commit() -> None:

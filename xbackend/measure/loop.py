@@ -3,7 +3,7 @@
 Imports the standard library, NumPy and what xbackend brings without a framework. The order is fixed: right before fast.
 `prepare` compiles, calls once, compares with the float64 oracle and reads the placement. `visit` measures a few rounds,
 as often as the session comes by. `finish` lets go of the program. The first process of a candidate also checks the
-clock before its first round, and takes a profile and the memory of a call after the last.
+clock before its first round; it, and each of several devices, takes a profile and the memory of a call after the last.
 
 A *call* is an execution on device-resident values, waited for on the device. An *iteration* is one call, a *round* so
 many iterations one after the other that the clock's own error does not matter, a *visit* a few rounds while all other
@@ -72,7 +72,7 @@ class Held:
     iterations: int
     usual: float  # seconds of a round, before the first visit
     watch: Watch
-    first: bool
+    profiled: bool
     rounds: list[float] = field(default_factory=list)
     compiled: set[str] = field(default_factory=set)
 
@@ -89,7 +89,8 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
             ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
             ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
             has them; ``cold`` and ``kept`` as `_cached` has them, or no ``kept``; ``effort``, an `Effort` as plain
-            data; ``first``, whether no process measured it before; ``label``, what it is called.
+            data; ``first``, whether the clock is checked; ``profiled``, whether a profile and the memory of a call are
+            taken after the last round; ``label``, what it is called.
 
     Returns:
         A `Measured` as plain data.
@@ -157,7 +158,7 @@ def _hold(
             checks |= check_twice(call, iterations, [usual])
     gc.collect()
     gc.freeze()  # what there is by now is looked at no more: each visit collects what there is besides
-    _HELD[id(backend)] = Held(executable, values, call, effort, iterations, usual, watch, job["first"])
+    _HELD[id(backend)] = Held(executable, values, call, effort, iterations, usual, watch, job["profiled"])
     copied = checks.pop("device_to_host", None)
     return Timed(iterations=iterations, host_to_device=host_to_device, device_to_host=copied, checks=checks or None)
 
@@ -187,7 +188,7 @@ def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     gc.unfreeze()
     warnings = _warnings(held.rounds, held.iterations)
     found = Finished(compiled=sorted(held.compiled), affinity=affinity(), warnings=warnings)
-    if held.first:
+    if held.profiled:
         found.profile, found.unprofiled = profiles.take(held.executable, held.values, held.effort.seconds)
         held.watch.during("call", held.call)
         found.memory, found.memory_unknown = held.watch.result()

@@ -39,7 +39,7 @@ class Finished:
     """What is known after the last round.
 
     ``compiled`` are the compilers that were watched, and did nothing. ``affinity`` are the cores that the threads of
-    the process may use, `None` where the system does not tell. Of the first process of a candidate ``profile`` is an
+    the process may use, `None` where the system does not tell. Where it is profiled ``profile`` is an
     `xbackend.results.schema.Profile` and ``memory`` an `xbackend.results.schema.Memory` as plain data; where there is
     none, ``unprofiled`` or ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful.
     """

@@ -338,6 +338,7 @@ class Session:
             "kept": self._files.kept(candidate),
             "cold": candidate.cold(self.most_cold),
             "first": not candidate.processes,
+            "profiled": not candidate.processes or candidate.devices > 1,
             "tolerance": candidate.task.tolerance,
             "undetermined": candidate.task.undetermined,
             "allow_nan": candidate.task.allow_nan or self.allow_nan,

@@ -165,9 +165,9 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     not finished. ``cache`` is ``cold`` where it compiled with an empty cache on disk, ``warm`` where with what a cold
     one left there; empty where none leaves anything. ``rewriting`` are the seconds of ``lower`` in which the framework
     rewrote its graph, ``rewrites`` how many variables it put others in the place of; `None` where that is no step of
-    its own. The first process of a candidate has ``profile``, ``memory`` (`None` where the system does not tell) and
-    the ``checks`` of the timing itself: ``second_wait``, what another wait would have added to a round, as a part of
-    it, ``twice``, how many times as long twice the work took.
+    its own. The first process of a candidate has the ``checks`` of the timing itself: ``second_wait``, what another
+    wait would have added to a round, as a part of it, ``twice``, how many times as long twice the work took; it, and
+    each of several devices, has ``profile`` and ``memory`` (`None` where the system does not tell).
     """
 
     order: Count
