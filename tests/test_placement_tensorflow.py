@@ -163,6 +163,32 @@ def test_ops_that_the_optimiser_merges_on_one_device_are_shown(backend: RemoteBa
     assert (made.cause, made.bytes, made.source, made.target) == ("crossing", 40, "cpu:1", "cpu:0")
 
 
+def chosen(total: Any, x: Any) -> Any:
+    return xb.cond(total > 1.0, lambda a: xb.exp(-xb.square(a)), lambda a: a * 3.0, x)
+
+
+def summed(total: Any, x: Any) -> Any:
+    return xb.scan(lambda c, a: (c + xb.exp(-xb.square(a)), c), total, x)
+
+
+@pytest.mark.parametrize("backend", GRAPH, indirect=True)
+@pytest.mark.parametrize("function", [chosen, summed])
+def test_ops_that_the_optimiser_merges_in_a_body_are_none_of_what_it_takes(
+    backend: RemoteBackend, function: Callable[[Any, Any], Any]
+) -> None:
+    def across(x: Any) -> Any:
+        with xb.device("dev1"):
+            total = xb.sum(x)
+        with xb.device("dev0"):
+            return function(total, x)
+
+    run = executed(backend.compile(across, np.ones(3), devices=SPREAD), np.ones(3))
+    found = {r.op: (r.executed, r.status, r.framework_op) for r in run.placement.ops}
+    assert found["sum"] == ("cpu:1", "as asked", "Sum")
+    (body,) = found.keys() & {"cond", "scan"}
+    assert found[body][:2] == ("cpu:0", "as asked") and found[body][2].endswith(f" ops of {body}")
+
+
 @pytest.mark.parametrize("backend", GRAPH, indirect=True)
 def test_ops_that_the_optimiser_merges_across_devices_are_shown(
     backend: RemoteBackend, plant: Callable[..., Any]

@@ -274,11 +274,16 @@ class _Records:
         result: dict[int, Executed] = {}
         for name, count in self.observed.composed.items():
             node, (kind, device) = self.lowering.owner(name), self.observed.ops[name]
-            while node is not None and count and not self.lowering.is_backward(name):
+            while node is not None and count and self._merged(node) and not self.lowering.is_backward(name):
                 result[node] = Executed(device, kind, self.observed.evidence, "fused")
                 count -= self.program.nodes[node].op != "transfer"
                 node = next(iter(self.program.nodes[node].inputs), None)
         return result
+
+    def _merged(self, node: int) -> bool:
+        """Whether an op that the optimiser put together may hold the node. A loop and a choice are not in it with what
+        they take: the op is a part of a body, none of whose ops are nodes. What has an op of its own is not, either."""
+        return not self.program.nodes[node].bodies and op_of(self._value(node)) not in self.observed.ops
 
     def _backward(self) -> Iterator[Backward]:
         """The executed ops that TensorFlow made for gradients. What it computed while compiling is none of them."""
