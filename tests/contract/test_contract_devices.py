@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -337,6 +339,40 @@ def test_a_record_says_what_was_observed_or_that_there_was_nothing(
     assert devices == 1 or nothing <= {"NumPy has no devices"}
     assert run.placement.summary().startswith("all ") != bool(nothing)
     assert all(why in str(run.placement) for why in nothing)
+
+
+def batches(x: Any) -> Any:
+    made = xb.matmul(x, xb.matrix_transpose(x))
+    with xb.device("dev1"):
+        loss = xb.sum(xb.sin(made))
+    return (xb.grad(loss, x),)
+
+
+def elements(x: Any) -> Any:
+    taken = xb.take(x, xb.asarray(np.array([0, 2])) + 0, axis=1)
+    with xb.device("dev1"):
+        loss = xb.sum(xb.sin(xb.take(taken, np.array([1, 1]), axis=-2)))
+    return (xb.grad(loss, x),)
+
+
+def factors(x: Any) -> Any:
+    with xb.device("dev1"):
+        further = xb.exp(x)
+    with xb.device("dev0"):
+        loss = xb.sum(xb.sin(xb.prod(x, axis=0, keepdims=True) + 0.3))
+        again = xb.sum(xb.sin(xb.grad(loss, x) + 0.3))
+        return xb.grad(again, x), further
+
+
+@pytest.mark.parametrize(("function", "shape"), [(batches, (2, 3, 3)), (elements, (2, 3, 3)), (factors, (3,))])
+def test_a_gradient_knows_the_lengths_of_what_another_device_has(
+    three: Backend, function: Callable[..., Any], shape: tuple[int, ...]
+) -> None:
+    x = np.linspace(0.1, 0.9, prod(shape)).reshape(shape)
+    expected = three.compile(function, x, devices=ONE)(x)
+    got = three.compile(function, x, devices=SPREAD)(x)
+    for one, other in zip(got, expected, strict=True):
+        check_equal(one, other, "array", CHAIN)
 
 
 def test_what_depends_on_constants_only_is_folded_where_it_was_not_seen(three: Backend) -> None:

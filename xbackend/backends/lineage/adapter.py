@@ -311,14 +311,18 @@ class LineageBackend(Generation):
         """
         shape_op = self.module("tensor.shape").Shape
         order = toposort(variable for variable, _ in graph.results())
-        if self.finds_lengths:
-            find_lengths(order)
         for node in order:
             for i, variable in enumerate(node.inputs):
                 if variable.owner is not None and isinstance(variable.owner.op, shape_op):
                     known = shape_of(variable.owner.inputs[0])
                     if known is not None:
                         node.inputs[i] = self.T.constant(np.array(known, "int64"))
+            if self.finds_lengths:
+                find_lengths(node, self.inferred_shapes)
+
+    def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
+        """The shapes of an apply node's results that follow from those of its inputs, and that it does not note."""
+        return ()
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
         wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]

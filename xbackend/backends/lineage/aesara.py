@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
 from typing import Any, ClassVar
@@ -24,6 +24,7 @@ from xbackend.backends.lineage.linear_algebra import (
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
+from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma_of, trigamma_of
 from xbackend.backends.placed import Variable
 from xbackend.errors import UnsupportedOperation
@@ -182,6 +183,34 @@ class AesaraJAX(JAXMode, _Aesara):
         "integers that wrap",
         f"loops unrolled, up to {UNROLLED} steps",
     )
+
+    def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
+        """Of slices, parts, concatenations, batches of products and elements at indices."""
+        basic, indexing, op = self.module("tensor.basic"), self.module("tensor.subtensor"), node.op
+        number, given = basic.get_scalar_constant_value, [shape_of(v) for v in node.inputs if hasattr(v.type, "shape")]
+        if not given or None in given:
+            return ()
+        shapes = [shape for shape in given if shape is not None]
+        try:
+            if isinstance(op, indexing.Subtensor):
+                index = indexing.get_constant_idx(op.idx_list, node.inputs)
+                return [np.broadcast_to(np.int8(0), shapes[0])[tuple(index)].shape]
+            if isinstance(op, basic.Split):
+                along, sizes = int(number(node.inputs[1])), node.inputs[2]
+                before, after = shapes[0][:along], shapes[0][along:][1:]
+                return [(*before, int(number(sizes[i])), *after) for i in range(op.len_splits)]
+        except self.module("tensor.exceptions").NotScalarConstantError:
+            return ()  # an index or a length that is computed from what is given
+        told = (
+            basic.Join,
+            self.module("tensor.blas").BatchedDot,
+            indexing.AdvancedSubtensor,
+            indexing.AdvancedSubtensor1,
+        )
+        if not isinstance(op, told) or len(shapes) < len(node.inputs):
+            return ()
+        symbolic = op.infer_shape(None, node, [tuple(map(self.T.constant, shape)) for shape in shapes])
+        return [tuple(int(number(n)) for n in shape) for shape in symbolic]
 
     def prepare(self) -> None:
         super().prepare()

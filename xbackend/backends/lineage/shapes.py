@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -13,23 +13,24 @@ def shape_of(variable: Any) -> tuple[int, ...] | None:
     return None if shape is None or None in shape else tuple(shape)
 
 
-def find_lengths(order: Iterable[Any]) -> None:
-    """Note in the types of these apply nodes' results what follows from the types of their inputs by now. A gradient
-    is written down before its lengths are known, and a graph that is cut into stages loses how they are computed."""
-    for node in order:
-        if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
-            continue
-        if hasattr(node.op, "outer_nitsot_outs"):
-            # The memory of a state is none of these: the framework makes it shorter where it needs less, and what reads
-            # the last state of a type that says its length would read another one.
-            for v, number in zip(
-                node.op.outer_nitsot_outs(node.outputs), node.op.outer_nitsot(node.inputs), strict=True
-            ):
-                if hasattr(number, "data"):
-                    v.type = v.type.clone(shape=(int(number.data), *v.type.shape[1:]))
-        else:
-            for v, again in zip(node.outputs, node.op.make_node(*node.inputs).outputs, strict=True):
-                v.type = again.type
+def find_lengths(node: Any, inferred: Callable[[Any], Iterable[tuple[int, ...] | None]]) -> None:
+    """Note in the types of an apply node's results what follows from the types of its inputs by now. A gradient
+    is written down before its lengths are known, and a graph that is cut into stages loses how they are computed.
+    ``inferred`` tells shapes that the framework does not note itself."""
+    if all(None not in getattr(v.type, "shape", ()) for v in node.outputs):
+        return
+    if hasattr(node.op, "outer_nitsot_outs"):
+        # The memory of a state is none of these: the framework makes it shorter where it needs less, and what reads
+        # the last state of a type that says its length would read another one.
+        for v, number in zip(node.op.outer_nitsot_outs(node.outputs), node.op.outer_nitsot(node.inputs), strict=True):
+            if hasattr(number, "data"):
+                v.type = v.type.clone(shape=(int(number.data), *v.type.shape[1:]))
+        return
+    for v, again in zip(node.outputs, node.op.make_node(*node.inputs).outputs, strict=True):
+        v.type = again.type
+    for v, shape in zip(node.outputs, inferred(node), strict=False):
+        if shape is not None:
+            v.type = v.type.clone(shape=shape)
 
 
 def lengths(variable: Any) -> tuple[int, ...]:
