@@ -222,6 +222,7 @@ def graphs() -> st.SearchStrategy[g.Graph]:
 def _measurements(draw: st.DrawFn) -> Measurement:
     phases = st.builds(Phases, **dict.fromkeys(Phases.__struct_fields__, st.none() | SECONDS))
     maybe = st.none() | AMOUNTS
+    cores = st.none() | st.floats(0, 1e6)
     device = st.sampled_from(["cpu:0", "cpu:1"]) | NASTY
     part = st.floats(0, 1)
     span = st.builds(
@@ -250,7 +251,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
         order=COUNTS,
         started=st.floats(0, 1e11),
         iterations=st.integers(1, 10**18),
-        visits=st.lists(st.builds(Visit, st.lists(ROUNDS, min_size=1, max_size=3), SECONDS, maybe, maybe), min_size=1),
+        visits=st.lists(st.builds(Visit, st.lists(ROUNDS, min_size=1, max_size=3), SECONDS, cores, cores), min_size=1),
         phases=phases,
         affinity=st.none() | st.lists(COUNTS, max_size=2),
         load=maybe,

@@ -36,6 +36,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
 Round = Annotated[float, msgspec.Meta(gt=1e-12, le=1e9)]
 Moment = Annotated[float, msgspec.Meta(ge=0, le=1e11)]  # seconds since 1970
 Amount = Annotated[float, msgspec.Meta(ge=0)]
+Cores = Annotated[float, msgspec.Meta(ge=0, le=1e6)]  # that are kept busy
 MOST = 10**18
 Count = Annotated[int, msgspec.Meta(ge=0, le=MOST)]
 Operations = Annotated[int, msgspec.Meta(ge=0)]  # that of a program nobody could execute may be beyond 64 bits
@@ -146,8 +147,8 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
 
     rounds: Annotated[list[Round], msgspec.Meta(min_length=1)]
     at: Seconds = 0.0
-    foreign_cores: Amount | None = None
-    own_cores: Amount | None = None
+    foreign_cores: Cores | None = None
+    own_cores: Cores | None = None
 
     @property
     def disturbed(self) -> bool:
