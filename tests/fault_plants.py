@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 _prepare_in_peace, _rounds_in_peace = globals()["prepare"], globals()["_rounds"]
-_FINISHED = 3  # rounds, before the one in which it happens
 _faults: list[str] = []
 
 
@@ -66,7 +65,7 @@ def prepare(backend: Any, job: dict[str, Any]) -> Any:
 
 
 def _rounds(held: Any, *others: Any) -> Any:
-    left, call = [int((_FINISHED + 0.5) * held.iterations) + 1], held.call
+    left, call = [held.iterations // 2 + 1], held.call  # in the middle of the first round
 
     def faulty() -> Any:
         left[0] -= 1
