@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from test_sessions import TASK, Here, answer, measured
+from test_sessions import SMALL, TASK, Here, answer, measured
 
 from xbackend.analysis.family import ratio
 from xbackend.analysis.statistics import LEVEL
@@ -16,6 +16,7 @@ from xbackend.measure import question
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.plan import Extent
 from xbackend.measure.question import unanswered
+from xbackend.measure.runner import Session
 
 NEAR, APART, EQUAL = [1.0, 1.03, 0.97], [1.4, 1.41, 1.39], [1.0, 1.001, 0.999]
 
@@ -24,7 +25,8 @@ class Known(Candidate):
     """A candidate whose processes took so many seconds."""
 
     def __init__(self, name: str, times: Sequence[float], devices: int = 1, revision: str = "") -> None:
-        super().__init__(replace(TASK, revision=revision), name, devices)
+        said = {**TASK.parameters, "revision": revision} if revision else TASK.parameters  # as `gate --rev` has it
+        super().__init__(replace(TASK, revision=revision, parameters=said), name, devices)
         self.processes = list(times)  # type: ignore[arg-type]
 
     @property
@@ -89,6 +91,16 @@ def test_who_stops_where_something_is_shown_is_seldom_wrong(monkeypatch: pytest.
     assert careful <= stats.binom(400, 0.05).ppf(0.99)
     monkeypatch.setattr(question, "STOP", LEVEL)
     assert wrong(400) > careful + 5
+
+
+@pytest.mark.tier("standard")
+def test_two_revisions_take_turns() -> None:
+    """Their visits lie in the same seconds, whatever the order."""
+    asked: list[str] = []
+    opener = Here(lambda function, job: asked.append(function.rpartition(":")[2]))
+    both = [Known("numpy", [], revision=revision) for revision in ("1", "2")]
+    Session(both, extent=1, threads=1, seed=0, effort=SMALL, opener=opener, wait=0).run()
+    assert asked[:4] == ["prepare", "visit"] * 2 and asked[-2:] == ["finish"] * 2
 
 
 @pytest.mark.tier("standard")

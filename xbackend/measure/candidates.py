@@ -78,6 +78,12 @@ class Task:
         """As in ``matpow size=512, n=10, dtype=float32, method=chain``."""
         return naming.described(self.workload, self.parameters)
 
+    @property
+    def compared(self) -> str:
+        """The label without the revision: what is called the same is compared, and takes turns."""
+        rest = {name: value for name, value in self.parameters.items() if value != self.revision}
+        return naming.described(self.workload, rest if self.revision else self.parameters)
+
     def is_same(self, other: Task) -> bool:
         """Whether it is the same program on the same inputs, to the last bit."""
         ours, theirs = (hash_of(one.inputs) for one in (self, other))

@@ -55,15 +55,15 @@ def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Ca
 
 def nearest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
     """The candidates, those first that are nearest to the fastest one of their task."""
-    fastest = {part[0].task.label: min(time_of(c.times) for c in part) for part in _by_task(candidates)}
-    return sorted(candidates, key=lambda c: time_of(c.times) / fastest[c.task.label])
+    fastest = {part[0].task.compared: min(time_of(c.times) for c in part) for part in _by_task(candidates)}
+    return sorted(candidates, key=lambda c: time_of(c.times) / fastest[c.task.compared])
 
 
 def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
     """The candidates of each workload with the same parameters, whatever the revision, that have a time."""
 
     def key(candidate: Candidate) -> str:
-        return candidate.task.label
+        return candidate.task.compared
 
     timed = sorted((c for c in candidates if c.processes), key=key)
     return (list(part) for _, part in groupby(timed, key))

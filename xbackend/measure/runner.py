@@ -28,7 +28,7 @@ from xbackend.errors import (
     XBackendError,
 )
 from xbackend.measure import machine
-from xbackend.measure.candidates import Candidate, Group, Task, accelerator_warnings, awake_warnings
+from xbackend.measure.candidates import Candidate, Group, accelerator_warnings, awake_warnings
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
 from xbackend.measure.measured import Finished, Measured, Visited
@@ -175,19 +175,23 @@ class Session:
             try:
                 here = [c for c in wanted if c.group in order]
                 self._ahead = list(here)
-                tasks = self._shuffle(list(dict.fromkeys(c.task for c in here)))
-                self._turn = sum(self._in_turns(turns, order, here, task) for task in tasks) / max(len(here), 1)
+                compared = self._shuffle(list(dict.fromkeys(c.task.compared for c in here)))
+                self._turn = sum(self._in_turns(turns, order, here, each) for each in compared) / max(len(here), 1)
             except KeyboardInterrupt:
                 self.interrupted = True
                 for live in self._live:  # their workers are not asked any more
                     self._add(live, live.process())
         self._live = []
 
-    def _in_turns(self, turns: Turns[Group], order: Sequence[Group], wanted: Sequence[Candidate], task: Task) -> float:
-        """All that is wanted of one task: started one after the other, then in turns; the seconds of these."""
+    def _in_turns(
+        self, turns: Turns[Group], order: Sequence[Group], wanted: Sequence[Candidate], compared: str
+    ) -> float:
+        """All that is wanted of what is compared: started one after the other, then in turns; the seconds of these."""
         self._live = []
         for place, group in enumerate(order):
-            for candidate in (c for c in wanted if c.task is task and c.group == group and c.status == "ok"):
+            for candidate in (
+                c for c in wanted if c.task.compared == compared and c.group == group and c.status == "ok"
+            ):
                 at = f"[process {self.generations + 1} each, {place + 1}/{len(order)}]"
                 self.say(f"{at} {group.label}: starts and compiles{self._left()}")
                 start = time.perf_counter()
@@ -325,8 +329,8 @@ class Session:
 
     def _show(self, candidate: Candidate, starting: bool = False) -> None:
         """How far all of the task have come."""
-        task = candidate.task.label
-        beside = [one for one in self.candidates if one.task.label == task]
+        task = candidate.task.compared
+        beside = [one for one in self.candidates if one.task.compared == task]
         self.watch(task, standings(beside, self._live, candidate if starting else None))
 
     def _job(self, candidate: Candidate) -> dict[str, Any]:
