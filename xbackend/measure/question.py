@@ -46,8 +46,10 @@ def _ratios(part: Sequence[Candidate], baseline: str | None) -> dict[tuple[Candi
 
 
 def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Candidate]:
-    """Those of one task that are far from all that they are compared with, by what is known of each so far, in seconds;
-    without the fastest."""
+    """Which candidates of one task are far from all that they are compared with. ``times`` are seconds, known so far.
+
+    The fastest is not among them.
+    """
     pairs = _pairs(list(times), baseline, times.__getitem__) if times else ()
     near = {c for pair in pairs if 1 / FAR < times[pair[0]] / times[pair[1]] < FAR for c in pair}
     return set(times) - near - {min(times, key=times.__getitem__)} if times else set()

@@ -151,8 +151,7 @@ class Session:
         return self._fitting(unanswered(well, self.baseline, self.extent.processes))
 
     def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
-        """Those that there is time for, of which more is learned the nearer they are to the fastest; a few in any
-        case."""
+        """Those that the time left is enough for. The nearest to the fastest come first; `FEWEST` are in any case."""
         if self.extent.seconds is None:
             return list(wanted)
         left, chosen = self.extent.seconds - (time.perf_counter() - self._began), list[Candidate]()
