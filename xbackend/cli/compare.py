@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from cyclopts import Group, Parameter
 from cyclopts.validators import mutually_exclusive
 
-from xbackend import environments as rooms
 from xbackend import report, workloads
 from xbackend.analysis.disturbed import quiet
 from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, options, users
@@ -28,10 +27,6 @@ _QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "tho
 _DEFAULT = "matpow"
 _SUITES = [*workloads.suites(), workloads.ALL]
 _HOW = Group("", validator=mutually_exclusive)
-_LOCKED = (
-    "once for each: --env pytensor==2.38.3; --env pytensor is the locked one, --env pytensor=PATH that with the "
-    "package of a checkout, a wheel or a source distribution"
-)
 _LONG = (
     f"{_THOROUGH.processes} processes and more, until the 95 % interval of every time is within {100 * WIDTH:g} % on "
     f"either side or {_THOROUGH.minutes:g} minutes (or --minutes) are used up"
@@ -40,10 +35,6 @@ _QUICKLY = options.flag(
     f"at most {_QUICK.processes} fresh processes for each candidate, small and short, in {_QUICK.minutes:g} minutes",
     group=_HOW,
 )
-_ENV = options.repeated(
-    "--env", "FRAMEWORK==VERSION", f"measure in the environment of this version of a framework, {_LOCKED}",
-    lambda _: rooms.names(),
-)  # fmt: skip
 _BACKENDS = options.backends_of("all, or those of the environments named with --env")
 _BASELINE = options.backend("what the ratios are taken to (default: numpy)")
 _PROCESSES = option(
@@ -80,7 +71,7 @@ class Measuring:
     """What is measured and how much of it: arguments of `session.compare`."""
 
     backends: Annotated[list[str] | None, _BACKENDS] = None
-    environments: Annotated[Sequence[str], _ENV] = ()
+    environments: options.Environments = ()
     quick: Annotated[bool, _QUICKLY] = False
     thorough: Annotated[bool, options.flag(_LONG, group=_HOW)] = False
     processes: Annotated[int | None, _PROCESSES] = None

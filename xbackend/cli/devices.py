@@ -7,23 +7,31 @@ from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import progress, table
 from xbackend.errors import XBackendError
 from xbackend.measure import matrix
+from xbackend.results import naming
 
 
 def devices(
-    *, backends: options.Backends = None, python: options.Python = None, virtual_devices: options.Count = 1
+    *,
+    backends: options.Backends = None,
+    environments: options.Environments = (),
+    python: options.Python = None,
+    virtual_devices: options.Count = 1,
 ) -> int:
     """List the devices of each backend and its default one."""
-    selected = matrix.runs(backends)
+    selected = matrix.runs(backends, environments)
     rows, well = [], True
     with progress() as shown:
         matrix.ready(selected, shown)
-        for name, _ in selected:
-            shown(f"starting {name}")
+        for name, environment in selected:
+            label = naming.label(name, environment)
+            shown(f"starting {label}")
             try:
-                with xb.open(name, virtual_devices=virtual_devices, isolated=True) as backend:
-                    rows.append([name, ", ".join(map(str, backend.devices)), f"default {backend.default_device}"])
+                with xb.open(
+                    name, virtual_devices=virtual_devices, isolated=True, environment=environment or None
+                ) as backend:
+                    rows.append([label, ", ".join(map(str, backend.devices)), f"default {backend.default_device}"])
             except XBackendError as error:
-                rows.append([name, "-", str(error).split("\n")[0]])
+                rows.append([label, "-", str(error).split("\n")[0]])
                 well = False
     table(["backend", "devices", ""], rows)
     return DONE if well else INCOMPLETE

@@ -268,6 +268,11 @@ _INPUT = (
     "an argument, once for each: 'float32[3,4]' (seeded random numbers), a number, or FILE.npy; without any, the "
     "file's own function inputs() is asked"
 )
+_ENVIRONMENTS = (
+    "run in the environment of this version of a framework, once for each: --env pytensor==2.38.3; --env pytensor is "
+    "the locked one, --env pytensor=PATH that with the package of a checkout, a wheel or a source distribution, or "
+    "what your own interpreter has, or the virtual environment that it is of"
+)
 _ENVIRONMENT = "which environments (default for list and sync: all)"
 _WAIT = (
     f"wait at most so long in all, {LONGEST:g} s at once, until other processes leave the cores alone; 0 for not at "
@@ -290,6 +295,9 @@ DevicesMap = Annotated[
 ]
 Count = Annotated[int, option(count, "N", "CPU devices to make")]
 Environment = Annotated[str, Parameter(metavar="NAME", help=_ENVIRONMENT, completer=lambda _: environments.names())]
+Environments = Annotated[
+    Sequence[str], repeated("--env", "FRAMEWORK==VERSION", _ENVIRONMENTS, lambda _: environments.names())
+]
 Inputs = Annotated[list[str] | None, repeated("--input", "SPEC", _INPUT)]
 Limit = Annotated[float, option(duration("seconds"), "SECONDS", "end a process that takes longer for one candidate")]
 Name = Annotated[str | None, option(report_name, "NAME", "name of the report (default: the workload's, or the run's)")]

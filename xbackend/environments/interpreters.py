@@ -125,10 +125,10 @@ def _look(path: str) -> Interpreter | None:
     return Interpreter((major, minor), executable, include)
 
 
-def ask(path: str | Path, code: str) -> Any:
-    """What code prints as JSON in an interpreter without packages.
+def ask(path: str | Path, code: str, site: bool = False) -> Any:
+    """What code prints as JSON in an interpreter, without its packages unless ``site`` says so.
 
     Raises `OSError`, `subprocess.SubprocessError`, `ValueError`.
     """
-    command = [path, "-I", "-S", "-c", code]
+    command = [path, "-I", *([] if site else ["-S"]), "-c", code]
     return json.loads(subprocess.run(command, capture_output=True, timeout=_START, check=True, cwd="/").stdout)

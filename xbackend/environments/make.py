@@ -41,6 +41,8 @@ def sync(name: str, on_progress: Progress | None = None, *, hashes: bool = False
     present = places.inspect(wanted)
     if present.state == "ready" and not _problems(wanted, present, hashes, say):
         return present
+    if present.installed is not None:
+        raise EnvironmentFailed(present.reason)
     root = folders.directory()
     with _writing(name, root):
         make_own(root)
@@ -75,6 +77,8 @@ def problems(name: str, on_progress: Progress | None = None) -> list[str]:
 def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress) -> list[str]:
     if present.state != "ready":
         return [present.reason]
+    if present.installed is not None:
+        return []  # nothing of it is ours
     try:
         facts = contents.facts(present.python)
     except EnvironmentFailed as error:

@@ -18,14 +18,14 @@ from xbackend.errors import EnvironmentFailed
 from xbackend.files import make_own, new_folder
 
 _WRONG = (OSError, EOFError, ValueError, zlib.error, zipfile.BadZipFile, tarfile.TarError)  # of an archive
+ARCHIVES = (".whl", ".zip", ".tar.gz")
 
 
 @dataclass(frozen=True, kw_only=True)
-class PatchedRecipe(Recipe):
-    """The environment of the recipe ``base``, whose framework is imported from the package in ``folder``."""
+class OfTheUser(Recipe):
+    """A framework of the user's own, in the place of the one that the recipe ``base`` locks."""
 
     base: Recipe
-    folder: Path
 
     @property
     def framework(self) -> str:
@@ -47,15 +47,22 @@ class PatchedRecipe(Recipe):
     def command(self) -> str:
         return self.base.command
 
+    def check_removable(self) -> None:
+        raise EnvironmentFailed(
+            f"{self.name!r} has no environment of its own, and what is there is yours. xbackend env remove "
+            f"{self.framework} removes the locked one"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PatchedRecipe(OfTheUser):
+    """The environment of the recipe ``base``, whose framework is imported from the package in ``folder``."""
+
+    folder: Path
+
     @property
     def modules(self) -> Mapping[str, str]:
         return {self.framework: str(self.folder)}
-
-    def check_removable(self) -> None:
-        raise EnvironmentFailed(
-            f"{self.name!r} has no environment of its own: it is that of {self.framework}, with the package in "
-            f"{self.folder}; what is there is yours. xbackend env remove {self.framework} removes the environment"
-        )
 
 
 def find(name: str) -> Recipe:
@@ -75,8 +82,8 @@ def find(name: str) -> Recipe:
             )
     raise EnvironmentFailed(
         f"{name!r} names no environment: {path} holds no package {base.name} ({base.name}/__init__.py, or "
-        f"src/{base.name}/__init__.py): give the folder of a checkout, a wheel or source distribution, or "
-        f"{base.name}==VERSION"
+        f"src/{base.name}/__init__.py) and no interpreter (bin/python): give the folder of a checkout, a wheel or "
+        f"source distribution, a virtual environment or its interpreter, or {base.name}==VERSION"
     )
 
 

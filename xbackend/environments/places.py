@@ -12,7 +12,7 @@ from typing import Any
 from xbackend.environments import contents, recipes, versions
 from xbackend.environments.folders import directory
 from xbackend.environments.installer import Progress, silent
-from xbackend.environments.recipes import Recipe
+from xbackend.environments.recipes import Installed, Recipe
 from xbackend.errors import EnvironmentFailed
 from xbackend.files import shared, writers
 
@@ -33,6 +33,7 @@ class Environment:
         reason: why it is not ready, and what to type; empty when it is.
         framework: the name without a version.
         modules: packages that are imported from elsewhere, name to folder: those of ``pytensor=PATH``.
+        installed: what is used of an interpreter of the user's, which is no environment of ours.
     """
 
     name: str
@@ -41,11 +42,12 @@ class Environment:
     reason: str
     framework: str
     modules: Mapping[str, str] = field(default_factory=dict, hash=False)
+    installed: Installed | None = field(default=None, hash=False)
 
     @property
     def python(self) -> Path:
         """Its interpreter."""
-        return python_in(self.path)
+        return python_in(self.path) if self.installed is None else self.installed.interpreter
 
     def versions(self) -> dict[str, str]:
         """Installed packages and their versions, sorted by name.
@@ -53,6 +55,8 @@ class Environment:
         Raises:
             EnvironmentFailed: the environment is not ready.
         """
+        if self.installed is not None:
+            return dict(self.installed.packages)
         if self.state not in ("ready", "stale") or not self.path.is_dir():
             raise EnvironmentFailed(f"environment {self.name!r} has no packages to list: {self.reason}")
         return contents.packages_in(self.path)
@@ -64,6 +68,8 @@ class Environment:
         """
         if self.state != "ready":
             return [contents.Damage(self.name, self.reason)]
+        if self.installed is not None:
+            return []
         marker = read_marker(self.path)
         present = self.versions()
         problems = [
@@ -81,6 +87,9 @@ def python_in(path: Path) -> Path:
 
 def inspect(recipe: Recipe) -> Environment:
     """The environment of a recipe as it is now, by a quick look."""
+    if (own := recipe.installed) is not None:
+        state = "broken" if own.problem else "ready"
+        return Environment(recipe.name, own.interpreter.parent, state, own.problem, recipe.framework, installed=own)
     path = directory() / recipe.directory_name()
     problem = ""
     if path.is_dir():

@@ -24,6 +24,24 @@ REQUIREMENTS = Path(__file__).resolve().parent / "requirements"
 
 
 @dataclass(frozen=True)
+class Installed:
+    """What an interpreter has of a framework and of what that needs.
+
+    Attributes:
+        interpreter: its path.
+        packages: names and versions of those that are locked, of those named after one of these (``jax-cuda13-plugin``)
+            and of NVIDIA's.
+        unlocked: those of another version than the locked one, as in ``jax 0.11.2 (locked: 0.12.0)``.
+        problem: why it cannot be used, and what to give; empty where it can.
+    """
+
+    interpreter: Path
+    packages: Mapping[str, str]
+    unlocked: tuple[str, ...] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Recipe:
     """How one environment is made.
 
@@ -116,6 +134,11 @@ class Recipe:
     def modules(self) -> Mapping[str, str]:
         """Packages that are imported from elsewhere than from the environment: name to folder."""
         return {}
+
+    @property
+    def installed(self) -> Installed | None:
+        """What an interpreter of the user's has, where that is used in the place of an environment."""
+        return None
 
     def check_removable(self) -> None:
         """Raise `EnvironmentFailed` for one that has no environment of its own."""

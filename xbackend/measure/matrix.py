@@ -71,6 +71,14 @@ def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:
         raise ArgumentError(f"the baseline {name!r} is not among what is measured; there is {', '.join(there)}")
 
 
+def unlocked(environment: str) -> list[str]:
+    """That an environment is an interpreter of the user's with other versions than the locked ones, as a warning."""
+    installed = rooms.get(environment).installed if environment else None
+    if installed is None or not installed.unlocked:
+        return []
+    return [f"it ran in an interpreter that has other versions than are locked: {', '.join(installed.unlocked)}"]
+
+
 def versions(backend: str, environment: str) -> dict[str, str]:
     """The packages of the environment that a backend runs in; none where it is not there."""
     try:

@@ -159,7 +159,11 @@ def _candidates(
     if devices_map:
         tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
     every = [(one, b, d, e) for one in tasks for d in devices for b, e in runs]
-    measured = [Candidate(one, b, d, environment=e) for one, b, d, e in every if isinstance(one, Task)]
+    measured = [
+        Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e))
+        for one, b, d, e in every
+        if isinstance(one, Task)
+    ]
     for candidate in measured:
         why = unready.get(candidate.environment or registry.get(candidate.backend).environment)
         if why is not None:

@@ -1,0 +1,71 @@
+"""A framework that is installed already: ``jax=/opt/jax`` is the interpreter in that folder, not a locked environment.
+
+On a cluster with GPUs a module or a container often decides what there is. Nothing is made, verified or removed in it.
+Its versions are not the locked ones, and results say so.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from packaging.utils import canonicalize_name
+
+from xbackend.environments import contents, interpreters, recipes
+from xbackend.environments.patched import ARCHIVES, OfTheUser
+from xbackend.environments.recipes import Installed, recipe
+from xbackend.errors import EnvironmentFailed
+
+_TOLD = (
+    "import importlib.metadata, importlib.util, json, sys\n"
+    "there = {str(d.metadata['Name']): d.version for d in importlib.metadata.distributions()}\n"
+    "print(json.dumps([sys.version_info[:2], importlib.util.find_spec('%s') is not None, there]))\n"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class InstalledRecipe(OfTheUser):
+    """The framework of the recipe ``base`` as it is installed for an ``interpreter``."""
+
+    interpreter: Path
+
+    @property
+    def installed(self) -> Installed:
+        return look(self.interpreter, self.framework)
+
+
+def find(name: str) -> InstalledRecipe | None:
+    """The recipe of ``FRAMEWORK=PATH`` where the path is an interpreter, or a folder with one in ``bin/python``, as a
+    virtual environment is; else `None`. Raises `EnvironmentFailed` where there is no such framework."""
+    framework, _, place = name.partition("=")
+    base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
+    interpreter = path / "bin" / "python" if path.is_dir() else path
+    if not interpreter.is_file() or not os.access(interpreter, os.X_OK) or path.name.endswith(ARCHIVES):
+        return None
+    return InstalledRecipe(f"{base.name}={path}", base.newest_python, base.sources, base=base, interpreter=interpreter)
+
+
+@functools.cache
+def look(interpreter: Path, framework: str) -> Installed:
+    """What an interpreter has. It is asked once in a process: what is installed meanwhile is not seen."""
+    give = f"give an interpreter that has {framework}, or leave {framework}=PATH out for the locked environment"
+    try:
+        version, found, there = interpreters.ask(interpreter, _TOLD % framework, site=True)
+        facts = contents.facts(interpreter)
+    except (EnvironmentFailed, OSError, subprocess.SubprocessError, ValueError) as error:
+        return Installed(interpreter, {}, problem=f"{interpreter} cannot be asked what it has ({error}): {give}")
+    if tuple(version) < interpreters.LOWEST:
+        oldest = interpreters.Interpreter(interpreters.LOWEST)
+        return Installed(interpreter, {}, problem=f"{interpreter} is older than Python {oldest}: {give}")
+    if not found:
+        return Installed(interpreter, {}, problem=f"{interpreter} has no package {framework}: {give}")
+    base = recipe(framework)
+    locked = recipes.locked(base.read(base.lock), facts)
+    present: dict[str, str] = {canonicalize_name(name): version for name, version in there.items()}
+    kin = ("nvidia-", *(f"{name}-" for name in locked))
+    packages = {n: v for n, v in sorted(present.items()) if n in locked or n.startswith(kin)}
+    other = [f"{n} {v} (locked: {locked[n]})" for n, v in packages.items() if v != locked.get(n, v)]
+    return Installed(interpreter, packages, tuple(other))
