@@ -158,3 +158,15 @@ def test_digits_are_recognised_as_well_as_by_scikit_learn(name: str) -> None:
         row = re.search(rf"^{model} on {name}: (\S+), scikit-learn (\S+)$", output, re.MULTILINE)
         assert row, output
         assert float(row[1]) >= float(row[2]) - 0.01
+
+
+def test_p1_to_p6_on_devices_that_are_named() -> None:
+    """As on a GPU and the CPU, on two CPU devices."""
+    output = run_example("on_devices.py", "--devices", "cpu:1,cpu:0", "jax", "pytensor-jax")
+    for name in ("jax", "pytensor-jax"):
+        assert f"{name}: devices cpu:0, cpu:1, default cpu:0" in output
+        assert f"{name}: P1 on cpu:1: all 1 op as asked" in output
+        assert f"{name}: P2 on cpu:0, cpu:1: all 3 ops as asked" in output
+        assert {line.split()[1] for line in output.splitlines() if line.startswith(f"{name}: P")} == {
+            f"P{number}" for number in range(1, 7)
+        }

@@ -319,6 +319,28 @@ def test_without_others_on_the_gpu_there_is_no_warning(
     assert machine.accelerator_processes() is None
 
 
+def test_processes_that_take_turns_are_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each holds the GPU while another one is started; planted: a list that does not know them."""
+    own = list[set[int]]()
+
+    def listed(ours: set[int]) -> list[str]:
+        own.append({*ours})
+        return []
+
+    monkeypatch.setattr(machine, "accelerator_processes", listed)
+    done = Session([Candidate(TASK, "numpy", devices) for devices in (1, 2)], extent=1, threads=1, seed=0, effort=SMALL)
+    done.run()
+    assert [c.status for c in done.candidates] == ["ok", "ok"] and [len(ours) for ours in own] == [0, 1]
+
+
+def test_as_many_processes_are_alive_as_the_memory_of_a_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = Session([Candidate(TASK, "numpy", 1)], extent=1, threads=1, seed=0, effort=SMALL)
+    monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
+    for free, together in (([], 900), ([10 << 30], 9), ([70 << 30, 10 << 30], 9), ([1 << 20], 1)):
+        monkeypatch.setattr(machine, "accelerator_memory", lambda free=free: free)
+        assert done._together() >= together and (not free or done._together() <= together + 1)
+
+
 LONG = loop.Effort(visits=30, at_least=30, seconds=60.0)  # 1.5 s and more
 
 
@@ -513,6 +535,21 @@ def test_precision_is_set_and_not_inherited() -> None:
     with RemoteBackend("pytensor-jax", Settings(1, None, 1), environment=inherited) as backend:
         settings = backend.describe().settings
     assert settings["precision"] in (None, "highest") and settings["x64"] is True
+
+
+def test_jax_leaves_the_memory_of_a_gpu_to_the_processes_that_take_turns() -> None:
+    """Unless the user says otherwise."""
+    planted = {"planted_variables": str(ROOT / "tests" / "planted_variables.py")}
+    for given, wanted in ({}, "false"), ({"XLA_PYTHON_CLIENT_PREALLOCATE": "true"}, "true"):
+        with RemoteBackend("jax", Settings(1, None, 1), environment=given, modules=planted) as backend:
+            assert backend.call("planted_variables:value", "XLA_PYTHON_CLIENT_PREALLOCATE") == wanted
+
+
+def test_a_jax_without_its_cpu_device_says_what_to_set() -> None:
+    with pytest.raises(
+        BackendUnavailable, match=r"needs JAX's CPU device.*unset JAX_PLATFORMS, or let it end with ,cpu"
+    ):
+        RemoteBackend("jax", Settings(1, None, 1), environment={"JAX_PLATFORMS": "cuda"})
 
 
 def rules() -> list[tuple[str, str, str]]:

@@ -37,6 +37,8 @@ def test_one_runs_and_the_others_stand_still() -> None:
             assert worker.backend.describe().versions
             assert stands(workers[0], still=True) and stands(worker, still=False)
         pids = [worker.backend.worker.pids["worker"] for worker in workers]  # type: ignore[attr-defined]
+        assert turns.pids == {*pids}
+    assert not turns.pids
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 

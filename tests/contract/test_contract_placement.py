@@ -37,7 +37,7 @@ def many(name: str, last: int) -> Iterator[Backend]:
 
 
 def test_many_devices_are_devices(many: Any, last: int) -> None:
-    assert [str(d) for d in many.devices] == [f"cpu:{i}" for i in range(last + 1)]
+    assert [str(d) for d in many.devices if d.kind == "cpu"] == [f"cpu:{i}" for i in range(last + 1)]
     middle = last // 2
 
     def around(x: Any) -> Any:
@@ -64,10 +64,11 @@ def test_inputs_on_two_devices_make_a_transfer_that_is_recorded(many: Any) -> No
     run = many.compile(function, A, A, devices="dev0=cpu:1,dev1=cpu:2")
     np.testing.assert_allclose(run(A, A), 5 * A)
     found = sorted((t.source, t.target, t.bytes, t.cause) for t in run.placement.transfers)
-    assert found == [("cpu:1", "cpu:0", A.nbytes, "crossing"), ("cpu:2", "cpu:0", A.nbytes, "crossing")]
+    home = str(many.default_device)
+    assert found == [("cpu:1", home, A.nbytes, "crossing"), ("cpu:2", home, A.nbytes, "crossing")]
     assert all(t.evidence for t in run.placement.transfers)
     (add,) = (r for r in run.placement.ops if r.op == "add")
-    assert (add.executed, add.status) in (("cpu:0", "as asked"), ("cpu:0", "fused"), (None, "nothing to read"))
+    assert (add.executed, add.status) in ((home, "as asked"), (home, "fused"), (None, "nothing to read"))
 
 
 def test_a_name_without_a_binding_is_named_with_its_line(many: Any) -> None:

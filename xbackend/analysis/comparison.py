@@ -10,6 +10,7 @@ from typing import Any
 
 from xbackend.analysis.family import Family
 from xbackend.analysis.statistics import LEVEL, Ratio, Verdict, time_of
+from xbackend.devices import Device, is_device
 from xbackend.errors import UsageError
 from xbackend.results import naming
 from xbackend.results.schema import Measurement, Memory, Process, Results, key_of
@@ -21,14 +22,19 @@ _COMPILING = ("trace", "lower", "first_call")
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds."""
+    """A row of a comparison: a measurement with the figures that follow from it; all times in seconds.
+
+    ``place`` are the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same.
+    """
 
     measurement: Measurement
+    place: str = ""
 
     @property
     def label(self) -> str:
-        """The backend, and the environment where it is not the locked one: ``pytensor (pytensor==2.38.3)``."""
-        return label(self.measurement)
+        """The backend, the environment where it is not the locked one, and the place: ``pytensor
+        (pytensor==2.38.3)``, ``jax on gpu``."""
+        return label(self.measurement) + (f" on {self.place}" if self.place else "")
 
     @property
     def devices(self) -> int:
@@ -38,7 +44,7 @@ class Row:
     @property
     def name(self) -> str:
         """The label and how many devices it had."""
-        return f"{self.label} on {counted(self.devices, 'device')}"
+        return f"{self.label}{',' if self.place else ' on'} {counted(self.devices, 'device')}"
 
     @property
     def processes(self) -> Sequence[Process]:
@@ -206,7 +212,8 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
     for measurement in results.measurements:
         parts.setdefault((measurement.workload, key_of(measurement.parameters)), []).append(measurement)
     firsts = [part[0] for part in parts.values()]
-    groups = [tuple(map(Row, part)) for part in parts.values()]
+    places = _places(results)
+    groups = [tuple(Row(m, places.get(label(m), "")) for m in part) for part in parts.values()]
     level = LEVEL ** (1 / max(sum(sum(bool(row.times) for row in rows) > 1 for rows in groups), 1))
     return [
         Comparison(
@@ -220,6 +227,17 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
         )
         for first, rows in zip(firsts, groups, strict=True)
     ]
+
+
+def _places(results: Results) -> dict[str, str]:
+    """By label, the kinds of devices that its programs computed on, as ``cpu and gpu``: those that logical devices were
+    bound to, else those of the ops. Nothing where all are the same, unless the machine is known to have others."""
+    kinds: dict[str, set[str]] = {}
+    for m in results.measurements:
+        ran = m.bindings.values() or (op.executed or op.bound for op in m.evidence.ops)
+        kinds.setdefault(label(m), set()).update(Device.parse(device).kind for device in ran if is_device(device))
+    places = {name: join(sorted(each)) for name, each in kinds.items()}
+    return places if results.machine.accelerators or len({*places.values()} - {""}) > 1 else {}
 
 
 def titled(workload: str, parameters: dict[str, Any]) -> str:

@@ -8,12 +8,15 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 
 from xbackend import cores
 from xbackend.results.schema import Machine
 
 _GIB = 1 << 30
+_DRIVER = "driver"
+GPUS = Path("/proc/driver/nvidia/gpus")
 LOADED = 0.5  # of a core for each core: the load average above which others are at work
 
 
@@ -36,31 +39,46 @@ def load_warnings() -> list[str]:
     ]
 
 
-def accelerator_processes() -> list[str] | None:
-    """The processes that compute on the NVIDIA GPUs now, in words, as nvidia-smi lists them.
-
-    `None` where there is no nvidia-smi or it fails. In a container it may list none although there are some.
-    """
+def _nvidia_smi(query: str) -> list[str] | None:
+    """The lines that nvidia-smi answers; `None` where there is no nvidia-smi or it fails."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return None
-    query = [program, "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader"]
+    command = [program, query, "--format=csv,noheader"]
     try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=20, check=True).stdout
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
     except (OSError, subprocess.SubprocessError):
         return None
-    return [f"process {line.strip()}" for line in answer.splitlines() if line.strip()]
+    return [line.strip() for line in answer.splitlines() if line.strip()]
+
+
+def accelerator_processes(own: Collection[int] = ()) -> list[str] | None:
+    """The processes that compute on the NVIDIA GPUs now but for our ``own``, in words, as nvidia-smi lists them.
+
+    `None` where there is no nvidia-smi or it fails. In a container it may list none although there are some.
+    """
+    lines = _nvidia_smi("--query-compute-apps=pid,process_name,used_memory")
+    ours = set(map(str, own))
+    return None if lines is None else [f"process {line}" for line in lines if line.partition(",")[0] not in ours]
+
+
+def accelerator_memory() -> list[int]:
+    """Bytes that are free on each NVIDIA GPU, where nvidia-smi tells."""
+    lines = _nvidia_smi("--query-gpu=memory.free") or []
+    free = [line.removesuffix(" MiB") for line in lines]
+    return [int(count) << 20 for count in free if count.isdecimal()]
 
 
 def machine() -> Machine:
     """This machine.
 
-    The fingerprint is over processor, cores, memory (whole GiB), system and accelerators. Python, the kernel's release
-    and the clock frequency of the moment are no part of it.
+    The fingerprint is over processor, cores, memory (whole GiB), system and accelerators. Python, the releases of the
+    kernel and of the driver and the clock frequency of the moment are no part of it.
     """
-    memory = _memory()
+    memory, gpus = _memory(), accelerators()
     system = f"{platform.system()} {platform.machine()}"
-    stable = [_processor(), cores.count(), round(memory / _GIB), system, accelerators()]
+    names = [gpu.partition(f" ({_DRIVER} ")[0] for gpu in gpus]
+    stable = [_processor(), cores.count(), round(memory / _GIB), system, names]
     fingerprint = hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:16]
     return Machine(
         processor=_processor(),
@@ -68,7 +86,7 @@ def machine() -> Machine:
         memory_bytes=memory,
         system=system,
         python=platform.python_version(),
-        accelerators=accelerators(),
+        accelerators=gpus,
         fingerprint=fingerprint,
     )
 
@@ -100,7 +118,10 @@ def available_memory() -> int:
 
 
 def accelerators() -> list[str]:
-    """NVIDIA GPUs by the name that the driver gives them."""
-    files = sorted(Path("/proc/driver/nvidia/gpus").glob("*/information"))
+    """NVIDIA GPUs by the name that the driver gives them, with its version where nvidia-smi tells."""
+    told = [line.rpartition(", ") for line in _nvidia_smi("--query-gpu=name,driver_version") or []]
+    if known := [f"{name} ({_DRIVER} {version})" for name, comma, version in told if comma]:
+        return known
+    files = sorted(GPUS.glob("*/information"))
     lines = [line for file in files for line in file.read_text().splitlines()]
     return [line.partition(":")[2].strip() for line in lines if line.startswith("Model:")]

@@ -26,6 +26,7 @@ from xbackend.program.binding import bound
 from xbackend.program.precision import widened
 from xbackend.program.program import Program
 from xbackend.program.structure import flatten
+from xbackend.wording import counted
 from xbackend.workers import opening
 from xbackend.workloads.agreement import DETERMINED, relative_error
 from xbackend.workloads.workload import Workload
@@ -234,7 +235,7 @@ def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap) -> 
     pool = [d for d in backend.devices if d.kind == kind][:devices]
     if len(pool) < devices:
         raise DeviceUnavailable(
-            f"backend {backend.name} has {len(pool)} devices of kind {kind} ({', '.join(map(str, backend.devices))}), "
-            f"{devices} were asked for"
+            f"backend {backend.name} has {counted(len(pool), 'device')} of kind {kind} "
+            f"({', '.join(map(str, backend.devices))}), {devices} were asked for"
         )
     return bound(program, asked, pool)

@@ -117,6 +117,7 @@ class Session:
         self._shuffle = shuffler(seed)
         self._asked: list[Candidate] = []  # of this generation
         self._live: list[Live] = []
+        self._turns = Turns(self._open)
         self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
 
     @property
@@ -162,15 +163,17 @@ class Session:
         return [candidate for candidate in wanted if candidate in chosen]
 
     def _together(self) -> int:
-        """How many processes the memory holds at once, each with a framework and the arrays of a program."""
+        """How many processes the memory holds at once, that of the machine and that of each accelerator: each with a
+        framework and the arrays of a program."""
         arrays = (sum(a.nbytes for a in (*c.task.inputs, *c.task.expected)) for c in self.candidates)
-        return max(1, machine.available_memory() // (PROCESS_MEMORY + 4 * max(arrays, default=0)))
+        free = min([machine.available_memory(), *machine.accelerator_memory()])
+        return max(1, free // (PROCESS_MEMORY + 4 * max(arrays, default=0)))
 
     # --- one generation -----------------------------------------------------------------------------------------------
 
     def _generation(self, order: Sequence[Group], wanted: Sequence[Candidate]) -> None:
         """One process of each of these groups, for what is wanted of it. Ctrl-C ends it, and what there is counts."""
-        with Turns(self._open) as turns:
+        with self._turns as turns:
             try:
                 here = [c for c in wanted if c.group in order]
                 self._ahead = list(here)
@@ -209,7 +212,7 @@ class Session:
         self._begun[group] = {
             "started": time.time(),
             "load": machine.load(),
-            "accelerator_processes": machine.accelerator_processes(),
+            "accelerator_processes": machine.accelerator_processes(self._turns.pids),
         }
         try:
             return self.opener(

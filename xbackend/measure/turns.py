@@ -35,6 +35,11 @@ class Turns(Generic[Key]):
         for key in list(self._live):
             self.end(key)
 
+    @property
+    def pids(self) -> set[int]:
+        """The process ids of all workers that live."""
+        return {worker.pid for worker, _ in self._live.values() if worker.pid is not None}
+
     @contextmanager
     def running(self, key: Key) -> Iterator[Worker]:
         """The worker of the key, which runs inside of the `with` only; it is started where there is none.

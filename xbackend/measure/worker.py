@@ -32,11 +32,17 @@ class Worker:
         """Its process goes on."""
         self._signal("SIGCONT")
 
+    @property
+    def pid(self) -> int | None:
+        """The id of its process; `None` for a backend of this process, and for a process that has ended."""
+        process = getattr(self.backend, "worker", None)
+        return None if process is None else process.pids.get("worker")
+
     def _signal(self, name: str) -> None:
-        number, process = getattr(signal, name, None), getattr(self.backend, "worker", None)
-        if number is not None and process is not None:  # another system, or a backend of this process
-            with suppress(KeyError, ProcessLookupError):  # it has ended, and its next answer says so
-                os.kill(process.pids["worker"], number)
+        number, pid = getattr(signal, name, None), self.pid
+        if number is not None and pid is not None:  # else another system, or its next answer says that it has ended
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
 
 
 def open_worker(

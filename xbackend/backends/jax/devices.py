@@ -17,7 +17,7 @@ from xbackend.backends.contract import Value
 from xbackend.backends.staged import Compiled, StagedBackend
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
-from xbackend.errors import DeviceUnavailable
+from xbackend.errors import BackendUnavailable, DeviceUnavailable
 from xbackend.program.host import native
 
 
@@ -70,12 +70,21 @@ class JAXDevices(StagedBackend):
         self.jax = jax = self.needed("jax")
         _compiled(jax)
         settings = self.settings
+        # Else it takes three quarters of a GPU's memory when it starts, and a session has several processes alive.
+        # https://docs.jax.dev/en/latest/gpu_memory_allocation.html
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         forced = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
         if settings.virtual_devices > 1 and not forced:
             # Refused where JAX computes already in this process; the devices that it has may be enough.
             with contextlib.suppress(RuntimeError):
                 jax.config.update("jax_num_cpu_devices", settings.virtual_devices)
-        host = jax.local_devices(backend="cpu")  # of this process, where several are joined
+        try:
+            host = jax.local_devices(backend="cpu")  # of this process, where several are joined
+        except (RuntimeError, AssertionError) as error:  # JAX asserts that it has a device
+            raise BackendUnavailable(
+                f"backend {self.name} needs JAX's CPU device, also beside a GPU: {error or 'it has no device'}; unset "
+                "JAX_PLATFORMS, or let it end with ,cpu"
+            ) from error
         if len(host) < settings.virtual_devices:
             raise DeviceUnavailable(
                 f"backend {self.name} was asked for {settings.virtual_devices} virtual devices, but JAX was started in "
@@ -162,7 +171,9 @@ class JAXDevices(StagedBackend):
         return "XLA"
 
     def products(self) -> Pool:
-        return Pool("XLA's own", threads=self.own_threads()["XLA"])
+        own = "XLA's own"
+        beside = any(device.is_accelerator for device in self.devices)
+        return Pool(f"{own}, cuBLAS or the like on GPUs" if beside else own, threads=self.own_threads()["XLA"])
 
     def compiler_settings(self) -> dict[str, Any]:
         config = self.jax.config
