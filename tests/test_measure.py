@@ -424,7 +424,7 @@ def test_too_few_devices_is_a_row() -> None:
 
     rows = measured(opener).results("few").measurements
     assert {(row.devices, row.status) for row in rows} == {(1, "ok"), (2, "failed")}
-    assert any("has 1 devices of kind cpu (cpu:0), 2 were asked for" in row.reason for row in rows)
+    assert any("has 1 device of kind cpu (cpu:0), 2 were asked for" in row.reason for row in rows)
 
 
 def test_wrong_requests_are_errors_before_anything_is_measured() -> None:
