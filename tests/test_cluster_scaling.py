@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from xbackend.analysis import cluster_scaling as model
-from xbackend.analysis.cluster_scaling import NEVER, WAYS, Compute, Faults, Job, Link, Servers, point
+from links import scaling as model
+from links.scaling import NEVER, WAYS, Compute, Faults, Job, Link, Servers, point
 
 links = st.builds(Link, st.floats(0, 1e-2), st.floats(1e6, 1e11))
 computes = st.builds(

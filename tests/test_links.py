@@ -15,8 +15,8 @@ import pytest
 
 from links import document, measured, namespaces, predictions
 from links.namespaces import NotPermitted
+from links.scaling import all_reduce
 from links.shared import GRADIENTS
-from xbackend.analysis.cluster_scaling import all_reduce
 from xbackend.results.schema import Machine
 
 BENCH = Path(namespaces.__file__).parent.parent

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from links import predictions
+from links.picture import picture
 from links.predictions import KINDS, Found
-from xbackend.analysis.cluster_scaling import WAYS, Job, Point, daly, half, most
-from xbackend.report import cluster_scaling, markdown, text
+from links.scaling import WAYS, Job, Point, daly, half, most
+from xbackend.report import markdown, text
 from xbackend.report.blocks import Block, Heading, Image, paragraph, table
 from xbackend.results.schema import Machine
 from xbackend.wording import counted, percent, plain
@@ -23,7 +24,7 @@ def write(folder: Path, found: Sequence[Found], machine: Machine, created: str) 
     folder.mkdir(parents=True, exist_ok=True)
     curves = predictions.curves(found)
     for key, (_, points) in curves.items():
-        (folder / f"{key}.svg").write_bytes(cluster_scaling.picture(points, _TITLES[key]))
+        (folder / f"{key}.svg").write_bytes(picture(points, _TITLES[key]))
     (folder / "report.md").write_text(document(found, machine, created), encoding="utf-8")
     data = predictions.data(found, created, msgspec.to_builtins(machine))
     (folder / "scaling.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median, stdev
 from typing import Any
 
+from links import scaling as model
 from links.measured import Asked, Rounds
+from links.scaling import Compute, Faults, Job, Link, Point, Servers
 from links.shared import GRADIENTS
 from overhead.figure import Figure
-from xbackend.analysis import cluster_scaling as model
-from xbackend.analysis.cluster_scaling import Compute, Faults, Job, Link, Point, Servers
 
 MISS_LIMIT = 0.15
 LINKS = tuple((delay, rate) for delay in (0.002, 0.005, 0.010) for rate in (6.25e6, 12.5e6, 25e6))  # s, bytes/s

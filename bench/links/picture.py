@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xbackend.analysis.cluster_scaling import WAYS, Point
+from links.scaling import WAYS, Point
 from xbackend.report.canvas import COLOURS, GREY, canvas
 from xbackend.report.plots import log_ticks
 
