@@ -8,6 +8,7 @@ import pytest
 
 from overhead import targets
 from xbackend.backends import registry
+from xbackend.cli import users
 from xbackend.measure import session
 from xbackend.measure.plan import PRESETS
 
@@ -17,6 +18,7 @@ pytestmark = pytest.mark.every_backend
 def test_compare_quick(choices: Any, say: Any, note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "quick comparison of all backends"
     targets.install(registry.names(), say)
-    seconds = session.compare(quick=True, seed=choices.seed, on_progress=say).settings.seconds
+    tasks = users.tasks("matpow", None, {}, quick=True, seed=choices.seed)
+    seconds = session.compare(tasks, quick=True, seed=choices.seed, on_progress=say).settings.seconds
     assert note(targets.quick_comparison(seconds, PRESETS["quick"].processes, 1)) > 0
     replay([seconds])

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import msgspec
 import numpy as np
@@ -248,9 +249,8 @@ class Releases:
 
     def look(self, what: What = What.TIME, **options: Any) -> Found:
         given = {"threads": 1, "wait": 0, "processes": 3, **options}
-        return Bisection(
-            TASK, "pytensor", NAMES, what, options=given, ready=self.ready, opener=self
-        ).run()  # fmt: skip
+        with mock.patch.object(bisect.environments, "sync", self.ready):
+            return Bisection(TASK, "pytensor", NAMES, what, options={**given, "opener": self}).run()
 
 
 @pytest.mark.parametrize("first", [31, 37, 38, 45])
@@ -361,7 +361,8 @@ def bisected(monkeypatch: pytest.MonkeyPatch, spread: float, seed: int) -> tuple
         return results(*rows)
 
     monkeypatch.setattr(bisect.session, "compare", compare)
-    return first, Bisection(TASK, "pytensor", NAMES, options={"processes": 5}, ready=lambda *_, **__: None).run()
+    monkeypatch.setattr(bisect.environments, "sync", lambda *_, **__: None)
+    return first, Bisection(TASK, "pytensor", NAMES, options={"processes": 5}).run()
 
 
 def test_a_release_that_is_named_is_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -404,8 +405,9 @@ def test_as_many_processes_are_measured_as_were_asked_for(
         raise InterruptedError
 
     monkeypatch.setattr(bisect.session, "compare", compare)
+    monkeypatch.setattr(bisect.environments, "sync", lambda *_, **__: None)
     with pytest.raises(InterruptedError):
-        Bisection(TASK, "pytensor", NAMES, options=options, ready=lambda *_, **__: None).run()
+        Bisection(TASK, "pytensor", NAMES, options=options).run()
     assert asked == [bisect.ENDS * expected]
 
 
@@ -420,9 +422,9 @@ def test_numbers_differ_beyond_the_tolerance_and_where_one_is_none(
 
 def test_the_tolerance_is_the_one_given_or_that_of_the_function_or_that_of_the_workload() -> None:
     own = replace(TASK, inputs=[], tolerance=0.25)
-    assert Bisection(own, "pytensor", NAMES)._passes == 0.25
-    assert Bisection(own, "pytensor", NAMES, tolerance=0.0)._passes == 0.0
-    assert Bisection(TASK, "pytensor", NAMES)._passes == workloads.get("matpow").passes(**TASK.parameters) > 0
+    assert Bisection(own, "pytensor", NAMES).passes == 0.25
+    assert Bisection(own, "pytensor", NAMES, tolerance=0.0).passes == 0.0
+    assert Bisection(TASK, "pytensor", NAMES).passes == workloads.get("matpow").passes(**TASK.parameters) > 0
 
 
 class Other(NumPyBackend):
@@ -434,20 +436,21 @@ class Other(NumPyBackend):
         return super().get(value) * np.float32(self.factor)
 
 
-def test_the_first_release_with_other_numbers_is_named() -> None:
+def test_the_first_release_with_other_numbers_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     there = Releases(lambda minor: {})
+    monkeypatch.setattr(bisect.environments, "sync", there.ready)
 
     def opener(name: str, *, environment: str = "", **_: Any) -> Worker:
         backend = Other(name, Settings(1))
         backend.factor = 1.01 if there.minor(environment) >= 40 else 1.0 + 1e-7
         return Worker(backend, lambda *_: None)
 
-    looked = Bisection(TASK, "pytensor", NAMES, What.NUMBERS, ready=there.ready, opener=opener)
+    looked = Bisection(TASK, "pytensor", NAMES, What.NUMBERS, options={"opener": opener})
     found = looked.run()
     assert (found.low, found.high) == ("pytensor==2.39.0", "pytensor==2.40.0")
     said = command.answer(found, What.NUMBERS, "matpow")
     assert said.startswith("pytensor 2.40.0 is the first release in which matpow returns other numbers: they differ by")
-    loose = Bisection(TASK, "pytensor", NAMES, What.NUMBERS, tolerance=0.1, ready=there.ready, opener=opener).run()
+    loose = Bisection(TASK, "pytensor", NAMES, What.NUMBERS, tolerance=0.1, options={"opener": opener}).run()
     assert loose.high == ""
 
 
@@ -462,9 +465,10 @@ def planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
     class Planned(Bisection):
         def __post_init__(self) -> None:
-            self.ready, self.opener = there.ready, there
+            self.options = {**self.options, "opener": there}
             super().__post_init__()
 
+    monkeypatch.setattr(bisect.environments, "sync", there.ready)
     monkeypatch.setattr(bisect, "Bisection", Planned)
     monkeypatch.setattr(command, "Bisection", Planned)
     monkeypatch.setenv("COLUMNS", "200")

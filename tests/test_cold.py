@@ -13,9 +13,11 @@ from xbackend.analysis import payoff
 from xbackend.analysis.comparison import Row, comparisons
 from xbackend.backends.contract import Settings
 from xbackend.backends.own_cache import OwnCache
+from xbackend.cli import users
 from xbackend.measure import session
 from xbackend.measure.candidates import Candidate, task
 from xbackend.measure.loop import Effort
+from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
 from xbackend.report import payoffs, tables, text
 from xbackend.report.blocks import Table
@@ -153,7 +155,7 @@ def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: 
 def test_a_session_says_of_each_process_what_it_found() -> None:
     one = Candidate(TASK, "pytensor-c", 1)
     effort = Effort(visits=1, at_least=1, seconds=0.1, rounds=2, round_seconds=0.001)
-    Session([one], extent=3, threads=1, seed=0, effort=effort, wait=0, cold=math.inf).run()
+    Session([one], extent=Extent(3), threads=1, seed=0, effort=effort, wait=0, cold=math.inf).run()
     assert [process.cache for process in one.processes] == ["cold", "warm", "cold"], one.reason
 
 
@@ -177,9 +179,9 @@ def test_rewriting_and_compiling_are_parts_of_lower() -> None:
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["pytensor-jax", "aesara", "theano"])
 def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
-    counts = {}
+    counts, made = {}, users.tasks("black_scholes", None, {}, quick=True)
     for backend in (name, f"{name}[rewrites=None]"):
-        (found,) = session.compare("black_scholes", backends=[backend], processes=1, wait=0).measurements
+        (found,) = session.compare(made, backends=[backend], processes=1, wait=0).measurements
         assert found.status == "ok", found.reason
         (one,) = found.processes
         assert one.rewriting is not None and one.phases.lower is not None and 0 < one.rewriting < one.phases.lower

@@ -35,9 +35,11 @@ from xbackend.errors import (
 from xbackend.measure import candidates, checks, loop, session
 from xbackend.measure import machine as machine_module
 from xbackend.measure.candidates import task as traced_task
+from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session, shuffler
 from xbackend.measure.worker import Worker
 from xbackend.results import schema as results
+from xbackend.workloads.workload import Workload
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
@@ -65,7 +67,13 @@ def measured(
     tasks = [traced_task("matpow", size=size) for size in (8, 16)]
     candidates = [session.Candidate(t, b, d) for t in tasks for d in (1, 2) for b in backends]
     found = Session(
-        candidates, extent=processes, threads=1, seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options
+        candidates,
+        extent=Extent(processes),
+        threads=1,
+        seed=options.pop("seed", 0),
+        effort=SMALL,
+        opener=opener,
+        **options,
     )
     found.run()
     return found
@@ -161,12 +169,14 @@ def test_a_wrong_result_gives_no_timing(backend: type[Backend], reason: str, mon
 
 def test_what_is_not_shown_to_be_right_gives_no_timing() -> None:
     """NaN agrees with everything that went wrong; what the precision does not determine has an error, no verdict."""
-    logs = candidates.brought("logs", xb.log, [np.array([-1.0, 1.0])], static={})
+    logs = candidates.given(Workload(xb.log, name="logs"), [np.array([-1.0, 1.0])], {})
     hilbert = (1 / (np.arange(1, 9)[:, None] + np.arange(8.0)[None])).astype(np.float32)
-    inverse = candidates.brought("inverse", xb.linalg.inv, [hilbert], static={})
+    inverse = candidates.given(Workload(xb.linalg.inv, name="inverse"), [hilbert], {})
     for allow_nan in (False, True):
         rows = [candidates.Candidate(one, "numpy", 1) for one in (logs, inverse)]
-        done = Session(rows, extent=1, threads=1, seed=0, effort=SMALL, opener=here(), wait=0, allow_nan=allow_nan)
+        done = Session(
+            rows, extent=Extent(1), threads=1, seed=0, effort=SMALL, opener=here(), wait=0, allow_nan=allow_nan
+        )
         done.run()
         nan, unknown = done.results("nan").measurements
         assert (nan.status, bool(nan.processes)) == (("ok", True) if allow_nan else ("not verified", False))
@@ -436,17 +446,18 @@ def test_wrong_requests_are_errors_before_anything_is_measured() -> None:
         ({"devices": ()}, ArgumentError),
         ({"devices": (0,)}, ArgumentError),
         ({"processes": 0}, ArgumentError),
-        ({"parameters": [{"sizes": 3}]}, WorkloadError),
-        ({"workload": "matpot"}, WorkloadError),
     ):
         with pytest.raises(error):
-            session.compare(opener=opener, **options)  # type: ignore[arg-type]
+            session.compare([traced_task("matpow", size=8)], opener=opener, **options)  # type: ignore[arg-type]
+    for name, parameters in (("matpow", {"sizes": 3}), ("matpot", {})):
+        with pytest.raises(WorkloadError):
+            traced_task(name, **parameters)
 
 
 def test_threads_that_are_not_equal_are_warned_of() -> None:
-    assert candidates.thread_warnings(Description(threads={"openblas": 2, "XLA": 2}), 2) == []
-    assert "openblas 4" in candidates.thread_warnings(Description(threads={"openblas": 4, "XLA": 2}), 2)[0]
-    assert "at most 1" in candidates.thread_warnings(Description(threads={"openblas": 1}), 2)[0]
+    assert not [*candidates.thread_warnings(Description(threads={"openblas": 2, "XLA": 2}), 2)]
+    assert "openblas 4" in next(candidates.thread_warnings(Description(threads={"openblas": 4, "XLA": 2}), 2))
+    assert "at most 1" in next(candidates.thread_warnings(Description(threads={"openblas": 1}), 2))
 
 
 # --- real processes ---------------------------------------------------------------------------------------------------
@@ -454,7 +465,7 @@ def test_threads_that_are_not_equal_are_warned_of() -> None:
 
 def test_numpy_in_real_processes(tmp_path: Path) -> None:
     found = session.compare(
-        "matpow", parameters=[{"size": 64}], backends=["numpy"], devices=(1, 2), processes=2, threads=1
+        [traced_task("matpow", size=64)], backends=["numpy"], devices=(1, 2), processes=2, threads=1
     )
     assert [row.status for row in found.measurements] == ["ok", "ok"], [row.reason for row in found.measurements]
     for row in found.measurements:

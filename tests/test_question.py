@@ -99,7 +99,7 @@ def test_two_revisions_take_turns() -> None:
     asked: list[str] = []
     opener = Here(lambda function, job: asked.append(function.rpartition(":")[2]))
     both = [Known("numpy", [], revision=revision) for revision in ("1", "2")]
-    Session(both, extent=1, threads=1, seed=0, effort=SMALL, opener=opener, wait=0).run()
+    Session(both, extent=Extent(1), threads=1, seed=0, effort=SMALL, opener=opener, wait=0).run()
     assert asked[:4] == ["prepare", "visit"] * 2 and asked[-2:] == ["finish"] * 2
 
 
@@ -112,5 +112,5 @@ def test_a_session_measures_what_is_open_and_ends() -> None:
     done = measured(opener, ("numpy", "jax", "theano"), Extent(9, fixed=False))
     assert opener.opened.count("theano") == 1
     counts = {candidate.backend: len(candidate.processes) for candidate in done.candidates}
-    assert counts["numpy"] == counts["jax"] == done.generations and 3 <= done.generations < 9
-    assert done.stopped == f"nothing that is compared is open any more, after {done.generations} processes"
+    assert counts["numpy"] == counts["jax"] == done.schedule.generations and 3 <= done.schedule.generations < 9
+    assert done.stopped == f"nothing that is compared is open any more, after {done.schedule.generations} processes"

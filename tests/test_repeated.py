@@ -18,7 +18,8 @@ from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
 from xbackend.cluster.starting import local
 from xbackend.errors import TraceError
-from xbackend.measure.candidates import brought
+from xbackend.measure.candidates import given
+from xbackend.workloads.workload import Workload
 
 X, SEEN = np.ones(3), list[Any]()
 ONCE = iter([1.0])
@@ -71,7 +72,7 @@ def test_a_function_that_is_another_program_each_time_is_refused(function: Calla
 
 def test_what_is_measured_is_traced_again() -> None:
     with pytest.raises(TraceError, match="noisy is another program"):
-        brought("noisy", noisy, [X], static={})
+        given(Workload(noisy, name="noisy"), [X], {})
 
 
 def test_what_tasks_of_a_cluster_compute_is_traced_again() -> None:

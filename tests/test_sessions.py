@@ -12,6 +12,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import msgspec
 import numpy as np
@@ -22,12 +23,13 @@ from xbackend.analysis import statistics
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
-from xbackend.measure import candidates, loop, machine, plan, runner, session
+from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.candidates import task as traced_task
-from xbackend.measure.measured import Finished, Measured, Timed, Visited
+from xbackend.measure.measured import Finished, Measured, Visited
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
+from xbackend.measure.schedule import Schedule
 from xbackend.measure.worker import Worker, open_worker
 from xbackend.results.runs import Run, Store
 from xbackend.results.schema import Measurement, Process, Results
@@ -38,7 +40,7 @@ pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and wha
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
 TASK = traced_task("matpow", size=8)
-TINY = [{"size": 8}]
+TINY = [TASK]
 
 
 class Here:
@@ -97,10 +99,11 @@ class Answer(NamedTuple):
 
 def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: Any) -> Answer:
     """That it took so long, while others kept so many cores busy at each visit."""
-    timed = Timed(iterations=1, host_to_device=0.1, device_to_host=0.1)
-    of_it = {"relative_error": 1e-7, "ulps": 1.0, "lower": 0.1, "first_call": 0.1}
+    names = ("lower", "first_call", "host_to_device", "device_to_host")
+    phases = {name: changed.pop(name, 0.1) for name in names}
+    of_it: dict[str, Any] = {"relative_error": 1e-7, "ulps": 1.0, "phases": phases, "iterations": 1}
     of_it |= {field.name: changed.pop(field.name) for field in fields(Measured) if field.name in changed}
-    measured = Measured(inputs="0" * 64, tolerance=1e-5, timed=None if "wrong" in of_it else timed, **of_it)
+    measured = Measured(inputs="0" * 64, tolerance=1e-5, **of_it)
     visits = [asdict(Visited(rounds=[seconds] * 3, foreign_cores=used, own_cores=1.0)) for used in foreign]
     finished = Finished(unprofiled="no", **{"affinity": cores.affinity(), **changed})
     return Answer(asdict(measured), visits, asdict(finished))
@@ -108,14 +111,27 @@ def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: 
 
 def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent | int = 2, **options: Any) -> Session:
     found = Session(
-        [Candidate(TASK, name, 1) for name in names], extent=size, threads=1, seed=options.pop("seed", 0), effort=SMALL,
-        opener=opener, **options,
+        [Candidate(TASK, name, 1) for name in names], extent=Extent(size) if isinstance(size, int) else size,
+        threads=1, seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options,
     )  # fmt: skip
     found.run()
     return found
 
 
 # --- how many processes -----------------------------------------------------------------------------------------------
+
+
+def ends(planned: Extent, generations: int, seconds: float, width: float | None = None, wanted: int = 1) -> str:
+    """Why a session ends then, whose next generation would take 60 s for so many candidates."""
+    there = [Candidate(TASK, "numpy", 1)]
+    of_then = Schedule(there, planned, None, 0.0)
+    of_then.generations = generations
+    known: dict[str, Any] = {"seconds": seconds, "width": width, "wanted": lambda _: there * wanted}
+    with (
+        mock.patch.multiple(Schedule, _takes=lambda *_: 60.0, **known),
+        mock.patch.object(schedule, "nearest_first", list),
+    ):
+        return of_then.reached()[0]
 
 
 @pytest.mark.parametrize(
@@ -134,17 +150,16 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
 def test_a_session_ends_when_it_should(
     planned: Extent, generations: int, seconds: float, width: float | None, reason: str
 ) -> None:
-    """The next generation would take 60 s."""
-    assert planned.reached(generations, seconds, 60.0, width, 1) == reason
+    assert ends(planned, generations, seconds, width) == reason
 
 
 def test_a_session_ends_where_nothing_is_open() -> None:
     planned, open_ = Extent(9, None, 90.0, fixed=False), "of what was still open"
-    assert planned.reached(3, 20.0, 60.0, None, 2) == ""
-    assert planned.reached(3, 20.0, 60.0, None, 0) == "nothing that is compared is open any more, after 3 processes"
-    assert planned.reached(9, 20.0, 60.0, None, 0) == f"9 processes {open_}, as planned"
+    assert ends(planned, 3, 20.0, wanted=2) == ends(planned, 1, 31.0, wanted=2) == ""
+    assert ends(planned, 3, 20.0, wanted=0) == "nothing that is compared is open any more, after 3 processes"
+    assert ends(planned, 9, 20.0, wanted=0) == f"9 processes {open_}, as planned"
     used_up = f"the time given, 1.5 minutes, was used up after 3 processes {open_}"
-    assert planned.reached(3, 31.0, 60.0, None, 2) == used_up
+    assert ends(planned, 3, 31.0, wanted=2) == used_up
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
@@ -168,10 +183,10 @@ def test_a_thorough_session_goes_on_until_every_time_is_known() -> None:
         return answer(float(np.exp(generator.normal(0, 0.03))) * 0.01)
 
     done = measured(Here(pytensor=noisy, numpy=lambda _: answer()), ("numpy", "pytensor"), Extent(4, 0.02))
-    assert 5 <= done.generations <= 30
-    assert done.width <= 0.02
-    assert done.stopped == f"every time is known to 2% after {done.generations} processes each"
-    assert [len(c.processes) for c in done.candidates] == [done.generations] * 2
+    assert 5 <= done.schedule.generations <= 30
+    assert done.schedule.width <= 0.02
+    assert done.stopped == f"every time is known to 2% after {done.schedule.generations} processes each"
+    assert [len(c.processes) for c in done.candidates] == [done.schedule.generations] * 2
     before = [c.times[:-1] for c in done.candidates]
     assert max(map(statistics.half_width, before)) > 0.02
 
@@ -185,7 +200,7 @@ def test_the_time_given_ends_a_session_after_a_whole_generation() -> None:
 
 def test_a_session_in_which_nothing_works_ends() -> None:
     done = measured(Here(numpy=BackendUnavailable("not here")), ("numpy",), Extent(3, 0.02))
-    assert done.stopped == "no candidate is left" and done.generations == 1
+    assert done.stopped == "no candidate is left" and done.schedule.generations == 1
 
 
 # --- order and progress -----------------------------------------------------------------------------------------------
@@ -229,11 +244,11 @@ def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(runner.time, "time", lambda: now)
     opener = Here(numpy=slower, aesara=slower)
-    found = session.compare(backends=["numpy", "aesara"], parameters=TINY, processes=5, opener=opener)
+    found = session.compare(TINY, backends=["numpy", "aesara"], processes=5, opener=opener)
     assert any("slower over the session" in warning for warning in found.settings.warnings)
     now, count = 1e9, -1000
     monkeypatch.setattr(runner.time, "time", lambda: 1e9)
-    steady = session.compare(backends=["numpy"], parameters=TINY, processes=5, opener=Here(numpy=lambda _: answer()))
+    steady = session.compare(TINY, backends=["numpy"], processes=5, opener=Here(numpy=lambda _: answer()))
     assert not any("slower over" in warning for warning in steady.settings.warnings)
 
 
@@ -259,7 +274,7 @@ def test_the_cores_of_a_real_worker_are_read_back(one_core: int) -> None:
 def test_other_cores_than_the_others_have_are_warned_of() -> None:
     done = measured(Here(numpy=lambda _: answer(affinity=[77])), ("numpy",))
     assert any("its threads may use the cores 77, the others' 0" in w for w in done.candidates[0].warnings)
-    assert candidates.affinity_warnings(None, [0]) == candidates.affinity_warnings([0], None) == []
+    assert not [*candidates.affinity_warnings(None, [0]), *candidates.affinity_warnings([0], None)]
 
 
 def test_threads_that_are_pinned_elsewhere_are_seen() -> None:
@@ -314,7 +329,7 @@ def test_without_others_on_the_gpu_there_is_no_warning(
 ) -> None:
     planted_smi(tmp_path, script, monkeypatch)
     assert machine.accelerator_processes() == found
-    assert candidates.accelerator_warnings(found) == []
+    assert not [*candidates.accelerator_warnings(found)]
     (tmp_path / "nvidia-smi").unlink()
     assert machine.accelerator_processes() is None
 
@@ -346,7 +361,7 @@ LONG = loop.Effort(visits=30, at_least=30, seconds=60.0)  # 1.5 s and more
 
 def test_the_parent_sleeps_while_a_worker_measures() -> None:
     """Its own processor seconds in more than a second of measuring: the same check that warns, on a real worker."""
-    done = Session([Candidate(TASK, "numpy", 1)], extent=1, threads=1, seed=0, effort=LONG)
+    done = Session([Candidate(TASK, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
     done.run()
     (candidate,) = done.candidates
     assert candidate.status == "ok" and sum(candidate.processes[0].rounds) * candidate.processes[0].iterations > 1.0
@@ -364,7 +379,7 @@ def test_a_parent_that_does_not_sleep_is_warned_of() -> None:
     thread = threading.Thread(target=compute)
     thread.start()
     try:
-        done = Session([Candidate(TASK, "numpy", 1)], extent=1, threads=1, seed=0, effort=LONG)
+        done = Session([Candidate(TASK, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
         done.run()
     finally:
         ended.set()
@@ -383,7 +398,7 @@ def test_processes_far_from_the_others_are_named_and_count() -> None:
     row = done.results("outlier").measurements[0]
     assert len(row.processes) == 4
     assert any("1 of 4 processes took 2 times the median" in warning for warning in row.warnings)
-    assert candidates.outlier_warnings(done.candidates[1].processes) == []
+    assert not [*candidates.outlier_warnings(done.candidates[1].processes)]
 
 
 @pytest.mark.parametrize(
@@ -441,9 +456,8 @@ def test_the_largest_error_over_the_processes_is_kept() -> None:
 
 def test_a_session_is_in_the_store_as_it_was_measured(tmp_path: Path) -> None:
     """By real workers."""
-    found = session.compare(
-        parameters=[{"size": 16}, {"size": 24}], backends=["numpy"], processes=2, threads=1, store=Store(tmp_path)
-    )
+    both = [traced_task("matpow", size=size) for size in (16, 24)]
+    found = session.compare(both, backends=["numpy"], processes=2, threads=1, store=Store(tmp_path))
     (run,) = Store(tmp_path).runs()
     assert run.complete and run.name == found.run and Store(tmp_path).load("latest") == found
     assert run.rounds == sum(len(p.rounds) for row in found.measurements for p in row.processes) > 0
@@ -465,9 +479,7 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
         return answer()
 
     with pytest.raises(Ended):
-        session.compare(
-            backends=["numpy", "aesara"], parameters=TINY, opener=Here(numpy=ends, aesara=ends), store=Store(tmp_path)
-        )
+        session.compare(TINY, backends=["numpy", "aesara"], opener=Here(numpy=ends, aesara=ends), store=Store(tmp_path))
     found = Store(tmp_path).load("latest")
     assert not found.complete
     measured = [len(row.processes) for row in found.measurements]
@@ -477,9 +489,7 @@ def test_a_session_that_was_cut_off_is_there_with_its_finished_processes(tmp_pat
 
 def test_what_failed_is_kept_too(tmp_path: Path) -> None:
     opener = Here(aesara=WorkerDied("killed by SIGSEGV"), tensorflow=BackendUnavailable("not here"))
-    found = session.compare(
-        backends=["numpy", "aesara", "tensorflow"], parameters=TINY, opener=opener, store=Store(tmp_path)
-    )
+    found = session.compare(TINY, backends=["numpy", "aesara", "tensorflow"], opener=opener, store=Store(tmp_path))
     status = {"numpy": "ok", "aesara": "failed", "tensorflow": "missing"}
     assert {row.backend: row.status for row in found.measurements} == status, [r.reason for r in found.measurements]
     assert Store(tmp_path).load("latest") == found
@@ -496,7 +506,7 @@ def test_a_failure_is_in_the_store_before_the_session_ends(tmp_path: Path) -> No
     opener = Here(aesara=WorkerDied("killed by SIGSEGV"), tensorflow=BackendUnavailable("not here"), jax=says)
     names = ["aesara", "tensorflow", "jax"]
     with pytest.raises(Ended):
-        session.compare(backends=names, parameters=TINY, opener=opener, store=Store(tmp_path))
+        session.compare(TINY, backends=names, opener=opener, store=Store(tmp_path))
     found = Store(tmp_path).load("latest")
     assert [row.status for row in found.measurements] == ["failed", "missing", "ok"]
     assert "SIGSEGV" in found.measurements[0].reason and found.measurements[1].reason == "not here"
@@ -512,14 +522,12 @@ def test_what_cannot_be_kept_does_not_count(tmp_path: Path, monkeypatch: pytest.
 
     monkeypatch.setattr(Run, "record", record)
     with pytest.raises(StoreError, match="cannot be written"):
-        session.compare(backends=["numpy"], parameters=TINY, opener=Here(), store=Store(tmp_path))
+        session.compare(TINY, backends=["numpy"], opener=Here(), store=Store(tmp_path))
     assert Store(tmp_path).runs() == []
 
 
 def test_a_session_is_stored_as_it_is(tmp_path: Path) -> None:
-    found = session.compare(
-        backends=["numpy", "aesara"], parameters=TINY, processes=3, opener=Here(), store=Store(tmp_path)
-    )
+    found = session.compare(TINY, backends=["numpy", "aesara"], processes=3, opener=Here(), store=Store(tmp_path))
     assert msgspec.json.decode(msgspec.json.encode(found), type=Results) == found
     assert found.settings.processes == 3 and found.settings.stopped == "3 processes each, as planned"
     processes: list[Process] = [p for row in found.measurements for p in row.processes]

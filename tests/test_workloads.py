@@ -18,7 +18,6 @@ from xbackend import workloads
 from xbackend.cli import INCOMPLETE, main, users
 from xbackend.errors import ArgumentError, UsageError, WorkloadError
 from xbackend.measure import candidates, oracle, session
-from xbackend.measure.candidates import Refused, Task
 from xbackend.workloads.agreement import Agreement, agree, apart, not_finite, relative_error, verified
 from xbackend.workloads.workload import Workload
 
@@ -303,7 +302,6 @@ def test_integers_have_to_be_exact() -> None:
 def test_value_and_gradient_are_two_tasks() -> None:
     tasks = session.tasks_of([(squares(), [{"n": 3}])])
     assert [task.workload for task in tasks] == ["squares", "squares+gradient"]
-    assert isinstance(tasks[1], Task)
     value, gradient = tasks[1].expected
     a = tasks[1].inputs[0]
     assert float(value) == pytest.approx(np.sum(a**2) / 3)
@@ -347,7 +345,6 @@ def test_all_workloads_of_a_file_are_measured(model: Path) -> None:
 
 def test_any_function_is_measured_with_inputs(model: Path) -> None:
     (task,) = users.tasks(f"{model}:plain", ["float32[3]"], {"scale": [2.0]})
-    assert isinstance(task, Task)
     assert task.parameters == {"from": str(model), "inputs": "float32[3]", "scale": 2.0}
     np.testing.assert_array_equal(task.expected[0], 2.0 * task.inputs[0].astype(np.float64))
 
@@ -359,12 +356,10 @@ def test_the_inputs_of_a_workload_are_not_those_of_other_functions(model: Path) 
 
 def test_a_bad_value_of_a_sweep_is_its_row_only(model: Path) -> None:
     tasks = users.tasks(f"{model}:logp", None, {"n": [4, -1]})
-    assert [type(task) for task in tasks] == [Task, Task, Refused, Refused]
-    refused = tasks[2]
-    assert isinstance(refused, Refused) and refused.parameters["n"] == -1
-    assert (
-        "negative dimensions" in refused.reason and "model.py" in refused.reason and "xbackend/" not in refused.reason
-    )
+    assert [bool(task.refused) for task in tasks] == [False, False, True, True]
+    assert tasks[2].parameters["n"] == -1
+    reason = tasks[2].refused
+    assert "negative dimensions" in reason and "model.py" in reason and "xbackend/" not in reason
 
 
 @pytest.mark.parametrize(
@@ -472,4 +467,4 @@ def test_one_of_a_value_its_gradient_and_its_sizes_is_chosen(model: Path) -> Non
     inputs = ["float64[3]", "float64[5,3]", "float64[5]"]
     assert users.task(f"{model}:logp+gradient", inputs, [("n", 5)]).workload == "logp+gradient"
     traced = users.traced(f"{model}:logp+gradient", None, [("n", 5)], seed=0)
-    assert len(traced.program.outputs) == 2 and len(traced.expected().values) == 2
+    assert len(traced.program.outputs) == 2 and len(traced.expected().expected) == 2

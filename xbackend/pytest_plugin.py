@@ -32,7 +32,7 @@ import pytest
 if TYPE_CHECKING:
     from xbackend.analysis.gate import Outcome
     from xbackend.analysis.statistics import Ratio
-    from xbackend.measure.candidates import Candidate, Refused, Task
+    from xbackend.measure.candidates import Candidate, Task
     from xbackend.measure.runner import Session
     from xbackend.results.schema import Measurement, Results
 
@@ -312,7 +312,8 @@ class Benchmark:
 
         Fails the test where it could not be measured or is wrong, with the reason.
         """
-        from xbackend.measure.candidates import Candidate, brought, of_file
+        from xbackend.measure.candidates import Candidate, given, of_file
+        from xbackend.workloads.workload import Workload
 
         items = [item for item in self._item.session.items if _differs_in_backend(item, self._item)]
         keys = [_key(item) for item in items]
@@ -323,10 +324,10 @@ class Benchmark:
             tolerance = before.task.tolerance if tolerance is None else tolerance
         name = getattr(function, "__name__", "")
         name = name if name.isidentifier() else self._item.originalname.removeprefix("test_")
-        task = of_file(
-            brought(*(name, function, arrays), static=static, expected=expected, tolerance=tolerance),
-            self._item.nodeid.partition("::")[0],
-        )
+        workload = Workload(function, name=name, tolerance=tolerance)
+        if expected is not None:
+            workload.oracle(lambda *_: expected)
+        task = of_file(given(workload, arrays, static), self._item.nodeid.partition("::")[0])
         if before is None:
             before = Recorded(self._item.config, f"bench {name}", {key: Candidate(task, *key) for key in keys})
             kept[items[0].nodeid] = before
@@ -339,10 +340,10 @@ class Benchmark:
         return show(before.candidates[_key(self._item)], before.results, self._replay)
 
 
-_TASKS: pytest.StashKey[list[Task | Refused]] = pytest.StashKey()
+_TASKS: pytest.StashKey[list[Task]] = pytest.StashKey()
 
 
-def tasks(config: pytest.Config) -> list[Task | Refused]:
+def tasks(config: pytest.Config) -> list[Task]:
     """What ``--workload`` and ``--set`` name, as `xbackend compare` takes them. Raises `pytest.UsageError`."""
     from xbackend.cli import users
     from xbackend.cli.options import lists
@@ -459,19 +460,19 @@ def xbackend_workload(request: pytest.FixtureRequest, xbackend_replay: Replay) -
 
     There is a test for each; the first one measures all of them. Returns what the report knows of it.
     """
-    from xbackend.measure.candidates import Candidate, Refused
+    from xbackend.measure.candidates import Candidate
 
     config, key = request.config, request.param
 
     def measured() -> Measurement:
         one = tasks(config)[key[0]]
-        if isinstance(one, Refused):
-            pytest.fail(f"{one.workload}: {one.reason}", pytrace=False)
+        if one.refused:
+            pytest.fail(f"{one.workload}: {one.refused}", pytrace=False)
         if _MEASURED not in config.stash:
             items = [i for i in request.session.items if "xbackend_workload" in getattr(i, "fixturenames", ())]
             keys = dict.fromkeys(item.callspec.params["xbackend_workload"] for item in items)  # type: ignore[attr-defined]
             made = [(k, tasks(config)[k[0]]) for k in keys]
-            wanted = {k: Candidate(task, *k[1:]) for k, task in made if not isinstance(task, Refused)}
+            wanted = {k: Candidate(task, *k[1:]) for k, task in made if not task.refused}
             config.stash[_MEASURED] = Recorded(config, f"bench {one.workload}", wanted)
         recorded = config.stash[_MEASURED]
         return show(recorded.candidates[key], recorded.results, xbackend_replay)

@@ -21,8 +21,8 @@ Logs = list[list[float]]  # of each process the logarithms of the median rounds 
 class Waiting(Worker):
     """A worker that is not stopped while others are visited."""
 
-    def pause(self) -> None:
-        """It waits for what it is asked, as its framework does."""
+    def signal(self, name: str) -> None:
+        """None: it waits for what it is asked, as its framework does."""
 
 
 def measured(name: str, asked: argparse.Namespace) -> tuple[list[Logs], list[Logs]]:

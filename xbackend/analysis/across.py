@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import fmean
 
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio
+from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, student
 from xbackend.interrupts import put_off
 from xbackend.results.naming import GRADIENT
 
@@ -101,13 +101,13 @@ def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matr
 def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool) -> tuple[Cell, ...]:
     first = comparison.ranked[0] if comparison.ranked else None
     other = comparison.baseline if to_baseline else first
-    rivals = {id(row) for row in comparison.rivals} if first is not None else set()
+    rivals = comparison.rivals if first is not None else []
     cells = []
     for row in rows:
         if row is None or row.time is None or first is None or first.time is None:
             cells.append(Cell(row))
             continue
-        level = row is first or id(row) in rivals
+        level = row is first or row in rivals
         ratio = None if row is other else comparison.ratio(row, other)
         cells.append(Cell(row, ratio, row is other, row.time / first.time, level, row is comparison.winner))
     return tuple(cells)
@@ -129,7 +129,7 @@ def means(times: Sequence[Sequence[float | None]], workloads: Sequence[str]) -> 
         both = [(one - other, name) for one, other, name in lines if one is not None and other is not None]
         if both:
             found[j, k] = _estimate(both)
-    tested = sorted((pair for pair in found if found[pair].degrees >= FEWEST - 1), key=lambda pair: found[pair].chance)
+    tested = sorted((pair for pair in found if found[pair].margin < math.inf), key=lambda pair: found[pair].chance)
     shown: set[tuple[int, int]] = set()
     for rank, pair in enumerate(tested):
         if found[pair].chance > (1 - LEVEL) / (len(tested) - rank):
@@ -150,7 +150,6 @@ class _Estimate:
     margin: float
     chance: float
     lines: int
-    degrees: int
 
 
 def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
@@ -168,10 +167,10 @@ def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
         left[workload] = left.get(workload, 0.0) + ratio - value
     degrees = len(left) - 1
     if degrees < FEWEST - 1:
-        return _Estimate(value, math.inf, 1.0, lines, degrees)
+        return _Estimate(value, math.inf, 1.0, lines)
     error = math.sqrt(len(left) / degrees * math.fsum(part**2 for part in left.values())) / lines
     chance = 2 * float(stats.t.sf(abs(value) / error, degrees)) if error else float(value == 0.0)
-    return _Estimate(value, error * float(stats.t.ppf((1 + LEVEL) / 2, degrees)), chance, lines, degrees)
+    return _Estimate(value, error * student(LEVEL, degrees), chance, lines)
 
 
 def _logarithm(cell: Cell) -> float | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import REAL, Scaling, scalings
@@ -34,16 +33,12 @@ def answer(comparisons: Sequence[Comparison]) -> str:
         return "Nothing was compared: the results hold no measurement."
     more = devices_compared(comparisons)
     said = "; ".join(_of_devices(comparisons, many) for many in more) if more else _of_backends(comparisons)
-    doubts = _doubts(comparisons)
+    timings = [process for c in comparisons for row in c.ranked for process in row.processes]
+    doubts = in_doubt(timings, {named(row, c): ratio for c in comparisons for row, ratio in c.against_first})
     against = "".join(f"; {words}" for words in _against_the_oracle(comparisons))
     few_processes = "; there are too few processes: " + _MORE if _TOO_FEW in said else ""
     said = doubts + said
     return f"{said[0].upper() if more or doubts else said[0]}{said[1:]}{few_processes}{against}."
-
-
-def _doubts(comparisons: Sequence[Comparison]) -> str:
-    timings = [process for c in comparisons for row in c.ranked for process in row.processes]
-    return in_doubt(timings, {named(row, c): ratio for c in comparisons for row, ratio in c.against_first})
 
 
 def in_doubt(timings: Sequence[Process], ratios: Mapping[str, Ratio]) -> str:
@@ -91,8 +86,8 @@ def smallest(comparison: Comparison) -> tuple[list[Row], Row | None, list[Row]]:
     A group is ahead of the next only where each of its members is shown to be faster than each other row.
     """
     first, *others = comparison.ranked
-    rivals = {id(row) for row in comparison.rivals}
-    top, rest = [first, *comparison.rivals], [row for row in others if id(row) not in rivals]
+    top = [first, *comparison.rivals]
+    rest = [row for row in others if row not in top]
     if not rest:
         return top, None, []
     apart = all((r := comparison.ratio(a, b)) and r.verdict is Verdict.FASTER for a in top for b in rest)
@@ -108,36 +103,25 @@ def why_in_turn(row: Row) -> str:
 # Does another device help?
 
 
-@dataclass(frozen=True)
-class _Case:
-    """What became of the rows on several devices: where, those with a speed-up, and those without, each with why."""
-
-    where: str
-    found: list[Scaling]
-    absent: list[tuple[str, str]]
-
-    @property
-    def total(self) -> int:
-        return len(self.found) + len(self.absent)
-
-
 def _of_devices(comparisons: Sequence[Comparison], many: int) -> str:
-    cases = [case for c in comparisons if (case := _case(c, many, _where(c, comparisons))).total]
-    place = ""
+    cases, absent = list[tuple[str, list[Scaling], int]](), list[tuple[str, str]]()
+    for comparison in comparisons:
+        found, without = _scaled(comparison, many)
+        absent += without
+        if found or without:
+            cases.append((_where(comparison, comparisons), found, len(found) + len(without)))
+    found = [s for _, each, _ in cases for s in each]
+    place, total = "", len(found) + len(absent)
     if len(cases) > APART:
-        place = f" in {len(cases)} comparisons"
-        cases = [_Case("", [s for case in cases for s in case.found], [a for case in cases for a in case.absent])]
-    found, absent = [s for case in cases for s in case.found], [a for case in cases for a in case.absent]
-    by_name = len(found) + len(absent) <= _NAMED
-    parts = [_said(case, by_name, len(cases) == 1) for case in cases if case.found] or [
-        "no backend gave a time on both"
-    ]
+        place, cases = f" in {len(cases)} comparisons", [("", found, total)]
+    by_name, alone = total <= _NAMED, len(cases) == 1
+    parts = [_said(*case, by_name, alone) for case in cases if case[1]] or ["no backend gave a time on both"]
     if absent:
-        parts[-1] += ", " if len(parts) == 1 else "; "
-        parts[-1] += (
-            f"not measured on {few([f'{name} ({why})' for name, why in absent]) if by_name else _counts(absent)}"
-        )
-    return f"{_NUMBERS.get(many, many)} devices against one{_of_what(found)}{place}: {'; '.join(parts)}"
+        without_time = few([f"{name} ({why})" for name, why in absent]) if by_name else _counts(absent)
+        parts[-1] += f"{', ' if len(parts) == 1 else '; '}not measured on {without_time}"
+    kinds = sorted({s.kind for s in found} - {REAL})  # what limits what a speed-up says
+    of = f" ({', '.join(kinds)})" if kinds else ""
+    return f"{_NUMBERS.get(many, many)} devices against one{of}{place}: {'; '.join(parts)}"
 
 
 def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
@@ -148,18 +132,19 @@ def _where(comparison: Comparison, comparisons: Sequence[Comparison]) -> str:
     return comparison.label.removeprefix(plain(comparison.workload)).strip() if one else comparison.label
 
 
-def _case(comparison: Comparison, many: int, where: str) -> _Case:
+def _scaled(comparison: Comparison, many: int) -> tuple[list[Scaling], list[tuple[str, str]]]:
+    """The speed-ups on so many devices, and the labels of what has none, each with why."""
     found = [s for s in scalings(comparison) if s.devices == many]
-    have, ones = {id(s.many) for s in found}, {row.label: row for row in comparison.rows if row.devices == 1}
+    have, ones = {s.many for s in found}, {row.label: row for row in comparison.rows if row.devices == 1}
     absent = []
     for row in comparison.rows:
-        if row.devices == many and id(row) not in have:
+        if row.devices == many and row not in have:
             one = ones.get(row.label)
             alone = "not on one device" if one is None else f"on one device {_status(one)}"
             absent.append((row.label, alone if row.times else _status(row)))
     several = {row.label for row in comparison.rows if row.devices == many}
-    absent += [(a, _status(one)) for a, one in ones.items() if a not in several and not one.times]
-    return _Case(where, found, absent)
+    absent += [(label, _status(one)) for label, one in ones.items() if label not in several and not one.times]
+    return found, absent
 
 
 def _status(row: Row) -> str:
@@ -173,22 +158,16 @@ def _counts(absent: Sequence[tuple[str, str]]) -> str:
     return f"{len(absent)} ({', '.join(why if len(counts) == 1 else f'{n} {why}' for why, n in counts.items())})"
 
 
-def _of_what(found: Iterable[Scaling]) -> str:
-    """What the devices are, where that limits what a speed-up says."""
-    kinds = {s.kind for s in found} - {REAL}
-    return f" ({', '.join(sorted(kinds))})" if kinds else ""
-
-
-def _said(case: _Case, by_name: bool, alone: bool) -> str:
-    """What became of one comparison; without the reasons where others stand beside it."""
+def _said(where: str, found: Sequence[Scaling], total: int, by_name: bool, alone: bool) -> str:
+    """What became of one comparison of ``total`` rows; without the reasons where others stand beside it."""
     said: list[str] = []
     for verdict in Verdict:
-        group = sorted((s for s in case.found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
+        group = sorted((s for s in found if s.ratio.verdict is verdict), key=lambda s: -s.speedup)
         if by_name:
             said += map(_one, group)
         elif group:
-            said.append(_all_of(verdict, group, "" if said else f" of {case.total}", alone))
-    return f"{case.where}: {', '.join(said)}" if case.where else ", ".join(said)
+            said.append(_all_of(verdict, group, "" if said else f" of {total}", alone))
+    return f"{where}: {', '.join(said)}" if where else ", ".join(said)
 
 
 def _one(s: Scaling) -> str:
@@ -272,12 +251,12 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     if unrivalled := _unrivalled(comparison):
         return unrivalled
     top, following, beyond = smallest(comparison)
-    against = {id(row): ratio for row, ratio in comparison.against_first}
+    against = dict(comparison.against_first)
     names = [named(row, comparison) for row in top]
     if following is None and comparison.too_few:
         fewest = min(len(row.times) for row in comparison.ranked)
         return f"{names[0]} has the smallest time, and is not told apart ({_TOO_FEW}: {fewest})"
-    apart = [against[id(row)] for row in top[1:]]
+    apart = [against[row] for row in top[1:]]
     if following is None:
         if same := _equal(top, comparison):
             return f"{few(names)} are equal within {percent(same)}"
@@ -292,7 +271,7 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     )
     if beyond:
         others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "slower one")
-        spread = f" ({_within([against[id(row)] for row in beyond])})" if alone else ""
+        spread = f" ({_within([against[row] for row in beyond])})" if alone else ""
         gain += f"{then}{others} may be as fast{spread}"
     if apart:
         same = _equal(top, comparison)

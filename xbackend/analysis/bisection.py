@@ -9,12 +9,11 @@ import math
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from itertools import chain
-from statistics import fmean, variance
+from statistics import fmean
 
 from xbackend.analysis.comparison import Row
 from xbackend.analysis.family import ratio
-from xbackend.analysis.statistics import FEWEST, Ratio
-from xbackend.interrupts import put_off
+from xbackend.analysis.statistics import FEWEST, Ratio, welch
 
 LEVEL_OF_STEP = 0.8  # at which a release is nearer to one end: simulated, see docs/measurement.md
 
@@ -75,24 +74,13 @@ def nearer(sessions: Sequence[Session], slower: bool) -> bool | None:
     processes, has a Student's interval at `LEVEL_OF_STEP` (Welch and Satterthwaite). A release that is as one of the
     ends lies half of the change from that middle, so it errs far more rarely than that level says.
     """
-    with put_off():
-        from scipy import stats
-
-    weights = [min(map(len, session)) for session in sessions]
-    if not weights or min(weights) < FEWEST or min(map(min, chain.from_iterable(sessions))) <= 0:
+    fewest = [min(map(len, session)) for session in sessions]
+    if not fewest or min(fewest) < FEWEST or min(map(min, chain.from_iterable(sessions))) <= 0:
         return None
-    distance, parts = 0.0, []
-    for session, weight in zip(sessions, weights, strict=True):
-        share = weight / sum(weights)
-        for seconds, sign in zip(session, (1.0, -0.5, -0.5), strict=True):
-            logarithms = [math.log(one) for one in seconds]
-            distance += share * sign * fmean(logarithms)
-            parts.append(((share * sign) ** 2 * variance(logarithms) / len(seconds), len(seconds) - 1))
-    total = math.fsum(part for part, _ in parts)
-    degrees = total**2 / math.fsum(part**2 / each for part, each in parts) if total else 1.0
-    if abs(distance) <= float(stats.t.ppf((1 + LEVEL_OF_STEP) / 2, degrees)) * math.sqrt(total):
-        return None
-    return (distance > 0) is slower
+    samples = [[math.log(one) for one in seconds] for session in sessions for seconds in session]
+    weights = [part * few / sum(fewest) for few in fewest for part in (1.0, -0.5, -0.5)]
+    distance = sum(weight * fmean(sample) for weight, sample in zip(weights, samples, strict=True))
+    return None if abs(distance) <= welch(samples, LEVEL_OF_STEP, weights) else (distance > 0) is slower
 
 
 def change(head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio | None:

@@ -20,7 +20,7 @@ ORACLE = "numpy"  # the backend that says what is right, and the baseline where 
 _COMPILING = ("trace", "lower", "first_call")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
     """A row of a comparison: a measurement with the figures that follow from it; all times in seconds.
 
@@ -152,10 +152,6 @@ class Comparison:
     def _family(self) -> Family:
         return Family([row.times for row in self.rows], self.level)
 
-    @cached_property
-    def _places(self) -> dict[int, int]:
-        return {id(row): place for place, row in enumerate(self.rows)}
-
     def ratio(self, row: Row, other: Row | None) -> Ratio | None:
         """The time of a row over that of another one: what all that is said of the two comes from.
 
@@ -163,7 +159,7 @@ class Comparison:
         """
         if other is None or not (row.times and other.times):
             return None
-        return self._family.ratio(self._places[id(row)], self._places[id(other)])
+        return self._family.ratio(self.rows.index(row), self.rows.index(other))
 
     def against_baseline(self, row: Row) -> Ratio | None:
         """The ratio of a row to the baseline; `None` where there is none."""
@@ -172,7 +168,7 @@ class Comparison:
     @cached_property
     def itself(self) -> Ratio | None:
         """The baseline against itself, a check of the machine: its second, fourth... process over the others."""
-        return self._family.itself(self._places[id(self.baseline)]) if self.baseline is not None else None
+        return self._family.itself(self.rows.index(self.baseline)) if self.baseline is not None else None
 
     @cached_property
     def against_first(self) -> list[tuple[Row, Ratio]]:

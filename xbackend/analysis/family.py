@@ -3,17 +3,14 @@
     family = Family([row.times for row in rows])
     family.ratio(0, 1)
 
-Of thirteen identical candidates some two differ 'significantly' in most sessions, where each two are tested alone. So
-the differences of all are one family. It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise
-Multiple Comparison Procedures, Journal of the American Statistical Association 72 (1977) 566): two are told apart where
-they are in no set of p candidates of which all could be equal by the studentized range of p, at 1 - level^(p/k) of k
-candidates, and at 1 - level from k - 1 candidates on. Candidates that are far away are so no burden for those that are
-near each other: of thirteen, an interval of two that stand alone is 0.8 as wide as Tukey's, which is that of all k.
+It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise Multiple Comparison Procedures, Journal
+of the American Statistical Association 72 (1977) 566): two are told apart where they are in no set of p candidates of
+which all could be equal by the studentized range of p, at 1 - level^(p/k) of k candidates, and at 1 - level from k - 1
+candidates on.
 
 The candidates are measured on one machine by turns, so their spread is pooled: the variance of a process is that of
-all, or its own where that is larger. Where processes come in two kinds, a few of one candidate may be of one kind by
-chance; those of all show both. So that one wild candidate does not hide what is seen of the others, it adds at most
-five times the spread of the middle one. Of two candidates each has its own, as in Welch's interval.
+all, or its own where that is larger; a wild one adds at most five times the spread of the middle one. Of two candidates
+each has its own, as in Welch's interval. Why: docs/measurement.md ("What a ratio says").
 """
 
 from __future__ import annotations

@@ -154,9 +154,10 @@ def judge(
     if different:
         return Judgement(Outcome.NO_VERDICT, different)
     ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
-    notes = [f"only in HEAD: {label(row)}" for at, row in ours.items() if at not in theirs]
-    notes += [f"not measured in BASE: {label(r)}: {r.status}: {r.reason}" for r in theirs.values() if not Row(r).times]
-    wanted = {at: row for at, row in theirs.items() if Row(row).times}
+    notes = [f"only in HEAD: {label(row.measurement)}" for at, row in ours.items() if at not in theirs]
+    without = [row.measurement for row in theirs.values() if not row.times]
+    notes += [f"not measured in BASE: {label(m)}: {m.status}: {m.reason}" for m in without]
+    wanted = {at: row for at, row in theirs.items() if row.times}
     partial = [
         f"{name} ({run.run or run.name}) {unfinished(name in running)}"
         for name, run in (("BASE", base), ("HEAD", head))
@@ -164,14 +165,11 @@ def judge(
     ]
     if not any(at in ours for at in wanted) and not partial:
         return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
-    rows = []
-    for at, row in wanted.items():
-        now = Row(ours[at]) if at in ours else None
-        rows.append(_judged((base, Row(row)), now, head, limits, runs))
+    rows = [_judged((base, row), ours.get(at), head, limits, runs) for at, row in wanted.items()]
     if not base.run or base.run != head.run:
         notes += unknown_sessions([row.ratio for row in rows])
     outcome, reason = _overall(rows, partial)
-    timings = [p for at, row in wanted.items() for one in (row, ours.get(at)) if one for p in Row(one).processes]
+    timings = [p for at, row in wanted.items() for one in (row, ours.get(at)) if one for p in one.processes]
     doubts = in_doubt(timings, {row.label: row.ratio for row in rows if row.ratio is not None})
     return Judgement(outcome, reason, rows, notes, doubts)
 
@@ -199,11 +197,12 @@ def _different(base: Results, head: Results) -> str:
     return ""
 
 
-def _by_key(results: Results, name: str) -> dict[Key, Measurement]:
-    rows: dict[Key, Measurement] = {}
-    for row in results.measurements:
-        if rows.setdefault(key(row), row) is not row:
-            raise StoreError(f"{name} ({results.run or results.name}) has {label(row)} twice: measure it again, once")
+def _by_key(results: Results, name: str) -> dict[Key, Row]:
+    rows: dict[Key, Row] = {}
+    for one in results.measurements:
+        if key(one) in rows:
+            raise StoreError(f"{name} ({results.run or results.name}) has {label(one)} twice: measure it again, once")
+        rows[key(one)] = Row(one)
     return rows
 
 

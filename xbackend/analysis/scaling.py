@@ -28,8 +28,7 @@ class Shares:
 
     ``transfers``: at least one transfer was under way; ``exposed``: one was, and no device computed, so that it cost
     time. ``idle``: of each device that was bound or computed, the part in which it computed nothing. ``together``: at
-    least two devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`; `None` where
-    the files are of an older version.
+    least two devices computed. ``wall`` is in seconds. ``parts`` are those of the call, `Profile.parts`.
     """
 
     wall: float
@@ -37,7 +36,7 @@ class Shares:
     exposed: float
     idle: dict[str, float]
     together: float
-    parts: dict[str, float] | None
+    parts: dict[str, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,15 +134,13 @@ def shares(profiles: Sequence[Profile], bound: Iterable[str]) -> Shares:
         exposed=median([_part(p.exposed, p.wall) for p in profiles]),
         idle=idle,
         together=median([p.at_once for p in profiles]),
-        parts=_parts([p.parts for p in profiles if p.parts is not None]),
+        parts=_parts([p.parts for p in profiles if p.parts]),
     )
 
 
-def _parts(each: Sequence[dict[str, float]]) -> dict[str, float] | None:
-    """The median of each part, all by the same factor so that they are the whole again; `None` of none."""
-    if not each:
-        return None
-    medians = {part: median([parts[part] for parts in each]) for part in each[0]}
+def _parts(each: Sequence[dict[str, float]]) -> dict[str, float]:
+    """The median of each part, all by the same factor so that they are the whole again."""
+    medians = {part: median([parts[part] for parts in each]) for part in next(iter(each), ())}
     return {part: value / math.fsum(medians.values()) for part, value in medians.items()}
 
 
@@ -193,11 +190,8 @@ def sweeps(ledger: Iterable[Scaling]) -> list[Sweep]:
         if size is not None:
             key = row.workload, key_of(without_size(row.parameters)), scaling.many.label, scaling.devices
             series.setdefault(key, {})[size] = scaling
-    return [_sweep(by_size) for by_size in series.values()]
-
-
-def _sweep(by_size: dict[float, Scaling]) -> Sweep:
-    sizes = sorted(by_size)
-    many = by_size[sizes[0]].many
-    points = tuple((size, by_size[size]) for size in sizes)
-    return Sweep(without_size(many.measurement.parameters), many.label, many.devices, points)
+    found = []
+    for (_, _, label, devices), by_size in series.items():
+        points = tuple(sorted(by_size.items()))
+        found.append(Sweep(without_size(points[0][1].many.measurement.parameters), label, devices, points))
+    return found

@@ -1,17 +1,9 @@
 """What a ratio of two times shows, and the time and the drift that processes give: computed from the medians of fresh
 processes, and of nothing smaller.
 
-Whether two candidates differ is said by `family` alone: by a `Family` of all that are compared, or of two.
-
-Seconds are compared on the logarithmic scale, so that a ratio and its inverse are judged alike. Intervals are
-Student's: with the spread measured between processes (4.9 %), percentile and BCa bootstrap intervals of nominally 95 %
-hold the truth in 80 % of cases at 3 processes a side, 86 % at 5, 91 % at 10 (Tim C. Hesterberg, *What Teachers Should
-Know about the Bootstrap*, arXiv:1411.5279, shows why), expanded percentiles in 90, 94 and 94 %; these in 97, 95.5 and
-95 %.
-
-A time is the geometric mean of the processes' medians, and not their median: with processes that come in two kinds, an
-interval of the median calls 11 % of identical pairs different at 5 processes a side, and with any it finds fewer true
-differences (of 10 %: 60 and not 73 % of them). ``tests/test_statistics.py`` simulates it.
+Whether two candidates differ is said by `family` alone: by a `Family` of all that are compared, or of two. Seconds are
+compared on the logarithmic scale, so that a ratio and its inverse are judged alike. Intervals are Student's, and a time
+is a geometric mean: docs/measurement.md ("What a ratio says") has what was simulated of others.
 """
 
 from __future__ import annotations
@@ -35,7 +27,7 @@ FEWEST_SESSIONS = 5  # earlier runs: with fewer, nothing is known of how session
 FEWEST = 3  # processes a side: with two, nothing is known of how they spread
 SHORTEST, LONGEST = 1e-12, 1e12  # seconds that can be of this world; others are of a damaged file
 LEVEL_OF_DRIFT = 0.99  # every session is asked, and few are to be warned in vain
-DRIFT = 3.0  # percent over the session: below, the interleaving evens it out
+DRIFT = 0.03  # over the session: below, the interleaving evens it out
 
 
 class Verdict(StrEnum):
@@ -125,21 +117,21 @@ def interval(medians: Sequence[float]) -> tuple[float, float]:
     known = logarithms(medians)
     if len(known) < FEWEST:
         return math.nan, math.nan
-    middle, margin = fmean(known), _margin((known,), LEVEL)
-    return _exp(middle - margin), _exp(middle + margin)
+    middle, half = fmean(known), welch((known,), LEVEL)
+    return _exp(middle - half), _exp(middle + half)
 
 
-def difference(first: Sequence[float], second: Sequence[float], level: float = LEVEL) -> tuple[float, float]:
+def difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float]:
     """By how much the mean of the first is above that of the second, and half the width of its interval (Welch's); nan
     below `FEWEST` in one of them."""
     value = fmean(first) - fmean(second)
-    return value, _margin((first, second), level) if min(len(first), len(second)) >= FEWEST else math.nan
+    return value, welch((first, second), LEVEL) if min(len(first), len(second)) >= FEWEST else math.nan
 
 
 def half_width(medians: Sequence[float]) -> float:
     """Half the width of `interval` as a part of the time: 0.02 is 2 %. Infinite below `FEWEST` processes."""
     known = logarithms(medians)
-    return math.expm1(min(_margin((known,), LEVEL), 700.0)) if len(known) >= FEWEST else math.inf
+    return math.expm1(min(welch((known,), LEVEL), 700.0)) if len(known) >= FEWEST else math.inf
 
 
 def logarithms(seconds: Sequence[float]) -> list[float]:
@@ -151,14 +143,14 @@ def _exp(logarithm: float) -> float:
     return math.exp(logarithm) if logarithm < 700 else math.inf
 
 
-def _margin(samples: Sequence[Sequence[float]], level: float) -> float:
-    """Half the width of the interval of a mean, or of the difference of two means of independent samples."""
-    variances = [variance(sample) / len(sample) for sample in samples]
-    total = sum(variances)
+def welch(samples: Sequence[Sequence[float]], level: float, weights: Sequence[float] = (1.0, -1.0)) -> float:
+    """Half the width of the interval of a weighted sum of the means of independent samples: of one mean, or of the
+    difference of two (Welch and Satterthwaite)."""
+    parts = [weight**2 * variance(sample) / len(sample) for weight, sample in zip(weights, samples, strict=False)]
+    total = sum(parts)
     if total == 0.0:
         return 0.0
-    # Welch and Satterthwaite; n - 1 for one sample.
-    degrees = total**2 / sum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))
+    degrees = total**2 / sum(part**2 / (len(sample) - 1) for part, sample in zip(parts, samples, strict=True))
     return student(level, degrees) * math.sqrt(total)
 
 
@@ -179,22 +171,9 @@ def student(level: float, degrees: float) -> float:
     return float(stats.t.ppf((1 + level) / 2, degrees))
 
 
-@dataclass(frozen=True)
-class Drift:
-    """By how many percent the machine got slower from the first process of a session to the last (faster: below 0).
-
-    ``low`` and ``high`` are its interval at `LEVEL_OF_DRIFT`; ``warning`` says so and what to do, and is empty where
-    the drift is small or not shown.
-    """
-
-    percent: float
-    low: float
-    high: float
-    warning: str
-
-
-def drift(results: Results) -> Drift | None:
-    """The trend over the session; `None` where there are too few processes to see one.
+def drift(results: Results) -> Ratio | None:
+    """How many times as long everything took at the end of a session as at its beginning, with its interval at
+    `LEVEL_OF_DRIFT`; `None` where there are too few processes to see it.
 
     A least-squares line through the logarithms of the medians against the times when their processes started, each
     candidate taken relative to its own mean. Candidates that shared a process are one point.
@@ -205,25 +184,28 @@ def drift(results: Results) -> Drift | None:
     if degrees < FEWEST or max(times) == min(times):
         return None
     first, span = min(times), max(times) - min(times)
-    x: list[float] = []
-    y: list[float] = []
+    pairs: list[tuple[float, float]] = []
     for points in groups:
-        x += _centred([(t - first) / span for t, _ in points])
-        y += _centred([value for _, value in points])
-    across = math.fsum(a * a for a in x)
+        at, values = zip(*points, strict=True)
+        pairs += zip(_centred([(t - first) / span for t in at]), _centred(values), strict=True)
+    across = math.fsum(x * x for x, _ in pairs)
     if across == 0.0:
         return None
-    slope = math.fsum(a * b for a, b in zip(x, y, strict=True)) / across
-    residual = math.fsum((b - slope * a) ** 2 for a, b in zip(x, y, strict=True))
+    slope = math.fsum(x * y for x, y in pairs) / across
+    residual = math.fsum((y - slope * x) ** 2 for x, y in pairs)
     margin = student(LEVEL_OF_DRIFT, degrees) * math.sqrt(residual / degrees / across)
-    percent, low, high = (100 * (_exp(s) - 1) for s in (slope, slope - margin, slope + margin))
-    warning = ""
-    if abs(percent) >= DRIFT and abs(slope) > margin:
-        warning = (
-            f"the machine got {abs(percent):.0f} % {'slower' if slope > 0 else 'faster'} over the session: let it come "
-            "to rest (temperature, other processes) and measure again; the order was shuffled, so that all met it alike"
-        )
-    return Drift(percent, low, high, warning)
+    return Ratio.of(slope, margin, (len(times), len(times)))
+
+
+def drift_warnings(results: Results) -> list[str]:
+    """That the machine got slower or faster over a session, where that is shown and not small, and what to do."""
+    found = drift(results)
+    if found is None or not found.shown or abs(found.value - 1) < DRIFT:
+        return []
+    return [
+        f"the machine got {100 * abs(found.value - 1):.0f} % {found.verdict} over the session: let it come to rest "
+        "(temperature, other processes) and measure again; the order was shuffled, so that all met it alike"
+    ]
 
 
 def _by_process(measurements: Iterable[Measurement]) -> list[list[tuple[float, float]]]:

@@ -87,7 +87,7 @@ def bisect(
             "quick": quick, "processes": processes, "threads": threads, "seed": seed, "limit": limit, "wait": wait,
             "allow_nan": allow_nan, "store": Store(store), "on_progress": shown,
         }  # fmt: skip
-        looked = Bisection(task, name, there, What(what), devices, tolerance, allow_nan, given)
+        looked = Bisection(task, name, there, What(what), devices, tolerance, given)
         found = looked.run()
     say(answer(found, what=looked.what, subject=f"{task.workload} on {name}"))
     _show(found, looked.what)

@@ -15,7 +15,7 @@ from xbackend.cli.compare import Measuring
 from xbackend.cli.console import progress, say, width
 from xbackend.errors import UsageError
 from xbackend.measure import matrix, revisions
-from xbackend.measure.candidates import Refused, Task
+from xbackend.measure.candidates import Task
 from xbackend.report import columns, text
 from xbackend.report.columns import WIDTH
 from xbackend.results import FOLDER, naming
@@ -89,7 +89,7 @@ def _of_revisions(
     function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
 ) -> tuple[Judgement, list[str]]:
     runs = matrix.runs(measuring.backends, measuring.environments)
-    tasks, commits = dict[str, Sequence[Task | Refused]](), list(map(revisions.commit, rev))
+    tasks, commits = dict[str, Sequence[Task]](), list(map(revisions.commit, rev))
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
     for one, commit in zip(rev, commits, strict=True):

@@ -75,7 +75,7 @@ def run(
                 with RemoteBackend(name, Settings(virtual_devices=count)) as backend:
                     executable = backend.compile(made.program, devices=bindings)
                     leaves, _ = flatten(executable(*made.arrays), np.asarray)
-                    timed = backend.call("xbackend.measure.calls:rounds", executable, executable.put(*made.arrays))
+                    timed = backend.call("xbackend.measure.loop:look", executable, executable.put(*made.arrays))
                     where = executable.placement.listing() if placement else str(executable.placement)
                     if drawings is not None:
                         _save(drawings / f"{name}.svg", executable.draw("svg"))
@@ -115,7 +115,7 @@ def _verified(leaves: Sequence[np.ndarray], right: Expected | str, allow_nan: bo
     if isinstance(right, str):
         return Verified(Agreement.UNVERIFIED, None, right)
     allowed = allow_nan or right.allow_nan
-    return verified(leaves, right.values, right.tolerance, undetermined=right.undetermined, allow_nan=allowed)
+    return verified(leaves, right.expected, right.tolerance, undetermined=right.undetermined, allow_nan=allowed)
 
 
 def answer(found: Mapping[str, Verified], failed: Collection[str], without: str = "") -> str:
@@ -154,7 +154,7 @@ def _say(first: str, rows: list[list[str]], right: Expected | str) -> None:
     """The first line, what was computed, and the table."""
     for line in columns.wrapped(first, width()):
         say(line)
-    for number, leaf in enumerate([] if isinstance(right, str) else right.values):
+    for number, leaf in enumerate([] if isinstance(right, str) else right.expected):
         say(f"result {number} of the oracle: {leaf.dtype}{list(leaf.shape)}")
         say(np.array2string(leaf, threshold=20, edgeitems=3))
     headers = ["backend", "result", "relative error / passes", "median call (all rounds)"]

@@ -62,22 +62,23 @@ def train(
     folder = reports / (name or chosen.name)
     options.check_places(folder, checkpoints, events)
     notices: list[str] = []
-    asked = measure.Asked(
-        model=chosen,
-        epochs=epochs or chosen.epochs,
-        batch=batch,
-        seed=seed,
-        checkpoints=checkpoints,
-        events=events,
-        guard=calling,
-        on_notice=notices.append,
-        device_memory=device_memory,
-        devices_map=devices_map or DeviceMap(),
-        allow_nan=allow_nan,
-    )
     runs = matrix.runs(backends)
     with progress() as shown:
-        done = measure.trainings(asked, runs, spreads, shown)
+        asked = measure.Asked(
+            model=chosen,
+            epochs=epochs or chosen.epochs,
+            batch=batch,
+            seed=seed,
+            checkpoints=checkpoints,
+            events=events,
+            guard=calling,
+            on_notice=notices.append,
+            on_progress=shown,
+            device_memory=device_memory,
+            devices_map=devices_map or DeviceMap(),
+            allow_nan=allow_nan,
+        )
+        done = measure.trainings(asked, runs, spreads)
     for notice in notices:
         say(notice, error=True)
     failed = report.failures(done)

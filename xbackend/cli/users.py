@@ -27,7 +27,7 @@ from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
-from xbackend.measure.candidates import Refused, Task, of_file
+from xbackend.measure.candidates import Task, of_file
 from xbackend.measure.oracle import Expected, expected
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
@@ -142,7 +142,7 @@ def tasks(
     gradient: bool | None = None,
     folder: Path = Path(),
     on_progress: Callable[[str], None] = lambda _: None,
-) -> list[Task | Refused]:
+) -> list[Task]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
     ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
 
@@ -156,8 +156,7 @@ def tasks(
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
-    path = "" if suite is not None else target if target.endswith(".py") else target.rpartition(":")[0]
-    file = _seen(Path(path), folder) if path else ""
+    file = "" if suite is not None else file_of(target, folder)
     if suite is not None:
         chosen, module = workloads.of_suite(suite), None
     elif ":" not in target and not target.endswith(".py"):
@@ -193,10 +192,12 @@ def tasks(
     return [of_file(one, file) for one in made] if file else made
 
 
-def _seen(path: Path, folder: Path) -> str:
-    """A file by its path from a folder, or by all of its path where it does not lie below."""
-    path, folder = path.resolve(), folder.resolve()
-    return str(path.relative_to(folder) if path.is_relative_to(folder) else path)
+def file_of(target: str, folder: Path = Path()) -> str:
+    """The file of a target by its path from a folder, or by all of its path where it does not lie below; empty for a
+    workload of xbackend."""
+    name = target if target.endswith(".py") else target.rpartition(":")[0]
+    path, folder = Path(name).resolve(), folder.resolve()
+    return "" if not name else str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
 def task(
@@ -212,12 +213,12 @@ def task(
     asked = {name: [value] for name, value in settings or ()}
     gradient = None if target.endswith((".py", GRADIENT)) else False
     made = tasks(target, inputs, asked, quick=quick, seed=seed, gradient=gradient)
-    if len(made) > 1 or not isinstance(made[0], Task):
+    if len(made) > 1:
         raise UsageError(f"{target} is several, choose one: {'; '.join(_each(target, made))}")
     return made[0]
 
 
-def _each(target: str, made: Sequence[Task | Refused]) -> Iterator[str]:
+def _each(target: str, made: Sequence[Task]) -> Iterator[str]:
     """What to write for each of the tasks of a target."""
     of_file = target.endswith(".py")
     several = [name for name in made[0].parameters if len({repr(one.parameters.get(name)) for one in made}) > 1]

@@ -25,7 +25,6 @@ from xbackend.measure import session
 from xbackend.measure.candidates import WARM, Task
 from xbackend.measure.oracle import bind
 from xbackend.measure.plan import PRESETS
-from xbackend.measure.runner import Opener
 from xbackend.measure.worker import open_worker
 from xbackend.program.structure import flatten
 from xbackend.wording import counted
@@ -81,7 +80,7 @@ class Found:
 @dataclass
 class Bisection:
     """Looks for the release. ``options`` are those of `session.compare`; ``tolerance`` is by how much numbers may
-    differ, left out that of the workload; with ``allow_nan`` NaN in both is no difference."""
+    differ, left out that of the workload."""
 
     task: Task
     backend: str
@@ -89,15 +88,13 @@ class Bisection:
     what: What = What.TIME
     devices: int = 1
     tolerance: float | None = None
-    allow_nan: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
-    ready: Callable[..., Any] = environments.sync
-    opener: Opener = open_worker
 
     def __post_init__(self) -> None:
         self.say: Callable[[str], None] = self.options.get("on_progress", lambda _: None)
         self.found = Found(releases=self.releases)
         self._results: dict[str, list[np.ndarray]] = {}
+        self.passes = self.task.tolerance if self.tolerance is None else self.tolerance
 
     def run(self) -> Found:
         """Raises `StoreError`, and `UsageError` for numbers that the precision does not determine; a release that does
@@ -147,7 +144,7 @@ class Bisection:
         if name not in self.found.reasons:
             self.say(f"{name}: one of {counted(len(self.releases), 'release')}")
             try:
-                self.ready(name, on_progress=self.say)
+                environments.sync(name, on_progress=self.say)
             except XBackendError as error:
                 self.found.reasons[name] = str(error).split("\n")[0]
         return name not in self.found.reasons
@@ -184,11 +181,11 @@ class Bisection:
         ours, theirs = self._returned(head), self._returned(base)
         if ours is None or theirs is None:
             return None
-        said = verified(ours, theirs, self._passes, allow_nan=self.allow_nan or self.task.allow_nan)
+        said = verified(ours, theirs, self.passes, allow_nan=self.options.get("allow_nan") or self.task.allow_nan)
         if said.agreement is Agreement.UNVERIFIED:
             self.found.reasons[head] = f"{said.agreement}: {said.reason}"
             return None
-        return Beside(difference=said.error if said.error is not None else math.inf, passes=self._passes)
+        return Beside(difference=said.error if said.error is not None else math.inf, passes=self.passes)
 
     def _measured(self, names: Sequence[str], times: int) -> dict[str, Row]:
         """The rows of a session of these releases; one that failed has its reason."""
@@ -199,7 +196,7 @@ class Bisection:
             processes, more = processes + min(processes, len(WARM)), {"cold": math.inf}
         results = session.compare(
             [self.task], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
-            opener=self.opener, **{"quick": False, "name": "bisect", **self.options, "processes": processes, **more},
+            **{"quick": False, "name": "bisect", **self.options, "processes": processes, **more},
         )  # fmt: skip
         rows = {row.environment: Row(row) for row in results.measurements}
         for name, row in rows.items():
@@ -233,7 +230,8 @@ class Bisection:
             self.say(f"{name}: {self.task.label}")
             options = {key: self.options[key] for key in ("threads", "limit", "on_progress") if key in self.options}
             try:
-                worker = self.opener(self.backend, environment=name, virtual_devices=self.devices, **options)
+                opener = self.options.get("opener", open_worker)
+                worker = opener(self.backend, environment=name, virtual_devices=self.devices, **options)
                 with worker.backend as backend:
                     program = self.task.program
                     where = bind(program, backend, self.devices, self.task.devices_map)
@@ -243,8 +241,3 @@ class Bisection:
                 self.found.reasons[name] = f"failed: {error}".split("\n")[0]
                 return None
         return self._results[name]
-
-    @property
-    def _passes(self) -> float:
-        """The largest difference of numbers that is none."""
-        return self.task.tolerance if self.tolerance is None else self.tolerance

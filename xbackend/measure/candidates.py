@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,50 +21,40 @@ from xbackend.errors import ArgumentError
 from xbackend.measure import matrix
 from xbackend.measure.loop import hash_of
 from xbackend.measure.measured import Measured
-from xbackend.measure.oracle import expected
+from xbackend.measure.oracle import Expected, expected
 from xbackend.measure.worker import Worker
 from xbackend.program.host import host_array
 from xbackend.program.program import Program
 from xbackend.results import naming
 from xbackend.results.naming import FILE, GRADIENT
-from xbackend.results.schema import (
-    FOREIGN,
-    UNPROVEN,
-    Measurement,
-    Parity,
-    Process,
-    typical,
-)
+from xbackend.results.schema import FOREIGN, UNPROVEN, Measurement, Parity, Process, typical
 from xbackend.wording import counted
 from xbackend.workloads.workload import Workload, taken
 
 OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
 WARM = (1, 3, 5)  # processes of a candidate that compile from its cache on disk, from 0: three give a verdict
 AWAKE = 0.02  # of a core: what the parent may use while a worker measures
+_NOTHING = Program("nothing", (), (), ())
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """A workload with all its parameters, its inputs and what it has to return, traced once for all backends.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Task(Expected):
+    """A workload with all its parameters, its inputs and what is expected of it, traced once for all backends.
 
-    ``seconds`` is what tracing took. ``expected`` is a flat list; ``tolerance`` is the largest relative error that
-    passes, ``derived`` how that is known; ``undetermined`` and ``allow_nan`` are those of `oracle.Expected`. Tasks of
-    another ``revision`` have other processes. ``devices_map`` is what devices of the program are bound to.
+    ``seconds`` is what tracing took. Tasks of another ``revision`` have other processes. ``devices_map`` is what
+    devices of the program are bound to. What cannot be measured on any backend is ``refused``, with the reason, and has
+    no program.
     """
 
     workload: str
     parameters: dict[str, Any]
-    program: Program
-    text: str
-    seconds: float
-    inputs: Sequence[np.ndarray]
-    expected: Sequence[np.ndarray]
-    tolerance: float
-    derived: str = ""
-    undetermined: str = ""
-    allow_nan: bool = False
+    program: Program = _NOTHING
+    text: str = ""
+    seconds: float = 0.0
+    inputs: Sequence[np.ndarray] = ()
     revision: str = ""
     devices_map: DeviceMap = field(default_factory=DeviceMap)
+    refused: str = ""
 
     def bound(self, devices: DeviceMap) -> Task:
         """With devices bound as asked for; of those that it uses the parameters say so."""
@@ -90,31 +80,6 @@ class Task:
         return (self.text, self.parameters, ours) == (other.text, other.parameters, theirs)
 
 
-@dataclass(frozen=True)
-class Refused:
-    """A workload with parameters that cannot be measured on any backend: a row with the reason."""
-
-    workload: str
-    parameters: dict[str, Any]
-    reason: str
-
-    def row(self, backend: str, devices: int, environment: str) -> Measurement:
-        """What the results say of it."""
-        return Measurement(
-            workload=self.workload,
-            parameters=said(self.parameters),
-            backend=backend,
-            devices=devices,
-            bindings={},
-            status="failed",
-            reason=self.reason,
-            environment=environment,
-        )
-
-
-Made = TypeVar("Made", bound=Task | Refused)
-
-
 def task(workload: str, **parameters: Any) -> Task:
     """A workload of `xbackend.workloads`, by its name, with the seed 0; raises as `made` does."""
     return made(workloads.get(workload), parameters)
@@ -123,51 +88,21 @@ def task(workload: str, **parameters: Any) -> Task:
 def made(workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = False, seed: int = 0) -> Task:
     """Trace a workload with its own inputs: its value or, with ``gradient``, that and its gradient.
 
-    Raises `WorkloadError` for a parameter
-    that does not exist or a value that it cannot have, `ArgumentError` for inputs that no memory holds, and what
-    tracing raises.
+    Raises `WorkloadError` for a parameter that does not exist or a value that it cannot have, `ArgumentError` for
+    inputs that no memory holds, and what tracing raises.
     """
     resolved = workload.resolve(**parameters)
     inputs = workload.arrays(seed, **resolved)
     return _traced(workload, inputs, resolved, gradient=gradient)
 
 
-def brought(
-    name: str,
-    function: Callable[..., Any],
-    arrays: Sequence[Any],
-    *,
-    static: Mapping[str, Any],
-    expected: Any = None,
-    tolerance: float | None = None,
-) -> Task:
-    """Trace a function that a user brought, as a task of that name.
+def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], *, gradient: bool = False) -> Task:
+    """Trace a workload with inputs from elsewhere, which its parameters say: ``arrays`` are anything that NumPy makes
+    an array of, ``static`` its keyword arguments.
 
-    Args:
-        name: what results call it.
-        function: what `xbackend.trace` takes, with its ``arrays`` (anything that NumPy makes an array of) and its
-            ``static`` keyword arguments.
-        expected: what it returns; left out, what the NumPy backend computes of the function in float64.
-        tolerance: the largest relative error that passes; left out, what `oracle` derives.
-
-    Raises:
-        ArgumentError: it cannot be computed in float64, so that ``expected`` has to be given.
-        TraceError: it cannot be traced.
+    Without an oracle of its own, what it returns is what NumPy computes in float64. Raises `ArgumentError` where that
+    cannot be, or there is no such argument, and what tracing raises.
     """
-    workload = Workload(function, name=name, tolerance=tolerance)
-    if expected is not None:
-        workload.oracle(lambda *_: expected)
-    return given(workload, arrays, static)
-
-
-def given(
-    workload: Workload,
-    arrays: Sequence[Any],
-    static: Mapping[str, Any],
-    *,
-    gradient: bool = False,
-) -> Task:
-    """Trace a workload with inputs from elsewhere, which its parameters say; raises as `brought` does."""
     unknown = sorted(set(static) - set(taken(workload.function, static)))
     if unknown:
         raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
@@ -178,7 +113,7 @@ def given(
     return replace(task, parameters={"inputs": shapes, **task.parameters})
 
 
-def of_file(one: Made, file: str) -> Made:
+def of_file(one: Task, file: str) -> Task:
     """It, as of that file: two functions of one name from two files are two."""
     return replace(one, parameters={FILE: file, **one.parameters})
 
@@ -196,19 +131,14 @@ def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mappin
     seconds = time.perf_counter() - start
     if seconds < TWICE:  # as `trace_twice`, which is not clocked
         check_repeated(program, function, *inputs)
-    right = expected(workload, program, inputs, parameters, gradient=gradient)
     return Task(
-        workload.name + (GRADIENT if gradient else ""),
-        said(parameters),
-        program,
-        program.to_json(),
-        seconds,
-        inputs,
-        right.values,
-        right.tolerance,
-        right.derived,
-        right.undetermined,
-        right.allow_nan,
+        workload=workload.name + (GRADIENT if gradient else ""),
+        parameters=said(parameters),
+        program=program,
+        text=program.to_json(),
+        seconds=seconds,
+        inputs=inputs,
+        **vars(expected(workload, program, inputs, parameters, gradient=gradient)),
     )
 
 
@@ -251,6 +181,10 @@ class Candidate:
     unprofiled: str = ""
     memory_unknown: str = ""
 
+    def __post_init__(self) -> None:
+        if self.task.refused:
+            self.fail("failed", self.task.refused)
+
     @property
     def group(self) -> Group:
         return Group(self.backend, self.devices, self.environment, self.task.revision)
@@ -258,10 +192,6 @@ class Candidate:
     @property
     def label(self) -> str:
         return f"{self.task.label} | {self.group.label}"
-
-    def is_called(self, name: str | None) -> bool:
-        """Whether this is the name of its backend, of its environment, or of both as in its label."""
-        return name in naming.names(self.backend, self.environment)
 
     @property
     def times(self) -> list[float]:
@@ -305,7 +235,7 @@ class Candidate:
                 ulps=max(ulps, default=None),
                 derived=self.task.derived,
             )
-        if measured.timed is None:
+        if measured.wrong:
             self.fail(measured.status, measured.wrong)
 
     def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
@@ -347,64 +277,57 @@ def _drawn(processes: Sequence[Process]) -> list[Process]:
     ]
 
 
-def thread_warnings(description: Description, threads: int, pinned: bool = False) -> list[str]:
+def thread_warnings(description: Description, threads: int, pinned: bool = False) -> Iterator[str]:
     """A pool with more threads than asked for, which compute unless the process is ``pinned`` to fewer cores, or none
     with as many."""
     pools = {name: count for name, count in description.threads.items() if count is not None}
     more = [f"{name} {count}" for name, count in pools.items() if count > threads and not pinned]
     if more:
-        return [f"{', '.join(more)} threads, {threads} were asked for: the comparison is not fair"]
-    if pools and max(pools.values()) < threads:
-        return [f"at most {max(pools.values())} threads compute, {threads} were asked for"]
-    return []
+        yield f"{', '.join(more)} threads, {threads} were asked for: the comparison is not fair"
+    elif pools and max(pools.values()) < threads:
+        yield f"at most {max(pools.values())} threads compute, {threads} were asked for"
 
 
-def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -> list[str]:
+def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -> Iterator[str]:
     """Other cores than every process is to have."""
-    if used is None or cores is None or list(used) == list(cores):
-        return []
-    have, want = (", ".join(map(str, some)) for some in (used, cores))
-    return [f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"]
+    if used is not None and cores is not None and list(used) != list(cores):
+        have, want = (", ".join(map(str, some)) for some in (used, cores))
+        yield f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"
 
 
-def disturbed_warnings(processes: Sequence[Process]) -> list[str]:
+def disturbed_warnings(processes: Sequence[Process]) -> Iterator[str]:
     """Processes that others disturbed during all of their visits."""
     used = [p.foreign_cores or 0.0 for p in processes if p.disturbed]
-    if not used:
-        return []
-    return [
-        f"others disturbed all visits of {len(used)} of {counted(len(processes), 'process', 'processes')}, which count "
-        f"all the same: they kept up to {max(used):.1f} cores busy (over {FOREIGN:g}); end them and measure again"
-    ]
+    if used:
+        yield (
+            f"others disturbed all visits of {len(used)} of {counted(len(processes), 'process', 'processes')}, which "
+            f"count all the same: they kept up to {max(used):.1f} cores busy (over {FOREIGN:g}); end them and measure "
+            "again"
+        )
 
 
-def outlier_warnings(processes: Sequence[Process]) -> list[str]:
+def outlier_warnings(processes: Sequence[Process]) -> Iterator[str]:
     """Processes that took far longer or shorter than the others. They count like any other."""
-    if len(processes) < 3:
-        return []
-    middle = median([p.time for p in processes])
+    middle = median([p.time for p in processes]) if processes else 0.0
     far = [p.time / middle for p in processes if not 1 / OUTLIER < p.time / middle < OUTLIER]
-    if not far:
-        return []
-    times = ", ".join(f"{factor:.2g}" for factor in far)
-    return [
-        f"{len(far)} of {len(processes)} processes took {times} times the median of all; they count: measure more "
-        "processes, on a machine at rest"
-    ]
+    if far and len(processes) > 2:
+        times = ", ".join(f"{factor:.2g}" for factor in far)
+        yield (
+            f"{len(far)} of {len(processes)} processes took {times} times the median of all; they count: measure more "
+            "processes, on a machine at rest"
+        )
 
 
-def awake_warnings(own: float, seconds: float) -> list[str]:
+def awake_warnings(own: float, seconds: float) -> Iterator[str]:
     """Whether this process, which is to sleep meanwhile, computed for ``own`` of the ``seconds`` of a measurement."""
-    if seconds < 1.0 or own < AWAKE * seconds:
-        return []
-    return [
-        f"the process that started it kept {own / seconds:.2f} cores busy while it was measured: let nothing else run "
-        "in that process"
-    ]
+    if seconds >= 1.0 and own >= AWAKE * seconds:
+        yield (
+            f"the process that started it kept {own / seconds:.2f} cores busy while it was measured: let nothing else "
+            "run in that process"
+        )
 
 
-def accelerator_warnings(processes: Sequence[str] | None) -> list[str]:
+def accelerator_warnings(processes: Sequence[str] | None) -> Iterator[str]:
     """Somebody else on the GPU."""
-    if not processes:
-        return []
-    return [f"others computed on the GPU when it started ({'; '.join(processes)}): end them and measure again"]
+    if processes:
+        yield f"others computed on the GPU when it started ({'; '.join(processes)}): end them and measure again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from xbackend.errors import TimingError
@@ -17,14 +17,6 @@ ATTEMPTS = 5  # a busy machine may spoil a check; a timing that is wrong fails e
 SHORT = 0.1  # seconds: of shorter rounds several are taken, as one may be disturbed
 PAUSE = 0.05  # seconds, doubled after each attempt: what spoils a check is often over after a moment
 LONGEST_PAUSE = 0.8  # seconds
-
-
-def attempts() -> Iterator[int]:
-    """Numbers of attempts, with longer and longer pauses between."""
-    for number in range(ATTEMPTS):
-        if number:
-            time.sleep(min(PAUSE * 2**number, LONGEST_PAUSE))
-        yield number
 
 
 def seconds_of(call: Callable[[], Any], iterations: int) -> float:
@@ -47,10 +39,10 @@ def check_waiting(
     Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds).
     Raises `TimingError`: what was timed are launches.
     """
-    waits: list[float] = []
-    copies: list[float] = []
-    rounds: list[float] = []
-    for _ in attempts():
+    waits, copies, rounds = list[float](), list[float](), list[float]()
+    for attempt in range(ATTEMPTS):
+        if attempt:
+            time.sleep(min(PAUSE * 2**attempt, LONGEST_PAUSE))
         for _ in range(3 if expected < SHORT else 1):
             rounds.append(_round_and_fetch(call, fetch, iterations, 0.0, waits))
             _round_and_fetch(call, fetch, 1, min(max(expected, 0.002), 2.0), copies)

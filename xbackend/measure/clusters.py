@@ -62,7 +62,7 @@ def jobs(
             found.append(Clustered(backend=name, engine=engine.summary, by=engine.name, status="failed", reason=reason))
             continue
         on_end(ran)
-        became = _became(own, ran, first, *(_again(own, ran) if replay else (None, "")))
+        became = _became(own, ran, first)
         missing = 0 if allow_nan else _without_number(ran)
         if missing:
             became = structs.replace(became, status="not verified", reason=no_number(missing, INFINITE))
@@ -89,19 +89,21 @@ def _without_number(ran: Ran) -> int:
     return not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
 
 
-def _again(asked: Asked, ran: Ran) -> tuple[dict[str, np.ndarray] | None, str]:
-    """The variables after the updates were repeated, or why they could not be."""
+def _replayed(asked: Asked, ran: Ran) -> tuple[bool | None, str]:
+    """Whether the recorded updates give the same variables again, `None` without a record; or why it is not known."""
+    if not asked.recorded:
+        return None, ""
     try:
-        return replaying.replay(asked, ran), ""
+        again = replaying.replay(asked, ran)
     except XBackendError as error:
         reason = f"not repeated: {str(error).splitlines()[0]}"
         asked.on_line(f"{asked.backend}: {reason}")
         return None, reason
+    return all(array.tobytes() == ran.variables[name].tobytes() for name, array in again.items()), ""
 
 
-def _became(
-    asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None, again: dict[str, np.ndarray] | None, reason: str
-) -> Clustered:
+def _became(asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None) -> Clustered:
+    replayed, reason = _replayed(asked, ran)
     difference = None
     if first is not None and not asked.asynchronous:
         difference = apart((array, first[name]) for name, array in ran.variables.items())
@@ -122,7 +124,7 @@ def _became(
         ),
         listens={task: tuple(addresses) for task, addresses in ran.listens.items()},
         copies=_copies(ran),
-        replayed=None if again is None else all(a.tobytes() == ran.variables[n].tobytes() for n, a in again.items()),
+        replayed=replayed,
         difference=difference,
     )
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from xbackend.errors import StoreError
+from xbackend.files import refused
 from xbackend.measure.candidates import Candidate, Group, Task
 
 
@@ -42,8 +42,6 @@ class Files:
     def _write(self, name: str, arrays: Sequence[np.ndarray]) -> list[str]:
         paths = [Path(self._folder.name) / f"{name}-{i}.npy" for i in range(len(arrays))]
         for path, array in zip(paths, arrays, strict=True):
-            try:
+            with refused(f"the arrays to measure with cannot be written to {path}"):
                 np.save(path, array, allow_pickle=False)
-            except OSError as error:
-                raise StoreError(f"the arrays to measure with cannot be written to {path}: {error}") from error
         return [*map(str, paths)]

@@ -31,7 +31,7 @@ from xbackend.drawing.graph import LARGEST
 from xbackend.errors import PlacementError, TimingError
 from xbackend.measure import profiles
 from xbackend.measure.checks import ATTEMPTS, SHORT, check_twice, check_waiting, seconds_of
-from xbackend.measure.measured import Finished, Measured, Timed, Visited
+from xbackend.measure.measured import Finished, Measured, Visited
 from xbackend.measure.memory import Watch
 from xbackend.program.serialization import from_json
 from xbackend.program.structure import flatten
@@ -39,13 +39,14 @@ from xbackend.wording import counted
 from xbackend.workloads.agreement import STATUSES, Agreement, ulps, verified, without_number
 
 if TYPE_CHECKING:
-    from xbackend.backends.contract import Backend, Executable, Value
+    from xbackend.backends.contract import Backend, Built, Executable, Value
 
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
 OUTLIER = 2.0  # of the median round: above, a round is named
 WARM = 0.03  # seconds of calls before the rounds of a visit: the first ones took up to five times as long
 VISIT = 0.05  # seconds: a visit has no more rounds than fill them, so that visits are short
 LONG = 0.1  # seconds: before longer rounds no calls are needed
+LOOKS, LOOKED = 7, 0.02  # rounds of a look, seconds of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +89,9 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
             ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
             ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
-            has them; ``cold`` and ``kept`` as `_cached` has them, or no ``kept``; ``effort``, an `Effort` as plain
-            data; ``first``, whether the clock is checked; ``profiled``, whether a profile and the memory of a call are
-            taken after the last round; ``label``, what it is called.
+            has them; ``cold`` and ``kept`` as `_cached` has them; ``effort``, an `Effort` as plain data; ``first``,
+            whether the clock is checked; ``profiled``, whether a profile and the memory of a call are taken after the
+            last round; ``label``, what it is called.
 
     Returns:
         A `Measured` as plain data.
@@ -101,27 +102,28 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     _HELD.pop(id(backend), None)  # one that nobody finished: the memory is this one's
     watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
-    kept = Path(job["kept"]) if "kept" in job else None
-    found = "" if kept is None else _cached(backend, kept, job["cold"])
+    kept = Path(job["kept"])
+    found = _cached(backend, kept, job["cold"])
     before = backend.rewriting()
     executable = backend.compile(from_json(job["program"]), devices=job["bindings"])
     measured = Measured(inputs=hash_of(inputs), tolerance=job["tolerance"])
     try:
         result = watch.during("first_call", lambda: executable(*inputs))
-        measured.cache = found if kept is not None and _keep_compiled(backend, kept) else ""
-        rules: dict[str, Any] = {name: job[name] for name in ("undetermined", "allow_nan") if name in job}
+        if backend.cache is not None and not kept.exists():
+            backend.cache.keep(kept)  # for later processes
+        measured.cache = found if kept.exists() else ""
         expected = _loaded(job["expected"])
-        measured.wrong, missing = _compare(executable, result, expected, measured, rules), without_number(expected)
+        measured.wrong, missing = _compare(executable, result, expected, measured, job), without_number(expected)
         del expected
         del result  # or it would be resident while a call is watched
         if not measured.wrong:
-            measured.timed = _hold(backend, executable, inputs, job, watch)
+            _hold(executable, inputs, job, watch, measured)
             if missing:
                 said = f"NaN is said to be right, in {counted(missing, 'element')} of its result"
                 measured.warnings.append(said)
     except (PlacementError, TimingError) as error:
         measured.wrong = str(error)
-    measured.lower, measured.first_call = executable.ledger.lower, executable.ledger.first_call
+    measured.phases |= {"lower": executable.ledger.lower, "first_call": executable.ledger.first_call}
     after = backend.rewriting()
     if before is not None and after is not None:
         measured.rewriting = after[0] - before[0], after[1] - before[1]
@@ -131,10 +133,11 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _hold(
-    backend: Backend, executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch
-) -> Timed:
+    executable: Executable, inputs: list[np.ndarray], job: dict[str, Any], watch: Watch, measured: Measured
+) -> None:
     """Empties ``inputs``, which would be resident while a call is watched. Raises `TimingError`."""
-    values, host_to_device = _put(backend, executable, inputs)
+    backend = executable.backend
+    values, measured.phases["host_to_device"] = _put(executable, inputs)
     inputs.clear()
     execute, synchronize = executable.execute, backend.synchronize
 
@@ -149,7 +152,7 @@ def _hold(
     effort, checks = Effort(**job["effort"]), dict[str, float]()
     if job["first"]:  # with one call: launches that nobody waits for would pile up in the rounds
         checks = check_waiting(call, fetch, 1, seconds_of(call, 1))
-    iterations = calibrate(call, effort.round_seconds)
+    measured.iterations = iterations = calibrate(call, effort.round_seconds)
     with quiet():
         usual = seconds_of(call, iterations)
         if job["first"] and iterations > 1:
@@ -159,8 +162,7 @@ def _hold(
     gc.collect()
     gc.freeze()  # what there is by now is looked at no more: each visit collects what there is besides
     _HELD[id(backend)] = Held(executable, values, call, effort, iterations, usual, watch, job["profiled"])
-    copied = checks.pop("device_to_host", None)
-    return Timed(iterations=iterations, host_to_device=host_to_device, device_to_host=copied, checks=checks or None)
+    measured.phases["device_to_host"], measured.checks = checks.pop("device_to_host", None), checks or None
 
 
 def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
@@ -204,13 +206,6 @@ def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]
     return "warm" if warm else "cold"
 
 
-def _keep_compiled(backend: Backend, kept: Path) -> bool:
-    """Keep what was compiled for later processes, unless an earlier one did; whether anything is kept."""
-    if backend.cache is not None and not kept.exists():
-        backend.cache.keep(kept)
-    return kept.exists()
-
-
 def _loaded(files: Sequence[str]) -> list[np.ndarray]:
     return [np.load(file, allow_pickle=False) for file in files]
 
@@ -234,13 +229,13 @@ def hash_of(arrays: Sequence[np.ndarray]) -> str:
 
 
 def _compare(
-    executable: Executable, result: Any, expected: Sequence[np.ndarray], measured: Measured, rules: dict[str, Any]
+    executable: Executable, result: Any, expected: Sequence[np.ndarray], measured: Measured, job: dict[str, Any]
 ) -> str:
     """Why the result does not pass, empty if it does; its errors are noted."""
     leaves, _ = flatten(result, np.asarray)
-    said = verified(leaves, expected, measured.tolerance, **rules)
-    measured.relative_error = said.error
-    measured.ulps = ulps(leaves, expected)
+    rules = {name: job[name] for name in ("tolerance", "undetermined", "allow_nan")}
+    said = verified(leaves, expected, **rules)
+    measured.relative_error, measured.ulps = said.error, ulps(leaves, expected)
     declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
         got = ", ".join(leaf.dtype.name for leaf in leaves)
@@ -255,23 +250,19 @@ def affinity() -> list[int] | None:
     if not hasattr(os, "sched_getaffinity"):
         return None
     cores = set(os.sched_getaffinity(0))
-    try:
-        threads = [int(entry) for entry in os.listdir("/proc/self/task")]
-    except OSError:  # not Linux
-        threads = []
-    for thread in threads:
+    for thread in Path("/proc/self/task").glob("*"):  # on Linux
         with suppress(ProcessLookupError):  # it has ended meanwhile
-            cores |= os.sched_getaffinity(thread)
+            cores |= os.sched_getaffinity(int(thread.name))
     return sorted(cores)
 
 
-def _put(backend: Backend, executable: Executable, inputs: Sequence[np.ndarray]) -> tuple[tuple[Value, ...], float]:
+def _put(executable: Executable, inputs: Sequence[np.ndarray]) -> tuple[tuple[Value, ...], float]:
     """The values of the inputs on their devices, and the median seconds of copying them there."""
     times = []
     for _ in range(5):
         start = time.perf_counter()
         values = executable.put(*inputs)
-        backend.synchronize(values)
+        executable.backend.synchronize(values)
         times.append(time.perf_counter() - start)
     return values, statistics.median(times)
 
@@ -327,6 +318,19 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
     if iterations == 1 and took < SHORT:
         seconds_of(call, 1)
     return iterations
+
+
+def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, Any]:
+    """How long a call takes, for a look and not for a verdict: ``seconds`` of one in each of a few short rounds in this
+    process, and ``foreign_cores`` that others kept busy meanwhile."""
+
+    def call() -> None:
+        backend.synchronize(built.execute(*values))
+
+    iterations = calibrate(call, LOOKED)
+    with quiet(), foreign_load() as foreign:
+        seconds = [seconds_of(call, iterations) / iterations for _ in range(LOOKS)]
+    return {"seconds": seconds, "foreign_cores": foreign[0]}
 
 
 def _rounds(held: Held, number: int, compilations: Callable[[], dict[str, int]]) -> list[float]:

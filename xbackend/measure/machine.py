@@ -14,7 +14,6 @@ from pathlib import Path
 from xbackend import cores
 from xbackend.results.schema import Machine
 
-_GIB = 1 << 30
 _DRIVER = "driver"
 GPUS = Path("/proc/driver/nvidia/gpus")
 LOADED = 0.5  # of a core for each core: the load average above which others are at work
@@ -78,7 +77,7 @@ def machine() -> Machine:
     memory, gpus = _memory(), accelerators()
     system = f"{platform.system()} {platform.machine()}"
     names = [gpu.partition(f" ({_DRIVER} ")[0] for gpu in gpus]
-    stable = [_processor(), cores.count(), round(memory / _GIB), system, names]
+    stable = [_processor(), cores.count(), round(memory / (1 << 30)), system, names]
     fingerprint = hashlib.sha256(json.dumps(stable).encode()).hexdigest()[:16]
     return Machine(
         processor=_processor(),

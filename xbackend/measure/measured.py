@@ -22,19 +22,6 @@ class Visited:
 
 
 @dataclass(kw_only=True)
-class Timed:
-    """What is known before the first round: its ``iterations``, and seconds of copying inputs.
-
-    The first process of a candidate also gives seconds of copying results, and the ``checks`` of the clock.
-    """
-
-    iterations: int
-    host_to_device: float
-    device_to_host: float | None = None
-    checks: dict[str, float] | None = None
-
-
-@dataclass(kw_only=True)
 class Finished:
     """What is known after the last round.
 
@@ -56,13 +43,14 @@ class Finished:
 @dataclass(kw_only=True)
 class Measured:
     """``wrong`` says why the result, or the timing, is not right or not shown to be, ``status`` which of these it is;
-    only a candidate that is right is ``timed``.
+    it is empty where all is right, and only then there are ``iterations`` of a round.
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
     result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
-    too large. ``lower`` and ``first_call`` are seconds. ``rewriting`` is what `Backend.rewriting` adds up: seconds, and
-    variables replaced. ``cache`` says what the compiler found: see `xbackend.results.schema.Process`. ``warnings`` say
-    what is doubtful about it.
+    too large. ``phases`` are seconds, by their names in `xbackend.results.schema.Phases`; the first process of a
+    candidate also gives those of copying the results, and the ``checks`` of the clock. ``rewriting`` is what
+    `Backend.rewriting` adds up: seconds, and variables replaced. ``cache`` says what the compiler found: see
+    `xbackend.results.schema.Process`. ``warnings`` say what is doubtful about it.
     """
 
     inputs: str
@@ -72,9 +60,9 @@ class Measured:
     relative_error: float | None = None
     ulps: float | None = None
     placement: dict[str, Any] = field(default_factory=dict)
-    lower: float | None = None
-    first_call: float | None = None
+    phases: dict[str, float | None] = field(default_factory=dict)
     rewriting: tuple[float, int] | None = None
     cache: Literal["", "cold", "warm"] = ""
     warnings: list[str] = field(default_factory=list)
-    timed: Timed | None = None
+    iterations: int = 0
+    checks: dict[str, float] | None = None

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 STATUS, BEGIN_ANEW = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-_KIB = 1024
 
 
 class Watch:
@@ -70,4 +69,4 @@ def _status(field: str) -> int | None:
     except OSError:  # not Linux
         return None
     found = [line.split() for line in lines if line.startswith(f"{field}:")]
-    return int(found[0][1]) * _KIB if found else None
+    return int(found[0][1]) << 10 if found else None

@@ -1,11 +1,8 @@
 """What a workload's result has to be, and how far a right one may be from it.
 
-The oracle is the workload's own, or its program on NumPy in float64. Where the workload does not say what passes, two
-things are measured that no backend can be blamed for, and `FACTOR` times the larger one passes: how far the oracle's
-result moves when each input changes by a unit in the last place (what the inputs determine), and what is lost where
-each op is computed in float64 and its result rounded to float32 (what a good algorithm loses). Above `DETERMINED` the
-result is not determined in this precision. (Higham, Accuracy and Stability of Numerical Algorithms, sections 1.5, 1.6,
-and 4.2: pairwise sums of n terms lose log2(n) roundings at most.)
+The oracle is the workload's own, or its program on NumPy in float64. Where the workload does not say what passes, it
+is `FACTOR` times what no backend can be blamed for (docs/measurement.md, "What is called right"); above `DETERMINED`
+the result is not determined in this precision.
 """
 
 from __future__ import annotations
@@ -20,7 +17,7 @@ import numpy as np
 from xbackend.analysis.comparison import ORACLE
 from xbackend.api.trace import trace
 from xbackend.backends.contract import Backend
-from xbackend.devices import DeviceMap
+from xbackend.devices import Device, DeviceMap
 from xbackend.errors import ArgumentError, DeviceUnavailable, WorkloadError, XBackendError
 from xbackend.program.binding import bound
 from xbackend.program.precision import widened
@@ -39,17 +36,18 @@ FACTOR = 100.0  # of one rounding: pairwise sums of 10^9 terms lose 30, elementa
 STEPS = 32  # units in the last place between the two inputs whose results are compared
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Expected:
-    """The arrays that a workload returns, as a flat list, the largest relative error that passes, and why that one.
+    """The arrays that are ``expected`` of a workload, as a flat list, the largest relative error that passes, and how
+    that is ``derived``.
 
     ``undetermined``: why the precision of the program does not determine them that far that there is a verdict.
     ``allow_nan``: whether NaN among them is right, as an oracle of the workload's own says.
     """
 
-    values: list[np.ndarray]
-    tolerance: float
-    derived: str
+    expected: Sequence[np.ndarray] = ()
+    tolerance: float = 0.0
+    derived: str = ""
     undetermined: str = ""
     allow_nan: bool = False
 
@@ -185,25 +183,17 @@ def _moved(inputs: Sequence[np.ndarray]) -> Iterator[list[list[np.ndarray]]]:
     """
     if not any(array.dtype.kind == "f" for array in inputs):
         return
-    rng = np.random.default_rng(0)
-    signs = [np.where(rng.random(array.shape) < 0.5, -1.0, 1.0) for array in inputs]
-    first = np.cumsum([0, *(array.size for array in inputs)])
-    turned = [
-        sign * np.where(np.arange(start, start + sign.size).reshape(sign.shape) % 2, -1.0, 1.0)
-        for sign, start in zip(signs, first, strict=False)
-    ]
-    for each in (signs, turned):
-        yield [
-            [
-                _steps(array, sign, count) if array.dtype.kind == "f" else array
-                for array, sign in zip(inputs, each, strict=True)
-            ]
-            for count in (1, 1 + STEPS)
-        ]
+    ends = np.cumsum([array.size for array in inputs])
+    signs = np.where(np.random.default_rng(0).random(ends[-1]) < 0.5, -1.0, 1.0)
+    for each in (signs, signs * np.where(np.arange(signs.size) % 2, -1.0, 1.0)):
+        ways = [*zip(inputs, np.split(each, ends[:-1]), strict=True)]
+        yield [[_steps(array, way.reshape(array.shape), count) for array, way in ways] for count in (1, 1 + STEPS)]
 
 
 def _steps(array: np.ndarray, signs: np.ndarray, count: int) -> np.ndarray:
-    """So many units in the last place away."""
+    """So many units in the last place away; what is not floating-point stays."""
+    if array.dtype.kind != "f":
+        return array
     return np.asarray(array + (count * signs * np.spacing(np.abs(array))).astype(array.dtype), array.dtype)
 
 
@@ -226,16 +216,17 @@ def _on_numpy(program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray
 
 
 def bind(program: Program, backend: Backend, devices: int, asked: DeviceMap) -> DeviceMap:
-    """The program's devices as `bound` to what is ``asked`` for, and to the backend's first ``devices`` of the default
-    device's kind.
+    """The program's devices as `bound` to what is ``asked`` for, and to the backend's `first_devices`."""
+    return bound(program, asked, first_devices(backend, devices))
 
-    Raises `DeviceUnavailable` where there are fewer.
-    """
+
+def first_devices(backend: Backend, count: int) -> list[Device]:
+    """The first ``count`` devices of the default device's kind. Raises `DeviceUnavailable` where there are fewer."""
     kind = backend.default_device.kind
-    pool = [d for d in backend.devices if d.kind == kind][:devices]
-    if len(pool) < devices:
+    pool = [device for device in backend.devices if device.kind == kind][:count]
+    if len(pool) < count:
         raise DeviceUnavailable(
             f"backend {backend.name} has {counted(len(pool), 'device')} of kind {kind} "
-            f"({', '.join(map(str, backend.devices))}), {devices} were asked for"
+            f"({', '.join(map(str, backend.devices))}), {count} were asked for"
         )
-    return bound(program, asked, pool)
+    return pool

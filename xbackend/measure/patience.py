@@ -34,13 +34,11 @@ class Patience:
         self.total = _seconds(self.total, "wait")
         self.waited, self._say = 0.0, say
 
-    def wait(self, most: float = LONGEST) -> bool:
-        """Wait until others leave the cores alone, ``most`` seconds or what is left; whether they do in the end."""
-        if not self.total:
-            return True
-        used = _used(LOOK)
+    def wait(self, most: float = LONGEST) -> None:
+        """Wait until others leave the cores alone, ``most`` seconds or what is left."""
+        used = _used(LOOK) if self.total else 0.0
         if used <= FOREIGN:
-            return True
+            return
         most, began, shown = min(most, LONGEST, self.total - self.waited), time.monotonic(), float("-inf")
         while used > FOREIGN and (passed := time.monotonic() - began) < most:
             if passed - shown >= SHOWN:
@@ -50,7 +48,6 @@ class Patience:
         self.waited += time.monotonic() - began
         if used > FOREIGN and most > 0:
             self._say(f"other processes do not leave the cores alone: {_words(used)}")
-        return used <= FOREIGN
 
 
 def _used(seconds: float) -> float:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from xbackend.errors import ArgumentError
 from xbackend.measure.loop import Effort
-from xbackend.wording import counted
 
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 60.0  # minutes, where --thorough is given no other time
@@ -40,29 +39,6 @@ class Extent:
     wait: float = WAIT
     fixed: bool = True
     cold: float = 0.0
-
-    def reached(self, generations: int, seconds: float, following: float, width: float | None, wanted: int) -> str:
-        """Why no more is measured after so many finished ``generations``; empty if more is.
-
-        ``seconds`` have passed, the next generation is expected to take ``following`` of them, with so many candidates
-        ``wanted`` in it; ``width`` is the widest so far.
-        """
-        each = counted(generations, "process", "processes")
-        if not self.fixed:
-            if generations >= self.processes:
-                return f"{each} of what was still open, as planned"
-            if not wanted:
-                return f"nothing that is compared is open any more, after {each}"
-        elif generations >= self.processes:
-            if self.width is None or width is None:
-                return f"{each} each, as planned"
-            if width <= self.width:
-                return f"every time is known to {self.width:.0%} after {each} each"
-        late = self.seconds is not None and seconds + following > self.seconds
-        if self.seconds is not None and late and (self.fixed or generations > 1):
-            of = "each" if self.fixed else "of what was still open"
-            return f"the time given, {self.seconds / 60:g} minutes, was used up after {each} {of}"
-        return ""
 
 
 @dataclass(frozen=True)

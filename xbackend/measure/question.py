@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
 from xbackend.analysis.family import Family
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, time_of
 from xbackend.measure.candidates import Candidate
+from xbackend.results import naming
 
 FAR = 1.5  # times as slow as the other: no two processes of one candidate differ by so much, so one of each tells
 # Of the statements after which nothing more is measured: who looks after each process, and stops where something is
 # shown, is wrong more often than who looks once (docs/measurement.md has how often).
 STOP = 0.995
+Kind = Callable[[Candidate], Any]  # by which candidates of one backend are compared
 
 
 def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int) -> list[Candidate]:
@@ -41,8 +44,8 @@ def without_verdict(candidates: Sequence[Candidate], baseline: str | None) -> bo
 
 
 def _ratios(part: Sequence[Candidate], baseline: str | None) -> dict[tuple[Candidate, Candidate], Ratio]:
-    family, place = Family([c.times for c in part], STOP), {c: i for i, c in enumerate(part)}
-    return {(one, other): family.ratio(place[one], place[other]) for one, other in _pairs(part, baseline)}
+    family = Family([c.times for c in part], STOP)
+    return {(a, b): family.ratio(part.index(a), part.index(b)) for a, b in _pairs(part, baseline)}
 
 
 def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Candidate]:
@@ -74,23 +77,20 @@ def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
 def _pairs(
     timed: Sequence[Candidate], baseline: str | None, time: Callable[[Candidate], float] = lambda c: time_of(c.times)
 ) -> Iterator[tuple[Candidate, Candidate]]:
-    for kind in ("devices", "revision"):
-        if len({_value(c, kind) for c in timed}) > 1:
+    kinds: tuple[Kind, Kind] = (lambda c: c.devices, lambda c: c.task.revision)
+    for kind in kinds:
+        if len(set(map(kind, timed))) > 1:
             yield from _against_first(timed, kind)
             return
     first = min(timed, key=time)
-    for one in dict.fromkeys([*(c for c in timed if baseline is not None and c.is_called(baseline)), first]):
+    for one in dict.fromkeys([*(c for c in timed if baseline in naming.names(c.backend, c.environment)), first]):
         yield from ((one, other) for other in timed if other is not one)
 
 
-def _against_first(timed: Sequence[Candidate], kind: str) -> Iterator[tuple[Candidate, Candidate]]:
+def _against_first(timed: Sequence[Candidate], kind: Kind) -> Iterator[tuple[Candidate, Candidate]]:
     """Those of the same backend, in pairs with the one of the first value: fewest devices, or first revision."""
     first: dict[tuple[str, str], Candidate] = {}
-    for candidate in sorted(timed, key=lambda c: _value(c, kind)):
+    for candidate in sorted(timed, key=kind):
         other = first.setdefault((candidate.backend, candidate.environment), candidate)
         if other is not candidate:
             yield other, candidate
-
-
-def _value(candidate: Candidate, kind: str) -> tuple[int, str]:
-    return (candidate.devices, "") if kind == "devices" else (0, candidate.task.revision)

@@ -18,8 +18,8 @@ import msgspec
 
 from xbackend.errors import UsageError
 from xbackend.measure import session
-from xbackend.measure.candidates import Refused, Task
-from xbackend.results.schema import Measurement, Results
+from xbackend.measure.candidates import Task
+from xbackend.results.schema import Results
 
 PARAMETER = "revision"  # under which the commit of a measurement stands in the results of both
 
@@ -56,32 +56,26 @@ def tracked(modules: Iterable[str]) -> list[str]:
     return sorted(name for name, file in files.items() if file and Path(file).resolve() in there)
 
 
-def compare(tasks: Mapping[str, Sequence[Task | Refused]], **options: Any) -> Results:
+def compare(tasks: Mapping[str, Sequence[Task]], **options: Any) -> Results:
     """Measure the tasks of each of two commits in one session; `of_commit` has the results of each.
 
     ``options`` are those of `session.compare`, and it raises as that does. The results, also those in the store, are
     one run, in which the commit is a parameter.
     """
-    marked = [_marked(task, one) for one, own in tasks.items() for task in own]
+    marked: list[Task] = []
+    for one, own in tasks.items():
+        marked += [replace(task, parameters={**task.parameters, PARAMETER: one}, revision=one) for task in own]
     return session.compare(marked, **options)
 
 
 def of_commit(results: Results, one: str) -> Results:
     """The results of one commit."""
-    rows = [_unmarked(row) for row in results.measurements if row.parameters.get(PARAMETER) == one]
+    rows = [
+        msgspec.structs.replace(row, parameters={k: v for k, v in row.parameters.items() if k != PARAMETER})
+        for row in results.measurements
+        if row.parameters.get(PARAMETER) == one
+    ]
     return msgspec.structs.replace(results, measurements=rows)
-
-
-def _marked(task: Task | Refused, one: str) -> Task | Refused:
-    """A task with its commit."""
-    task = replace(task, parameters={**task.parameters, PARAMETER: one})
-    return replace(task, revision=one) if isinstance(task, Task) else task
-
-
-def _unmarked(row: Measurement) -> Measurement:
-    """A measurement without its commit."""
-    parameters = {name: value for name, value in row.parameters.items() if name != PARAMETER}
-    return msgspec.structs.replace(row, parameters=parameters)
 
 
 def _git(*arguments: str, of: str = "") -> str:

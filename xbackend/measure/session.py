@@ -1,31 +1,32 @@
 """A session: candidates measured in blocks of fresh processes, and what became of them as results.
 
-from xbackend.measure import session
-results = session.compare("matpow", parameters=[{"size": 512}], backends=["numpy", "pytensor"], devices=(1, 2))
+from xbackend.measure import candidates, session
+tasks = [candidates.task("matpow", size=512)]
+results = session.compare(tasks, backends=["numpy", "pytensor"], devices=(1, 2))
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import MappingProxyType
 from typing import Any
 
 import msgspec
 
-from xbackend import cores, workloads
+from xbackend import cores
 from xbackend.analysis import statistics
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
-from xbackend.measure.candidates import Candidate, Refused, Task
+from xbackend.measure.candidates import Candidate, Task, said
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
 from xbackend.results import naming
 from xbackend.results.naming import GRADIENT
 from xbackend.results.runs import Store
-from xbackend.results.schema import Measurement, Results
+from xbackend.results.schema import Results
 from xbackend.wording import counted
 from xbackend.workloads.workload import Workload
 
@@ -33,9 +34,8 @@ Guard = Callable[[str], AbstractContextManager[None]]  # around the user's own c
 
 
 def compare(
-    workload: str | Workload | Sequence[Task | Refused] = "matpow",
+    tasks: Sequence[Task],
     *,
-    parameters: Iterable[Mapping[str, Any]] | None = None,
     backends: Iterable[str] | None = None,
     environments: Sequence[str] = (),
     devices: Sequence[int] = (1,),
@@ -55,10 +55,9 @@ def compare(
     partial: bool = False,
     **of_session: Any,
 ) -> Results:
-    """Measure a workload, which may be given by its name, or tasks.
+    """Measure tasks.
 
     Args:
-        parameters: of the workload: for each of these a comparison; left out, all combinations of its sweep.
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
         devices: for each number, a process with so many devices; ``devices_map``: what names of devices are bound to.
@@ -78,14 +77,16 @@ def compare(
     """
     runs = matrix.runs(backends, environments)
     matrix.check_baseline(baseline, runs)
-    _check(devices)
+    if not devices or any(type(n) is not int or n < 1 for n in devices):
+        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    measured, refused = _candidates(_tasks(workload, parameters, quick, seed), devices, runs, unready, devices_map)
+    tasks = [one.bound(devices_map) for one in tasks] if devices_map else tasks
+    measured = _candidates(tasks, devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
-        measured, extent=mode.extent(processes, minutes, max(len({c.task for c in measured}), 1)),
+        measured, extent=mode.extent(processes, minutes, sum(not one.refused for one in tasks)),
         threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
-        **{"baseline": baseline, "refused": refused, **of_session},
+        baseline=baseline, **of_session,
     )  # fmt: skip
     asked = {"quick": quick, "thorough": thorough, "minutes": minutes, "devices": list(devices)}
     return kept(session, name, asked, store, partial)
@@ -121,68 +122,32 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
     ``asked`` are the settings that the session does not know itself. The results are kept in ``store``, if there is
     one, from the first round on. Raises `StoreError`.
     """
-    if store is not None:
-        session.store = store.create(session.results(name, **asked))
-    try:
+    with ExitStack() as stack:
+        if store is not None:
+            session.store = store.create(session.results(name, **asked))
+            stack.callback(session.store.close)
         session.run()
         results = session.results(name, **asked)
-        settings = msgspec.structs.replace(results.settings, warnings=[*session.warnings, *_warnings(results)])
+        warnings = [*session.warnings, *statistics.drift_warnings(results)]
+        settings = msgspec.structs.replace(results.settings, warnings=warnings)
         results = msgspec.structs.replace(results, settings=settings)
         if session.store is not None:
             session.store.finish(results)
-    finally:
-        if session.store is not None:
-            session.store.close()
     if session.interrupted and not (partial and any(row.processes for row in results.measurements)):
         raise KeyboardInterrupt
     return results
 
 
-def _check(devices: Sequence[int]) -> None:
-    if not devices or any(type(n) is not int or n < 1 for n in devices):
-        raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
-
-
-def _warnings(results: Results) -> list[str]:
-    drift = statistics.drift(results)
-    return [drift.warning] if drift is not None and drift.warning else []
-
-
 def _candidates(
-    tasks: Sequence[Task | Refused],
-    devices: Sequence[int],
-    runs: Sequence[matrix.Run],
-    unready: Mapping[str, str],
-    devices_map: DeviceMap | None,
-) -> tuple[list[Candidate], list[Measurement]]:
-    """What is measured, and the rows of what cannot be."""
-    if devices_map:
-        tasks = [one.bound(devices_map) if isinstance(one, Task) else one for one in tasks]
+    tasks: Sequence[Task], devices: Sequence[int], runs: Sequence[matrix.Run], unready: Mapping[str, str]
+) -> list[Candidate]:
     every = [(one, b, d, e) for one in tasks for d in devices for b, e in runs]
-    measured = [
-        Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e))
-        for one, b, d, e in every
-        if isinstance(one, Task)
-    ]
-    for candidate in measured:
+    found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e)) for one, b, d, e in every]
+    for candidate in found:
         why = unready.get(candidate.environment or registry.get(candidate.backend).environment)
-        if why is not None:
+        if why is not None and candidate.status == "ok":
             candidate.fail("missing", why)
-    return measured, [one.row(b, d, e) for one, b, d, e in every if isinstance(one, Refused)]
-
-
-def _tasks(
-    workload: str | Workload | Sequence[Task | Refused],
-    parameters: Iterable[Mapping[str, Any]] | None,
-    quick: bool,
-    seed: int,
-) -> Sequence[Task | Refused]:
-    if not isinstance(workload, str | Workload):
-        return workload
-    chosen = workloads.get(workload) if isinstance(workload, str) else workload
-    small = {name: values[0] for name, values in chosen.quick.items()} if quick else {}
-    combinations = chosen.combinations({}, quick) if parameters is None else [small | {**one} for one in parameters]
-    return tasks_of([(chosen, combinations)], seed=seed)
+    return found
 
 
 def tasks_of(
@@ -192,14 +157,14 @@ def tasks_of(
     gradient: bool | None = None,
     guard: Guard = lambda _: nullcontext(),
     on_progress: Callable[[str], None] = lambda _: None,
-) -> list[Task | Refused]:
+) -> list[Task]:
     """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it; only one
     of both where ``gradient`` says which.
 
-    Those of several that cannot be measured are rows with the reason. Raises
-    `XBackendError` where nothing can be measured; ``guard`` makes one of what the user's own code raises.
+    Those of several that cannot be measured are refused, each with the reason. Raises `XBackendError` where nothing can
+    be measured; ``guard`` makes one of what the user's own code raises.
     """
-    made, errors = list[Task | Refused](), list[XBackendError]()
+    made, errors = list[Task](), list[XBackendError]()
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
         both = (False, True) if workload.gradient else (False,)
         for derived in both if gradient is None else (gradient,):
@@ -210,7 +175,8 @@ def tasks_of(
                     made.append(candidates.made(workload, parameters, gradient=derived, seed=seed))
             except XBackendError as error:
                 errors.append(error)
-                made.append(Refused(name, {**workload.known, **parameters}, str(error)))
+                known = said({**workload.known, **parameters})
+                made.append(Task(workload=name, parameters=known, refused=str(error)))
     if errors and len(errors) == len(made):
         raise errors[0]
     return made

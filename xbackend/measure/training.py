@@ -19,11 +19,12 @@ import numpy as np
 from xbackend.api.repeated import noticing_kept, trace_twice
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
-from xbackend.devices import DeviceMap, default_device
-from xbackend.errors import ArgumentError, BackendUnavailable, DeviceUnavailable, UsageError, XBackendError
+from xbackend.devices import DeviceMap
+from xbackend.errors import ArgumentError, BackendUnavailable, UsageError, XBackendError
 from xbackend.measure import matrix
 from xbackend.measure.machine import machine
 from xbackend.measure.matrix import Run
+from xbackend.measure.oracle import first_devices
 from xbackend.results import naming
 from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.strategies.named import named
@@ -61,21 +62,19 @@ class Asked:
     events: Path | None
     guard: Callable[[str], AbstractContextManager[None]]
     on_notice: Progress
+    on_progress: Progress
     device_memory: int | None = None
     devices_map: DeviceMap = field(default_factory=DeviceMap)
     allow_nan: bool = False
 
 
-def trainings(
-    asked: Asked, runs: Sequence[Run], spreads: Sequence[tuple[str, int]], on_progress: Progress
-) -> Trainings:
+def trainings(asked: Asked, runs: Sequence[Run], spreads: Sequence[tuple[str, int]]) -> Trainings:
     """Each backend with each strategy and its number of devices; one that fails is a row with its reason."""
     with asked.guard(asked.model.name):
         start = asked.model.start(asked.seed)
         data = asked.model.batches(asked.seed, asked.batch)
         batch = next(iter(copy(data[0])))
         _check_repeated(asked, start, batch)
-    created = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     return Trainings(
         model=asked.model.name,
         summary=asked.model.summary,
@@ -83,21 +82,15 @@ def trainings(
         dtypes=tuple(sorted({str(weight.dtype) for weight in start.values()})),
         batch=len(batch[0]),
         seed=asked.seed,
-        created=created,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         machine=machine(),
-        runs=tuple(_each(asked, (start, *data), runs, spreads, on_progress)),
+        runs=tuple(_each(asked, (start, *data), runs, spreads)),
         devices_map=str(asked.devices_map),
     )
 
 
-def _each(
-    asked: Asked,
-    made: Made,
-    runs: Sequence[Run],
-    spreads: Sequence[tuple[str, int]],
-    on_progress: Progress,
-) -> Iterator[Trained]:
-    failures = matrix.ready(runs, on_progress)
+def _each(asked: Asked, made: Made, runs: Sequence[Run], spreads: Sequence[tuple[str, int]]) -> Iterator[Trained]:
+    failures = matrix.ready(runs, asked.on_progress)
     first: dict[str, np.ndarray] | None = None
     for strategy, count in spreads:
         for name, environment in runs:
@@ -108,7 +101,7 @@ def _each(
                     raise BackendUnavailable(failures[where])
                 settings = Settings(virtual_devices=count)
                 with RemoteBackend(name, settings, requirement=environment) as backend:
-                    one = _One(asked, called, strategy, count, len(spreads) > 1, on_progress)
+                    one = _One(asked, called, strategy, count, len(spreads) > 1)
                     found, weights = one.on(backend, *made)
             except UsageError:  # of the user's own functions, with their lines
                 raise
@@ -123,7 +116,8 @@ def _each(
                     found, status="not verified", reason=no_number(missing, INFINITE), losses=(), seconds=(), rows=()
                 )
                 continue
-            difference = None if first is None else differs(weights, first)
+            # The largest difference of a weight over the largest element of its array in the first.
+            difference = None if first is None else apart((weights[name], other) for name, other in first.items())
             first = weights if first is None else first
             versions = matrix.own_versions(name, environment)
             yield msgspec.structs.replace(found, versions=versions, difference=difference)
@@ -140,20 +134,6 @@ def _check_repeated(asked: Asked, start: Mapping[str, np.ndarray], batch: Sequen
         trace_twice(loss, *start.values(), *batch)
 
 
-def differs(weights: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray]) -> float:
-    """The largest difference of a weight over the largest element of its array in the others."""
-    return apart((weights[name], other) for name, other in others.items())
-
-
-def _places(backend: Backend, count: int) -> list[str]:
-    """The first devices of the kind of the default one. Raises `DeviceUnavailable`."""
-    kind = default_device(backend.devices).kind
-    found = [str(device) for device in backend.devices if device.kind == kind][:count]
-    if len(found) < count:
-        raise DeviceUnavailable(f"{backend.name} has {', '.join(found)}, and {count} devices are asked for")
-    return found
-
-
 @dataclass(frozen=True)
 class _One:
     """A training: what is asked, on which backend, with which strategy on how many devices."""
@@ -163,7 +143,6 @@ class _One:
     strategy: str
     devices: int
     several: bool  # strategies on this backend
-    on_progress: Progress
 
     @property
     def own(self) -> Path:
@@ -174,7 +153,8 @@ class _One:
         self, backend: Backend, start: Mapping[str, np.ndarray], data: Batches | Stream, test: Held
     ) -> tuple[Trained, dict[str, np.ndarray]]:
         """What became of it, and its weights."""
-        asked, places, watched = self.asked, _places(backend, self.devices), _Watched()
+        asked, watched = self.asked, _Watched()
+        places = [str(device) for device in first_devices(backend, self.devices)]
         logical = [f"dev{i}" for i in range(max(MOST, self.devices))]  # a loss may name more than there are
         with asked.guard(asked.model.name):
             made = Training(
@@ -187,9 +167,7 @@ class _One:
                 device_memory=asked.device_memory,
             )
             batches = copy(data)
-            done = self._fitted(made, watched, batches, test)
-            if not done:
-                done = [self._before(made, batches, test)]
+            done = self._fitted(made, watched, batches, test) or [self._before(made, batches, test)]
         steps = [made.compiled_step] if watched.losses else []
         found = Trained(
             backend=self.called,
@@ -217,16 +195,19 @@ class _One:
 
     def _fitted(self, made: Training, watched: _Watched, batches: Batches | Stream, test: Held) -> list[Epoch]:
         asked = self.asked
-        own = self.own
         with ExitStack() as stack:
             scopes: dict[str, Events] = {}
             if asked.events is not None:
-                scopes = {scope: stack.enter_context(Events(asked.events / own, scope)) for scope in ("train", "test")}
+                both = ("train", "test")
+                scopes = {scope: stack.enter_context(Events(asked.events / self.own, scope)) for scope in both}
+
+            def say(epoch: int, step: int, loss: str) -> None:
+                where = f"epoch {epoch + 1} of {asked.epochs}, step {step}, {loss}"
+                asked.on_progress(f"{self.called}, {self.strategy}: {where}, {watched.rate()}")
 
             def on_step(number: int, scalars: Mapping[str, float]) -> None:
                 if watched.step(scalars["loss"], made):
-                    where = f"epoch {batches.epoch + 1} of {asked.epochs}, step {number}, loss {scalars['loss']:.4g}"
-                    self.on_progress(f"{self.called}, {self.strategy}: {where}, {watched.rate()}")
+                    say(batches.epoch, number, f"loss {scalars['loss']:.4g}")
                 if scopes:
                     scopes["train"].scalars(number, scalars)
 
@@ -235,7 +216,7 @@ class _One:
                     scopes["train"].histograms(epoch.steps, made.weights())
                     scopes["test"].scalars(epoch.steps, epoch.test)
                 watched.paused()
-                self.on_progress(f"{self.called}, {self.strategy}: {_where(epoch, asked)}, {watched.rate()}")
+                say(epoch.number, epoch.steps, f"mean loss {epoch.train['loss']:.4g}")
 
             folder = None if asked.checkpoints is None else _folder(asked.checkpoints, self)
             calls: dict[str, Any] = {"on_step": on_step, "on_epoch": on_epoch, "on_notice": asked.on_notice}
@@ -265,10 +246,6 @@ def _passed(epoch: Epoch) -> Passed:
     """An epoch, with what is a number of it."""
     train, test = ({k: v for k, v in of.items() if math.isfinite(v)} for of in (epoch.train, epoch.test))
     return Passed(number=epoch.number, steps=epoch.steps, train=train, test=test)
-
-
-def _where(epoch: Epoch, asked: Asked) -> str:
-    return f"epoch {epoch.number + 1} of {asked.epochs}, step {epoch.steps}, mean loss {epoch.train['loss']:.4g}"
 
 
 class _Watched:

@@ -51,15 +51,15 @@ class Turns(Generic[Key]):
             stack.enter_context(worker.backend)
             self._live[key] = worker, stack
         worker = self._live[key][0]
-        worker.resume()
+        worker.signal("SIGCONT")
         try:
             yield worker
         finally:
-            worker.pause()
+            worker.signal("SIGSTOP")
 
     def end(self, key: Key) -> None:
         """End the worker of the key, if it has one: the next time another one is started."""
         if key in self._live:
             worker, stack = self._live.pop(key)
-            worker.resume()
+            worker.signal("SIGCONT")
             stack.close()

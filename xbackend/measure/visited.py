@@ -1,34 +1,57 @@
-"""A candidate in one live process: what was found out before its first visit, and its visits so far."""
+"""A candidate in one live process: what is asked of it, what it answers, and its visits so far."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
-from xbackend.measure.candidates import Candidate, affinity_warnings, awake_warnings
+from xbackend.measure.candidates import Candidate, accelerator_warnings, affinity_warnings, awake_warnings
 from xbackend.measure.loop import Effort
-from xbackend.measure.measured import Finished, Measured, Timed
+from xbackend.measure.measured import Finished, Measured, Visited
 from xbackend.measure.worker import Worker
 from xbackend.results.schema import Memory, Phases, Process, Profile, Visit, figure
 from xbackend.workers.remote import typed
 
 AGAIN = 1.5  # times the visits of an effort, and its time: with those that others disturbed, which are made again
+T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class Live:
-    """What a process has shown of a candidate. ``begun`` is what was known before it started, as `Process` has it."""
+    """What a process has shown of a candidate. ``begun`` is what was known before it started, as `Process` has it.
+
+    What is asked of it raises what its worker does.
+    """
 
     candidate: Candidate
     worker: Worker
     begun: Mapping[str, Any]
-    measured: Measured
-    timed: Timed
+    measured: Measured = field(init=False)  # once it is prepared
     visits: list[Visit] = field(default_factory=list)
-    own: float = 0.0  # processor seconds of the parent in the ``asked`` seconds of all visits
+    own: float = 0.0  # processor seconds of this process, which is to sleep, in the ``asked`` seconds
     asked: float = 0.0
+
+    def prepare(self, job: dict[str, Any]) -> Measured:
+        """Have it compiled and compared, as `xbackend.measure.loop.prepare` says."""
+        self.candidate.warnings += accelerator_warnings(self.begun["accelerator_processes"])
+        self.measured = self._ask("prepare", job, Measured)
+        return self.measured
+
+    def visit(self) -> Visit:
+        """Visit it once more."""
+        at = max(time.time() - self.begun["started"], 0.0)
+        found = self._ask("visit", {}, Visited)
+        self.visits.append(Visit(found.rounds, at, found.foreign_cores, found.own_cores))
+        return self.visits[-1]
+
+    def _ask(self, function: str, job: dict[str, Any], kind: type[T]) -> T:
+        began, own = time.perf_counter(), time.process_time()
+        answer = typed(self.worker.call(f"xbackend.measure.loop:{function}", job), kind)
+        self.own, self.asked = self.own + time.process_time() - own, self.asked + time.perf_counter() - began
+        return answer
 
     def wants(self, effort: Effort) -> bool:
         """Whether it is to be visited once more."""
@@ -41,20 +64,16 @@ class Live:
 
     def _seconds(self, visits: list[Visit]) -> float:
         """In timed rounds."""
-        return self.timed.iterations * sum(sum(visit.rounds) for visit in visits)
-
-    @property
-    def disturbed(self) -> bool:
-        """Whether others disturbed the last visit."""
-        return bool(self.visits) and self.visits[-1].disturbed
+        return self.measured.iterations * sum(sum(visit.rounds) for visit in visits)
 
     @property
     def time(self) -> float:
         """Seconds: what `Process.time` will be."""
         return figure(self.visits)
 
-    def finished(self, found: Finished) -> Process:
+    def finish(self) -> Process:
         """The process after its last visit; what it says of the candidate is noted there."""
+        found = self._ask("finish", {}, Finished)
         if not self.candidate.processes:
             self.candidate.unprofiled, self.candidate.memory_unknown = found.unprofiled, found.memory_unknown
         self.candidate.warnings += [*found.warnings, *affinity_warnings(found.affinity, self.worker.cores)]
@@ -68,22 +87,19 @@ class Live:
 
     def process(self, **found: Any) -> Process:
         """The process as the results hold it, with its visits so far and what else was ``found``."""
-        measured, timed, worker = self.measured, self.timed, self.worker
+        measured, worker = self.measured, self.worker
         phases = Phases(
             process_start=worker.process_start,
             framework_import=worker.framework_import,
             trace=self.candidate.task.seconds,
-            lower=measured.lower,
-            first_call=measured.first_call,
-            host_to_device=timed.host_to_device,
             call=median(seconds for visit in self.visits for seconds in visit.rounds),
-            device_to_host=timed.device_to_host,
+            **measured.phases,
         )
         return Process(
-            iterations=timed.iterations,
+            iterations=measured.iterations,
             visits=self.visits,
             phases=phases,
-            checks=timed.checks,
+            checks=measured.checks,
             cache=measured.cache,
             rewriting=measured.rewriting and measured.rewriting[0],
             rewrites=measured.rewriting and measured.rewriting[1],

@@ -24,21 +24,15 @@ class Worker:
     framework_import: float | None = None
     cores: Sequence[int] | None = field(default_factory=affinity)  # that it may use, where the system tells
 
-    def pause(self) -> None:
-        """Its process stands still, with all of its threads, until `resume`: those of a pool that waits may spin."""
-        self._signal("SIGSTOP")
-
-    def resume(self) -> None:
-        """Its process goes on."""
-        self._signal("SIGCONT")
-
     @property
     def pid(self) -> int | None:
         """The id of its process; `None` for a backend of this process, and for a process that has ended."""
         process = getattr(self.backend, "worker", None)
         return None if process is None else process.pids.get("worker")
 
-    def _signal(self, name: str) -> None:
+    def signal(self, name: str) -> None:
+        """``SIGSTOP``: its process stands still, with all of its threads, as those of a pool that waits may spin;
+        ``SIGCONT``: it goes on."""
         number, pid = getattr(signal, name, None), self.pid
         if number is not None and pid is not None:  # else another system, or its next answer says that it has ended
             with suppress(ProcessLookupError):

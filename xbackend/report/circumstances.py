@@ -98,7 +98,7 @@ def order(results: Results) -> list[Block]:
             "Cores: those it could use. Load: the machine's load average of a minute when it began. "
             "Others: how many cores other processes kept busy meanwhile."
         ),
-        *([paragraph(f"Disturbed: {said}.")] if (said := disturbed(results).words) else []),
+        *([paragraph(f"Disturbed: {said}.")] if (said := disturbed(results)) else []),
         table(headers, rows, right=("position", *headers[2:])),
     ]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xbackend.analysis import packages
 from xbackend.analysis.answer import answer, named
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.statistics import FEWEST, Ratio, drift
+from xbackend.analysis.statistics import FEWEST, Ratio, drift_warnings
 from xbackend.drawing.graph import bytes_text
 from xbackend.report import text
 from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, bullets, paragraph, table
@@ -145,8 +145,7 @@ def _warnings(results: Results) -> list[str]:
     """What makes all of the run doubtful: as it was noted when it was measured, or else computed."""
     if results.settings.warnings is not None:
         return results.settings.warnings
-    trend = drift(results)
-    return [trend.warning] if trend is not None and trend.warning else []
+    return drift_warnings(results)
 
 
 def _itself(comparisons: Sequence[Comparison]) -> str:

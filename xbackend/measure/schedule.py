@@ -1,0 +1,123 @@
+"""Who is in the next generation of a session, how long it takes, and why there is none."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+
+from xbackend.analysis import statistics
+from xbackend.measure.candidates import Candidate
+from xbackend.measure.plan import FEWEST, Extent
+from xbackend.measure.question import nearest_first, unanswered, without_verdict
+from xbackend.wording import counted
+
+
+class Schedule:
+    """What a session has measured and still will.
+
+    Args:
+        baseline: as of `Session`.
+        cold: as of `Candidate.cold`.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], extent: Extent, baseline: str | None, cold: float) -> None:
+        self.candidates, self.extent, self.baseline, self.cold = candidates, extent, baseline, cold
+        self.generations = 0  # finished ones
+        self.asked: Sequence[Candidate] = ()  # those of this generation
+        self.ahead: list[Candidate] = []  # of these, to be started
+        self.began = time.perf_counter()
+        self.turn = 0.0  # seconds of the other visits of a candidate, in the last generation
+        self._took: dict[Candidate, float] = {}  # seconds up to its first visit, in its last process
+
+    @property
+    def seconds(self) -> float:
+        """How long it has lasted."""
+        return time.perf_counter() - self.began
+
+    @property
+    def remaining(self) -> float:
+        """Seconds of the time given that are left, below 0 where it was too short; infinite where none is given."""
+        return math.inf if self.extent.seconds is None else self.extent.seconds - self.seconds
+
+    @property
+    def width(self) -> float:
+        """The widest of the intervals of the candidates' times, as half of it over the time; infinite without any."""
+        return max((statistics.half_width(c.times) for c in self._well()), default=math.inf)
+
+    def _well(self) -> list[Candidate]:
+        return [candidate for candidate in self.candidates if candidate.status == "ok"]
+
+    def wanted(self) -> list[Candidate]:
+        """Those that nothing has gone wrong with and that another process would tell something about."""
+        if self.extent.fixed or not self.generations:
+            return self._well()
+        return self._fitting(unanswered(self._well(), self.baseline, self.extent.processes))
+
+    def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
+        """Those that the time left is enough for. The nearest to the fastest come first; `FEWEST` are in any case."""
+        left, chosen = self.remaining, list[Candidate]()
+        for candidate in nearest_first(wanted):
+            if len(chosen) >= FEWEST and self._takes([*chosen, candidate]) > left:
+                break
+            chosen.append(candidate)
+        return [candidate for candidate in wanted if candidate in chosen]
+
+    def started(self, candidate: Candidate, seconds: float) -> None:
+        """Its process took so long up to the first visit."""
+        self.ahead.remove(candidate)
+        self._took[candidate] = seconds
+
+    def _takes(self, candidates: Sequence[Candidate]) -> float:
+        """Seconds that another process of each of these takes, as learned so far: as long as the last, but for what it
+        compiled where the next one finds that on disk."""
+        usual = sum(self._took.values()) / max(len(self._took), 1)
+        warm = [c for c in candidates if c.processes and c.processes[-1].cache == "cold" and not c.cold(self.cold)]
+        found = sum(c.processes[-1].phases.lower or 0.0 for c in warm)
+        return sum(self._took.get(c, usual) + self.turn for c in candidates) - found
+
+    def left(self) -> str:
+        """The remaining time in words, to be put behind a sentence: what is learned so far, or the time given."""
+        if not self._took:
+            return ""
+        seconds = self._takes(self.ahead)
+        if self.extent.fixed:
+            seconds += max(self.extent.processes - self.generations - 1, 0) * self._takes(self.asked)
+        elif self.extent.seconds is not None:
+            seconds = max(seconds, self.remaining)
+        about = "about" if self.extent.fixed else "at most about"
+        return f", {about} {seconds:.0f} s left" if seconds < 100 else f", {about} {seconds / 60:.0f} min left"
+
+    def reached(self) -> tuple[str, str]:
+        """Why no generation follows, empty if one does; and a warning where that was too soon."""
+        if not self._well():
+            return "no candidate is left", ""
+        each, enough = counted(self.generations, "process", "processes"), self.generations >= self.extent.processes
+        why = self._as_planned(each, enough) if self.extent.fixed else self._answered(each, enough)
+        few = self.generations < statistics.FEWEST <= self.extent.processes
+        if not (why and few and without_verdict(self.candidates, self.baseline)):
+            return why, ""
+        return why, (
+            f"the time given was used up after {each} each, too few for a verdict: give more --minutes, or measure "
+            "fewer backends or sizes"
+        )
+
+    def _as_planned(self, each: str, enough: bool) -> str:
+        if enough and self.extent.width is None:
+            return f"{each} each, as planned"
+        if enough and self.extent.width is not None and self.width <= self.extent.width:
+            return f"every time is known to {self.extent.width:.0%} after {each} each"
+        return self._used_up(self.wanted(), f"{each} each")
+
+    def _answered(self, each: str, enough: bool) -> str:
+        wanted, of_open = self.wanted(), f"{each} of what was still open"
+        if enough:
+            return f"{of_open}, as planned"
+        if not wanted:
+            return f"nothing that is compared is open any more, after {each}"
+        return self._used_up(nearest_first(wanted)[:FEWEST], of_open) if self.generations > 1 else ""
+
+    def _used_up(self, following: Sequence[Candidate], measured: str) -> str:
+        if self.extent.seconds is None or self._takes(following) <= self.remaining:
+            return ""
+        return f"the time given, {self.extent.seconds / 60:g} minutes, was used up after {measured}"
