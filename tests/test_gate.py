@@ -389,7 +389,12 @@ def test_two_functions_of_one_name_from_two_files_are_two(store: Store, tmp_path
     for file, factor in (("a.py", 2), ("b.py", 3)):
         (tmp_path / file).write_text(f"import numpy\ninputs = lambda: [numpy.ones(9)]\ndef f(x): return {factor} * x\n")
         compare = ("compare", f"{file}:f", "--backends", "numpy", "--quick", "--processes", "1", "--wait", "0")
-        assert gate(tmp_path, *compare)[0] == 0
+        code, output = gate(tmp_path, *compare)
+        if file == "b.py":
+            said = "the report in reports/f is of a.py: give this one another name with --name"
+            assert code == 2 and said in output, output
+            code, output = gate(tmp_path, *compare, "--name", "of b")
+        assert code == 0, output
     code, output = gate(tmp_path, "gate", "latest~1", "latest")
     assert code == 13 and "only in HEAD: f from=b.py, inputs=float64[9]" in output, output
     assert [s.title for s in series([store.load(f"latest~{n}") for n in (1, 0)])] == [

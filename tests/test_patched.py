@@ -40,13 +40,13 @@ def test_what_is_no_such_package_is_said_with_what_to_give(tmp_path: Path) -> No
         environments.get(f"pytorch={tmp_path}")
 
 
-def archive(kind: str, folder: Path) -> Path:
+def archive(kind: str, folder: Path, name: str = "pytensor") -> Path:
     """A wheel or a source distribution of a tiny framework, as pip has them."""
-    inside = package(folder / "made" / ("pytensor-1.0/src" if kind == "tar.gz" else "."))
+    inside = package(folder / f"made-{name}" / (f"{name}-1.0/src" if kind == "tar.gz" else "."), name)
     if kind == "whl":
-        (inside / "pytensor-1.0.dist-info").mkdir()
-    made = shutil.make_archive(str(folder / "archive"), "gztar" if kind == "tar.gz" else "zip", folder / "made")
-    return Path(made).rename(folder / f"pytensor-1.0.{kind}")
+        (inside / f"{name}-1.0.dist-info").mkdir()
+    made = shutil.make_archive(str(folder / "archive"), "gztar" if kind == "tar.gz" else "zip", folder / f"made-{name}")
+    return Path(made).rename(folder / f"{name}-1.0.{kind}")
 
 
 @pytest.mark.parametrize("kind", ["whl", "tar.gz"])
@@ -79,6 +79,18 @@ def test_it_is_not_removed(tmp_path: Path) -> None:
     """It would be the locked environment."""
     with pytest.raises(EnvironmentFailed, match=r"no environment of its own.*xbackend env remove pytensor"):
         environments.remove(f"pytensor={package(tmp_path)}")
+
+
+@pytest.mark.parametrize("kind", ["whl", "tar.gz"])
+def test_a_framework_is_removed_with_what_was_unpacked_of_it(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
+    found = [environments.get(f"{name}={archive(kind, tmp_path, name)}") for name in ("pytensor", "jax")]
+    mine, others = (Path(environment.modules[environment.framework]) for environment in found)
+    (removed,) = environments.remove("pytensor")
+    assert mine.is_relative_to(removed) and not removed.exists() and others.is_dir()
+    assert environments.remove("pytensor") == []
 
 
 @pytest.mark.tier("standard")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,11 +18,13 @@ from xbackend.cli import DONE, INCOMPLETE, INTERRUPTED, options, users
 from xbackend.cli.console import say, width
 from xbackend.cli.live import progress
 from xbackend.cli.options import option
-from xbackend.errors import UsageError
+from xbackend.errors import StoreError, UsageError
 from xbackend.measure import matrix
 from xbackend.measure.plan import PRESETS, WIDTH
-from xbackend.results import FOLDER
-from xbackend.results.runs import Store
+from xbackend.results import FOLDER, schema
+from xbackend.results.naming import FILE
+from xbackend.results.runs import REPORTED, Store
+from xbackend.wording import join
 
 _QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "thorough"))
 _DEFAULT = "matpow"
@@ -113,7 +116,9 @@ def compare(
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
     _check_suite(suite, target, inputs)
-    name = name or _called(target or _DEFAULT, suite)
+    if name is None:
+        name = _called(target or _DEFAULT, suite)
+        _check_file(reports / name, "" if suite is not None else users.file_of(target or _DEFAULT))
     options.check_places(reports / name, None)
     with progress() as (shown, watch):
         tasks = users.tasks(
@@ -162,6 +167,17 @@ def _check_suite(suite: str | None, target: str | None, inputs: list[str] | None
     for given, what in ((target, target), (inputs, "--input")):
         if given and suite is not None:
             raise UsageError(f"--suite {suite} and {what} say two things that are to be measured: give one of them")
+
+
+def _check_file(folder: Path, file: str) -> None:
+    """Raises `UsageError` where the report in a folder is of another file: it would be lost."""
+    with suppress(StoreError):  # there is none, or one that cannot be read
+        of = {str(row.parameters.get(FILE, "")) for row in schema.load(folder / REPORTED).measurements}
+        if of and file not in of:
+            words = join(one or "a workload of xbackend" for one in sorted(of))
+            raise UsageError(
+                f"the report in {folder} is of {words}: give this one another name with --name, or remove that folder"
+            )
 
 
 def _called(target: str, suite: str | None) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from xbackend.environments import contents, folders, places, versions
+from xbackend.environments import contents, folders, patched, places, versions
 from xbackend.environments.installer import HEARTBEAT, Progress, run_uv, silent
 from xbackend.environments.places import Environment
 from xbackend.environments.recipes import Recipe
@@ -89,7 +89,8 @@ def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress)
 
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
-    """Delete every environment of that name, also those made for older requirements; return what was deleted.
+    """Delete every environment of that name, also those made for older requirements, and of a framework without a
+    version what was unpacked of wheels and source distributions; return what was deleted.
 
     Processes that run in one of them on Linux and macOS go on with the files that they have open.
 
@@ -109,6 +110,9 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
                     _discard(environment.path)
                 removed.append(environment.path)
         wanted.forget()
+        for path in patched.unpacked_of(name):
+            _discard(path)
+            removed.append(path)
     return removed
 
 

@@ -50,7 +50,7 @@ class OfTheUser(Recipe):
     def check_removable(self) -> None:
         raise EnvironmentFailed(
             f"{self.name!r} has no environment of its own, and what is there is yours. xbackend env remove "
-            f"{self.framework} removes the locked one"
+            f"{self.framework} removes the locked one, and what was unpacked of wheels and source distributions"
         )
 
 
@@ -74,17 +74,34 @@ def find(name: str) -> Recipe:
     """
     framework, _, place = name.partition("=")
     base, path = recipe(framework.strip()), Path(place.strip()).expanduser().absolute()
-    root = _unpacked(path) if path.is_file() else path
-    for folder in (root / base.name, root / "src" / base.name, root):
-        if folder.name == base.name and (folder / "__init__.py").is_file():
-            return PatchedRecipe(
-                f"{base.name}={path}", base.newest_python, base.sources, base=base, folder=folder.resolve()
-            )
+    folder = _package(_unpacked(path) if path.is_file() else path, base.name)
+    if folder is not None:
+        return PatchedRecipe(
+            f"{base.name}={path}", base.newest_python, base.sources, base=base, folder=folder.resolve()
+        )
     raise EnvironmentFailed(
         f"{name!r} names no environment: {path} holds no package {base.name} ({base.name}/__init__.py, or "
         f"src/{base.name}/__init__.py) and no interpreter (bin/python): give the folder of a checkout, a wheel or "
         f"source distribution, a virtual environment or its interpreter, or {base.name}==VERSION"
     )
+
+
+def unpacked_of(framework: str) -> list[Path]:
+    """The folders of what was unpacked of wheels and source distributions of a framework."""
+    there = [path for path in folders.unpacked().glob("[!.]*") if path.is_dir()]
+    return [path for path in there if _package(_inner(path), framework) is not None]
+
+
+def _package(root: Path, name: str) -> Path | None:
+    """The folder of the package of that name: in this one, in its ``src``, or this one itself."""
+    found = (folder for folder in (root / name, root / "src" / name, root) if folder.name == name)
+    return next((folder for folder in found if (folder / "__init__.py").is_file()), None)
+
+
+def _inner(target: Path) -> Path:
+    """The folder that a source distribution has all its files in, or this one."""
+    below = list(target.iterdir())
+    return below[0] if len(below) == 1 and not (below[0] / "__init__.py").is_file() else target
 
 
 def _unpacked(file: Path) -> Path:
@@ -99,8 +116,7 @@ def _unpacked(file: Path) -> Path:
             f"{file} cannot be unpacked: {error}; give a wheel (.whl), a source distribution (.tar.gz), or the folder "
             "of one that is unpacked"
         ) from error
-    below = list(target.iterdir())
-    return below[0] if len(below) == 1 and not (below[0] / "__init__.py").is_file() else target
+    return _inner(target)
 
 
 def _unpack(file: Path, target: Path) -> None:
