@@ -343,13 +343,14 @@ def test_processes_that_take_turns_are_no_others(monkeypatch: pytest.MonkeyPatch
         return []
 
     monkeypatch.setattr(machine, "accelerator_processes", listed)
-    done = Session([Candidate(TASK, "numpy", devices) for devices in (1, 2)], extent=1, threads=1, seed=0, effort=SMALL)
+    both = [Candidate(TASK, "numpy", devices) for devices in (1, 2)]
+    done = Session(both, extent=Extent(1), threads=1, seed=0, effort=SMALL)
     done.run()
     assert [c.status for c in done.candidates] == ["ok", "ok"] and [len(ours) for ours in own] == [0, 1]
 
 
 def test_as_many_processes_are_alive_as_the_memory_of_a_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = Session([Candidate(TASK, "numpy", 1)], extent=1, threads=1, seed=0, effort=SMALL)
+    done = Session([Candidate(TASK, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=SMALL)
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
     for free, together in (([], 900), ([10 << 30], 9), ([70 << 30, 10 << 30], 9), ([1 << 20], 1)):
         monkeypatch.setattr(machine, "accelerator_memory", lambda free=free: free)

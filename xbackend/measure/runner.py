@@ -46,7 +46,7 @@ def shuffler(seed: int) -> Callable[[Sequence[Any]], list[Any]]:
     return lambda groups: order.sample(groups, len(groups))
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Session:
     """Measures candidates.
 
