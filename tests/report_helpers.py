@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from xbackend.analysis.comparison import comparisons
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.drawing import graph as g
-from xbackend.report import blocks, markdown, plots, ratio_plots, timelines
+from xbackend.report import blocks, files, history, markdown, plots, ratio_plots, terminal, timelines
 from xbackend.report.document import build
 from xbackend.results.schema import (
     MOST_OPERATIONS,
@@ -95,6 +96,18 @@ def of(*measurements: Measurement, **fields: Any) -> Results:
 def markdown_of(found: Results, baseline: str | None = None) -> str:
     """The document without its plots, which take longer to draw than all the rest."""
     return markdown.write(_built(found, baseline))
+
+
+def all_columns(found: Results, baseline: str | None = None) -> tuple[list[str], list[list[str]]]:
+    """The headers and the rows of the report's own tables, over all workloads, as a terminal shows them."""
+    return terminal.all_columns(comparisons(found, baseline))
+
+
+def history_of(
+    runs: Sequence[Results], workload: str | None = None, damaged: Sequence[tuple[str, str]] = ()
+) -> dict[str, bytes]:
+    """The files of a history by name."""
+    return files("history", *history.build(runs, workload, damaged))
 
 
 def whole_of(found: Results, baseline: str | None = None) -> str:
@@ -237,6 +250,7 @@ def _measurements(draw: st.DrawFn) -> Measurement:
             wall=wall,
             busy={on: each * wall for on, each in busy.items()},
             **{name: each * wall for name, each in parts.items()},
+            **{"call": wall, "compute": wall - parts["exposed"] * wall, "launch": 0.0, "wait": 0.0},
             count=count,
             spans=spans,
         ),

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from xbackend.errors import StoreError
 from xbackend.results.runs import Run, Store
 from xbackend.results.schema import Machine, Measurement, Parity, Phases, Process, Results, SessionSettings, Visit
 
@@ -75,6 +76,11 @@ def finished(store: Store, measured: Results | None = None) -> Run:
     run.finish(measured)
     run.close()
     return run
+
+
+def damages(store: Store) -> list[str]:
+    """What is damaged of each run of a store, empty where nothing is; of a file that is damaged all the same."""
+    return [str(run) if isinstance(run, StoreError) else "" for _, run in store.runs()]
 
 
 def cut_off(store: Store) -> Run:

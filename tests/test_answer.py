@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from report_helpers import any_results, markdown_of, measured, of
+from report_helpers import all_columns, any_results, markdown_of, measured, of
 from store_helpers import beside
 from test_one_verdict import any_seconds
 
-from xbackend import report
 from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
@@ -254,7 +253,7 @@ def test_the_answer_counts_the_verdicts_of_the_tables(results: Results) -> None:
 def test_the_report_and_the_terminal_begin_with_the_same_sentence() -> None:
     results = load(DATA / "results.json")
     sentence = answer(comparisons(results))
-    assert report.terminal_lines(results)[0] == sentence
+    assert terminal.lines(results)[0] == sentence
     source = markdown_of(results)
     assert source.split("## Summary\n\n")[1].split("\n\n")[0] == sentence
 
@@ -282,11 +281,9 @@ def test_no_line_is_longer_than_80_characters(results: Results, baseline: str | 
         if not results.measurements:
             return
         baseline = results.measurements[0].backend
-    shown = report.terminal_lines(results, baseline, 80)
+    shown = terminal.lines(results, baseline, 80)
     assert max(map(len, shown)) <= 80
-    told = [
-        line for line in report.terminal_lines(results, baseline) if not re.match("warning|failed|wrong|miss", line)
-    ]
+    told = [line for line in terminal.lines(results, baseline) if not re.match("warning|failed|wrong|miss", line)]
     assert max(map(len, told[1:]), default=0) <= 80, "the answer is one line where nothing says how wide it may be"
 
 
@@ -390,7 +387,7 @@ def test_the_first_column_is_wrapped_before_the_others() -> None:
 def test_all_columns_are_shown_where_they_are_asked_for() -> None:
     results = load(DATA / "results.json")
     usual, wide = ("\n".join(terminal.lines(results, wide=wide)) for wide in (False, True))
-    for _, row in zip(range(8), report.summary_table(results)[1], strict=False):
+    for _, row in zip(range(8), all_columns(results)[1], strict=False):
         assert all(cell in wide for cell in row[1:])
     assert "GFLOP/s" in wide and "GFLOP/s" not in usual
     assert usual.split("\n")[0] == wide.split("\n")[0]

@@ -19,7 +19,8 @@ from xbackend.cluster.starting import coordinated, local, on_hosts
 from xbackend.engines.registry import ENGINES, checked
 from xbackend.engines.spec import ClusterSpec, Task, found, split
 from xbackend.errors import ClusterError, ComputationError
-from xbackend.results.clustered import load
+from xbackend.results.clustered import Jobs
+from xbackend.results.schema import read
 
 P7, P10 = examples.EXAMPLES / "p7_between_graph.py", examples.EXAMPLES / "p10_distributed.py"
 
@@ -168,7 +169,7 @@ def test_engines_of_one_backend_are_rows_of_one_report(tmp_path: Path, capsys: p
     assert main([*command, "--checkpoints", str(tmp_path / "kept")]) == DONE
     out = capsys.readouterr().out
     assert "tensorflow (tensorflow)" in out and "(multi-worker-mirrored)" in out
-    done = load(tmp_path / "both" / "cluster.json.gz")
+    done = read(tmp_path / "both" / "cluster.json.gz", Jobs)
     assert [run.by for run in done.runs] == ["tensorflow", "multi-worker-mirrored"]
     assert (done.runs[1].difference or 0.0) < 1e-10 and all(run.copies for run in done.runs)
     kept = {path.name for path in (tmp_path / "kept").iterdir()}

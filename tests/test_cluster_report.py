@@ -18,9 +18,9 @@ from xbackend.measure.machine import machine
 from xbackend.report import cluster as report
 from xbackend.report import files
 from xbackend.report.text import NOTHING
-from xbackend.results.clustered import Clustered, Fault, Jobs, encode, load
+from xbackend.results.clustered import Clustered, Fault, Jobs
 from xbackend.results.packing import packed, unpacked
-from xbackend.results.schema import sealed
+from xbackend.results.schema import read, sealed
 from xbackend.results.trained import Passed, Trained, Trainings
 
 LOST = Fault(
@@ -50,7 +50,7 @@ def test_a_report_says_first_whether_the_variables_agree() -> None:
     text = files("cluster", *report.build(done))["cluster.md"].decode()
     first = text.splitlines()[2]
     assert "served, 2 workers and 1 server, 4 steps: 2 backends ended" in first.lower()
-    assert "but for 3.0e-12 at most (jax); 1 failed" in first
+    assert "but for 3.0e-12 at most (jax); 1 backend failed" in first
     for row in (("numpy", "reference"), ("jax", "3.0e-12"), ("theano", "failed", NOTHING)):
         assert f"| {' | '.join(row)} |" in text
     assert "theano: /job:ps/task:0 is | gone" in text.replace("\\", "")
@@ -63,7 +63,15 @@ def test_other_variables_are_no_roundings() -> None:
     said = report.answer(jobs(run_of(), near, far))
     assert "with the variables of numpy but for 3.0e-12 at most (jax)" in said
     assert said.endswith("other variables than numpy, by more than roundings make: theano (2.5e-01)")
-    assert report.apart(jobs(run_of(), near, far)) == [far]
+    assert report.ended(jobs(run_of(), near, far)).apart == [far]
+
+
+def test_the_reference_is_the_first_that_ended_and_who_did_not_is_named() -> None:
+    nan = run_of("jax", status="not verified", reason="NaN")
+    assert report.answer(jobs(FAILED, run_of(), nan)) == (
+        "served, 2 workers and 1 server, 4 steps: 1 backend ended; 1 backend failed; with NaN, not verified: jax; the "
+        "reference is numpy, as theano failed"
+    )
 
 
 @pytest.mark.parametrize(("replayed", "said"), [(True, "replayed to the bit"), (False, "replayed: other numbers")])
@@ -84,23 +92,23 @@ def test_any_names_make_a_report(name: str, reason: str, task: str) -> None:
 
 def test_jobs_are_read_as_they_were_written(tmp_path: Path) -> None:
     path, whole = tmp_path / "cluster.json", jobs(run_of(faults=(LOST,)), FAILED)
-    path.write_bytes(encode(whole))
-    assert load(path) == whole
+    path.write_bytes(sealed(whole))
+    assert read(path, Jobs) == whole
     text = path.read_text()
     path.write_text(text.replace("SIGKILL", "SIGSTOP"))
     with pytest.raises(DamagedStore, match="not what its checksum says"):
-        load(path)
+        read(path, Jobs)
     path.write_text(text[: len(text) // 2])
     with pytest.raises(DamagedStore):
-        load(path)
+        read(path, Jobs)
     path.write_bytes(sealed({"format": "xbackend.clustered", "version": 2}))
     with pytest.raises(StoreVersionError, match="upgrade xbackend"):
-        load(path)
+        read(path, Jobs)
     path.write_text('{"format": "xbackend.trained"}')
     with pytest.raises(DamagedStore, match="holds nothing of xbackend cluster run"):
-        load(path)
+        read(path, Jobs)
     with pytest.raises(StoreError):
-        load(tmp_path / "nowhere.json")
+        read(tmp_path / "nowhere.json", Jobs)
 
 
 def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
@@ -108,13 +116,13 @@ def test_reports_of_every_kind_are_in_the_index_and_are_written_again(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = Path("reports")
-    reporting.write_jobs(jobs(run_of(), FAILED), folder / "served")
-    reporting.write_jobs(jobs(run_of(faults=(LOST,)), asynchronous=True, servers=0), folder / "p7 again")
+    reporting.write(jobs(run_of(), FAILED), folder / "served")
+    reporting.write(jobs(run_of(faults=(LOST,)), asynchronous=True, servers=0), folder / "p7 again")
     with pytest.raises(ValueError, match="has no epoch"):
         Trained(backend="numpy", strategy="towers", devices=2)
     epoch = Passed(number=0, steps=4, train={"loss": 1.0})
     trained = Trained(backend="numpy", strategy="towers", devices=2, epochs=(epoch,))
-    reporting.write_trainings(
+    reporting.write(
         Trainings(
             model="classifier",
             summary="",

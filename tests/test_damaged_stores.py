@@ -24,7 +24,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from page_helpers import check_page
 from report_helpers import NASTY, check_document
-from store_helpers import beside, changed, cut_off, finished, results, row, snapshot
+from store_helpers import beside, changed, cut_off, damages, finished, results, row, snapshot
 
 from xbackend.analysis.gate import Limit, Outcome, judge
 from xbackend.backends.description import Description
@@ -166,18 +166,18 @@ def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool =
     older, whole = plant.whole[kind]
     with plant.damaged(kind, data) as store:
         before = snapshot(store.folder)
-        listed = store.runs() if by_command else []
+        listed = damages(store) if by_command else []
         try:
             found = store.load("latest")
         except StoreError as error:
             plant.seen["named"] += 1
             assert str(store.path) in str(error) or data is None
-            assert all(run.damaged for run in listed[-1:])
+            assert all(listed[-1:])
             _check_error(store, error, before)
             passed = False
         else:
             plant.seen["harmless" if found == whole else "less of it"] += 1
-            assert snapshot(store.folder) == before and (not listed or not listed[-1].damaged)
+            assert snapshot(store.folder) == before and (not listed or not listed[-1])
             assert found.run == whole.run, "no older run stands in for it"
             assert found == whole if found.complete else part_of(found, whole)
             with contextlib.suppress(DamagedStore):
@@ -235,7 +235,7 @@ def test_damaged_rows_are_named_or_harmless(plant: Plant, table: str) -> None:
             with contextlib.suppress(DamagedStore):
                 assert store.load("latest") == whole
                 return
-            assert store.runs()[-1].damaged and command(store, "gate", "latest~1", "latest") == 12
+            assert damages(store)[-1] and command(store, "gate", "latest~1", "latest") == 12
 
     run()
 
@@ -287,7 +287,10 @@ def put(content: Any, path: tuple[Any, ...], new: Any) -> Any:
 def rich() -> Results:
     """Results with something in every field that a report shows."""
     spans = [("cpu:0", 0.0, 0.1, "compute", "dot"), ("cpu:1", 0.1, 0.2, "transfer", "copy")]
-    profile = Profile(wall=0.2, busy={"cpu:0": 0.1}, transfers=0.1, exposed=0.1, together=0.0, count=2, spans=spans)
+    profile = Profile(
+        wall=0.2, busy={"cpu:0": 0.1}, transfers=0.1, exposed=0.1, together=0.0, count=2, spans=spans,
+        call=0.2, launch=0.0, compute=0.1, wait=0.0,
+    )  # fmt: skip
     first = row()
     process = msgspec.structs.replace(beside(first.processes[0], 0.1), profile=profile, affinity=[0, 1], load=0.5)
     op = {"node": 0, "op": "matmul", "asked": "cpu:0", "bound": "cpu:0", "executed": "cpu:0", "framework_op": "dot"}
@@ -339,9 +342,9 @@ LOST = {"title": "t", "boxes": [], "edges": [{"source": 0, "target": 1}], "links
     ],
 )
 def test_what_a_report_relies_on_is_checked_when_results_are_read(path: tuple[Any, ...], new: Any, said: str) -> None:
-    assert schema.decode(sealed(RICH), Path("results.json")).measurements
+    assert schema.decode(sealed(RICH), Path("results.json"), schema.Results).measurements
     with pytest.raises(DamagedStore, match=r"results\.json is damaged: .*" + re.escape(said)):
-        schema.decode(sealed(put(RICH, path, new)), Path("results.json"))
+        schema.decode(sealed(put(RICH, path, new)), Path("results.json"), schema.Results)
 
 
 def check_shown(found: Results) -> None:

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from report_helpers import measured, of, tables_of, whole_of
+from report_helpers import all_columns, measured, of, tables_of, whole_of
 
-from xbackend import report
 from xbackend.analysis import history, statistics
 from xbackend.analysis.gate import Limit, judge
+from xbackend.report import text
 from xbackend.results.schema import Results, SessionSettings
 
 TURNED = {"faster": "slower", "slower": "faster"}
@@ -77,7 +77,7 @@ def of_comparison(found: Found, group: str, heads: list[str], rows: list[list[st
     base = next((row for row in rows if row[at["verdict"]] == "baseline"), None)
     for row in rows:
         cell = row[at["ratio"]]
-        if base is not None and row is not base and cell != report.text.NOTHING:
+        if base is not None and row is not base and cell != text.NOTHING:
             check_ratio(cell, row[at["time"]], base[at["time"]])
             add(found, group, (name_of(*row[:2]), name_of(*base[:2])), verdict(row[at["verdict"]]))
 
@@ -110,7 +110,7 @@ def verdicts(results: Results) -> tuple[Found, str]:
                 of_comparison(found, group_of(title), [heads[0], "devices", *heads[1:]], wider)
             elif heads[:2] == ["backend", "1 device"]:
                 for row in rows:
-                    if row[3] != report.text.NOTHING:
+                    if row[3] != text.NOTHING:
                         of_devices(found, group_of(title), row[0], (row[0], heads[2].split()[0]), [*row[1:4], row[5]])
             elif heads[:2] == ["comparison", "fastest"]:
                 for row in rows:
@@ -153,7 +153,7 @@ def test_no_two_places_of_a_report_contradict_each_other(results: Results) -> No
     assert not contradictions
     check_words(found, source)
     check_winners(found, source)
-    headers, rows = report.summary_table(results)
+    headers, rows = all_columns(results)
     written = [row for table in tables_of(source) for row in table]
     assert headers[1:] in written
     assert all([*row[1:-1], row[-1].partition(":")[0]] in written for row in rows)

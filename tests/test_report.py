@@ -17,14 +17,24 @@ from typing import Any
 import msgspec
 import pytest
 from page_helpers import check_page
-from report_helpers import check_document, check_svg, markdown_of, measured, of, rows_of, tables_of, whole_of
+from report_helpers import (
+    all_columns,
+    check_document,
+    check_svg,
+    markdown_of,
+    measured,
+    of,
+    rows_of,
+    tables_of,
+    whole_of,
+)
 from store_helpers import cut_off, finished, snapshot
 from store_helpers import results as stored_results
 
 from xbackend import cli, report
 from xbackend.analysis.comparison import comparisons, label
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import blocks, headings, markdown, text
+from xbackend.report import blocks, markdown, text
 from xbackend.report.document import build
 from xbackend.report.kinds import COMPARISON
 from xbackend.results.runs import Store
@@ -110,7 +120,8 @@ def test_markdown_can_be_searched_with_what_a_keyboard_types(results: Results, d
 def test_matplotlib_waits_for_a_plot() -> None:
     code = (
         "import sys; from xbackend import report; import pathlib; from xbackend.results.schema import load;"
-        f"report.summary_table(load(pathlib.Path({str(DATA / 'results.json')!r})));"
+        "from xbackend.report import terminal;"
+        f"terminal.lines(load(pathlib.Path({str(DATA / 'results.json')!r})), wide=True);"
         "sys.exit('matplotlib' in sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -139,7 +150,7 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     bad = [m for m in results.measurements if m.status != "ok"]
     assert {m.status for m in bad} == {"missing", "failed", "wrong"}
     rows = rows_of(document)
-    printed = report.summary_table(results)[1]
+    printed = all_columns(results)[1]
     for m in bad:
         reason = plain(m.reason)
         assert [r for r in rows if r[0] == m.backend and r[-1] == m.status and len(r) == 6]
@@ -158,7 +169,7 @@ def test_a_long_reason_is_whole_somewhere() -> None:
 
 
 def test_the_printed_rows_are_the_written_ones(results: Results, whole: str) -> None:
-    headers, rows = report.summary_table(results)
+    headers, rows = all_columns(results)
     assert headers[0] == "workload" and {row[0] for row in rows} == {"matpow size=128", "matpow size=1024"}
     written = rows_of(whole)
     assert headers[1:] in written
@@ -168,7 +179,7 @@ def test_the_printed_rows_are_the_written_ones(results: Results, whole: str) -> 
 def test_empty_results() -> None:
     source = report.render(of())["report.md"].decode()
     check_document(source)
-    assert "Nothing was compared" in source and report.summary_table(of())[1] == []
+    assert "Nothing was compared" in source and all_columns(of())[1] == []
 
 
 def test_what_has_no_time_or_no_parity_is_shown() -> None:
@@ -187,7 +198,7 @@ def test_ratio_is_time_over_the_time_of_the_baseline() -> None:
     found = of(*(measured(backend, [t, 1.01 * t, 0.99 * t], n) for (backend, n), t in times.items()))
 
     def ratios(baseline: str | None) -> list[tuple[str, str]]:
-        return [(row[5], row[6]) for row in report.summary_table(found, baseline)[1]]
+        return [(row[5], row[6]) for row in all_columns(found, baseline)[1]]
 
     assert [ratio.split(" ")[0] for ratio, _ in ratios(None)] == ["0.500", "0.250", "1", "2.00"]
     assert [verdict for _, verdict in ratios(None)] == ["faster", "faster", "baseline", "slower"]
@@ -227,11 +238,11 @@ def test_a_ratio_is_never_without_an_interval_or_a_verdict(document: str, whole:
 def test_environments_are_rows_of_their_own_and_can_be_the_baseline() -> None:
     old, new = measured("a", [2.0] * 3, environment="a==1"), measured("a", [1.0] * 3)
     found = of(old, new, measured("b", [4.0] * 3))
-    rows = report.summary_table(found, "a==1")[1]
+    rows = all_columns(found, "a==1")[1]
     assert [(row[1], row[5].split(" ")[0]) for row in rows] == [("a (a==1)", "1"), ("a", "0.500"), ("b", "2.00")]
-    assert report.summary_table(found, "a (a==1)") == report.summary_table(found, "a==1")
+    assert all_columns(found, "a (a==1)") == all_columns(found, "a==1")
     # The name of the backend alone is the locked environment.
-    assert report.summary_table(found, "a")[1][1][5] == "1"
+    assert all_columns(found, "a")[1][1][5] == "1"
     with pytest.raises(UsageError, match=r"there is a, a==1, a \(a==1\) and b"):
         report.render(found, "c")
 
@@ -247,13 +258,13 @@ def test_an_unknown_baseline_names_those_there_are(results: Results) -> None:
     ):
         report.render(results, baseline="torch")
     with pytest.raises(UsageError, match="nothing was measured"):
-        report.summary_table(of(), baseline="numpy")
+        all_columns(of(), baseline="numpy")
 
 
 def test_a_baseline_without_a_time_gives_no_ratios(results: Results) -> None:
     source = markdown_of(results, "aesara")
     assert "Baseline: none: aesara, the baseline asked for, has no time here, so there are no ratios." in source
-    assert {row[5] for row in report.summary_table(results, "aesara")[1]} == {NONE}
+    assert {row[5] for row in all_columns(results, "aesara")[1]} == {NONE}
 
 
 # What is concluded.
@@ -337,7 +348,7 @@ def test_contents_lead_to_headings(document: str) -> None:
     titles = re.findall(r"^## (.*)$", document, re.MULTILINE)
     links = re.findall(r"^- \[(.*)\]\(#(.*)\)$", document, re.MULTILINE)
     assert [name for name, _ in links] == titles[2:]
-    assert [target for _, target in links] == [headings.anchor(h.replace("\\", "")) for h in titles[2:]]
+    assert [target for _, target in links] == [blocks.anchor(h.replace("\\", "")) for h in titles[2:]]
     again = markdown.write(
         [blocks.Contents(), blocks.Heading(2, "A b"), blocks.Heading(3, "A b"), blocks.Heading(2, "A b")]
     )
@@ -446,7 +457,7 @@ def test_a_report_that_is_written_again_leaves_its_data_as_they_are(
     monkeypatch.setattr(report, "render", lambda results, baseline=None: {"report.md": b"", "report.html": b""})
     for data in ((DATA / "results.json").read_bytes(), (DATA / "results.json").read_bytes() + b"\n"):
         (tmp_path / "results.json.gz").write_bytes(data)
-        report.write_again(COMPARISON, tmp_path)
+        report.write(COMPARISON.load(tmp_path / "results.json.gz"), tmp_path, again=True)
         assert (tmp_path / "results.json.gz").read_bytes() == data
 
 

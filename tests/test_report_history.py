@@ -16,11 +16,10 @@ from typing import Any
 import msgspec
 import pytest
 from page_helpers import check_page
-from report_helpers import READER, check_document, check_svg, flat, measured, of, rows_of
+from report_helpers import READER, check_document, check_svg, flat, history_of, measured, of, rows_of
 from store_helpers import changed
 from test_cli import xbackend
 
-from xbackend import report
 from xbackend.analysis import history
 from xbackend.errors import UsageError
 from xbackend.report import text
@@ -54,7 +53,7 @@ def steady(seconds: float, version: str = "1", **fields: Any) -> Measurement:
 
 
 def markdown_of(*runs: Results, workload: str | None = None, damaged: tuple[tuple[str, str], ...] = ()) -> str:
-    return report.render_history(runs, workload, damaged)["history.md"].decode()
+    return history_of(runs, workload, damaged)["history.md"].decode()
 
 
 # The files.
@@ -62,7 +61,7 @@ def markdown_of(*runs: Results, workload: str | None = None, damaged: tuple[tupl
 
 def test_the_snapshots() -> None:
     module = made()
-    files = report.render_history(module.history(), "matpow", module.DAMAGED)
+    files = history_of(module.history(), "matpow", module.DAMAGED)
     assert sorted(files) == ["history-01-matpow.svg", "history-02-matpow.svg", "history.html", "history.md"]
     document, page = files["history.md"].decode(), files["history.html"].decode()
     assert document == (DATA / "history.md").read_text(), "see the top of this file for how to make it anew"
@@ -73,16 +72,16 @@ def test_the_snapshots() -> None:
     for name in files:
         if name.endswith(".svg"):
             check_svg(files[name])
-    assert files == report.render_history(module.history(), "matpow", module.DAMAGED)
+    assert files == history_of(module.history(), "matpow", module.DAMAGED)
 
 
 def test_the_plot_has_a_panel_for_each_backend_and_marks_versions() -> None:
     module = made()
-    first = report.render_history(module.history(), "matpow")["history-01-matpow.svg"].decode()
+    first = history_of(module.history(), "matpow")["history-01-matpow.svg"].decode()
     for words in ("numpy", "pytensor-jax", "1 device", "2 devices", "pytensor 2.38.3", "pytensor 3.0.7", "2026-01-01"):
         assert f">{words}</text>" in first
     assert first.count("stroke-dasharray") == 2  # one line for each change of version, in the panel that it is of
-    second = report.render_history(module.history(), "matpow")["history-02-matpow.svg"].decode()
+    second = history_of(module.history(), "matpow")["history-02-matpow.svg"].decode()
     assert ">pytensor-jax</text>" not in second and "stroke-dasharray" not in second
 
 
@@ -162,11 +161,11 @@ def test_nothing_to_compare_is_said() -> None:
     assert "Nothing can be compared with a run before on the same machine." in markdown_of(run(1, steady(1.0)))
     assert "No run holds a measurement." in markdown_of(run(1))
     with pytest.raises(UsageError, match="there is no workload 'lenet' in 1 run; there is matpow"):
-        report.render_history([run(1, steady(1.0))], "lenet")
+        history_of([run(1, steady(1.0))], "lenet")
 
 
 def test_drawing_waits_for_something_to_draw() -> None:
-    files = report.render_history([run(1, measured("b", [], status="failed", reason="x"))])
+    files = history_of([run(1, measured("b", [], status="failed", reason="x"))])
     assert sorted(files) == ["history.html", "history.md"]
     code = "import sys; from xbackend.report import history, html, markdown; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -15,10 +15,12 @@ from page_helpers import HTML_TAGS, SVG_TAGS, Page, check_page
 from report_helpers import (
     NASTY,
     READER,
+    all_columns,
     any_results,
     check_document,
     check_svg,
     flat,
+    history_of,
     markdown_of,
     measured,
     of,
@@ -28,7 +30,7 @@ from report_helpers import (
 )
 
 from xbackend import report
-from xbackend.report import blocks, html, inline_svg, markdown, text
+from xbackend.report import blocks, html, markdown, text
 from xbackend.report.document import build
 from xbackend.results.schema import Results
 from xbackend.wording import plain
@@ -60,7 +62,7 @@ def test_text_is_shown_as_it_is(foreign: str) -> None:
 def test_any_text_and_number_in_any_field_gives_a_sound_document(found: Results) -> None:
     check_document(markdown_of(found))
     check_document(whole_of(found))
-    headers, rows = report.summary_table(found)
+    headers, rows = all_columns(found)
     assert all(len(row) == len(headers) for row in rows) and len(rows) == len(found.measurements)
     assert not any(ord(c) < 32 for row in rows for cell in row for c in cell)
 
@@ -84,7 +86,12 @@ def test_any_text_and_number_in_any_field_gives_sound_plots_and_a_sound_page(fou
 def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
     table = blocks.table(("a", foreign), [[foreign, blocks.Bold(foreign)]], right=("a",))
     written: list[blocks.Block] = [
-        *(blocks.Heading(2, foreign), blocks.paragraph(foreign), blocks.Notice((foreign,)), blocks.bullets([foreign])),
+        *(
+            blocks.Heading(2, foreign),
+            blocks.paragraph(foreign),
+            blocks.Paragraph((foreign,), notice=True),
+            blocks.bullets([foreign]),
+        ),
         *(
             table,
             blocks.Image("f.svg", foreign),
@@ -113,7 +120,7 @@ def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
         f"<foreignObject><p>in</p></foreignObject></svg>"
     ).encode()
     try:
-        made = inline_svg.inline(hostile, "p.", words)
+        made = html.inline(hostile, "p.", words)
     except ElementTree.ParseError:  # what XML cannot hold at all is in no picture of ours
         return
     tree = ElementTree.fromstring(made)
@@ -130,7 +137,7 @@ def test_a_picture_keeps_to_itself_on_a_page(name: str, words: str) -> None:
 def test_any_text_and_number_in_any_run_gives_a_sound_history(
     one: Results, other: Results, bad: list[tuple[str, str]]
 ) -> None:
-    files = report.render_history([one, other, one], None, bad)
+    files = history_of([one, other, one], None, bad)
     check_document(files["history.md"].decode())
     check_page(files["history.html"].decode())
     for name, data in files.items():

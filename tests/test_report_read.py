@@ -22,7 +22,18 @@ from store_helpers import beside
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.backends import registry
-from xbackend.report import blocks, doubts, folding, markdown, plots, ranking, ratio_plots, styles, text, timelines
+from xbackend.report import (
+    blocks,
+    canvas,
+    doubts,
+    markdown,
+    plots,
+    ratio_plots,
+    tables,
+    text,
+    timelines,
+    writing,
+)
 from xbackend.results.schema import Measurement, Parity, Profile, Results
 
 MOST = 250  # lines of all backends at two sizes, on one and two devices
@@ -72,8 +83,9 @@ def _profiled(row: Measurement, seconds: float, many: int) -> Measurement:
     spans = [(f"cpu:{n}", 0.0, seconds, "compute", "matmul") for n in range(many)]
     busy = {device: seconds for device, *_ in spans}
     profile = Profile(
-        wall=seconds, busy=busy, transfers=0.0, exposed=0.0, together=seconds * (many > 1), count=many, spans=spans
-    )
+        wall=seconds, busy=busy, transfers=0.0, exposed=0.0, together=seconds * (many > 1), count=many, spans=spans,
+        call=seconds, launch=0.0, compute=seconds, wait=0.0,
+    )  # fmt: skip
     processes = [msgspec.structs.replace(beside(p, own_cores=2.0), profile=profile) for p in row.processes]
     return msgspec.structs.replace(row, processes=processes)
 
@@ -118,7 +130,7 @@ def test_a_folded_part_that_has_nothing_is_not_there() -> None:
         blocks.Folded("a <b>", (blocks.Heading(3, "x"),)),
     ]
     assert markdown.write(written) == "<details><summary>a &lt;b&gt;</summary>\n\n### x\n\n</details>\n"
-    opened = [block.title for block in folding.for_page(written) if isinstance(block, blocks.Opened)]
+    opened = [block.title for block in writing.flat(written, page=True) if isinstance(block, blocks.Opened)]
     assert opened == ["left", "a <b>"]
 
 
@@ -126,9 +138,9 @@ def test_what_is_left_to_the_page_is_said_once_also_from_within_a_fold() -> None
     phases, parity = (blocks.OnPage(what, (blocks.paragraph("x"),)) for what in ("phases", "parity"))
     empty = blocks.OnPage("nothing", ())
     parts = [blocks.Folded("a fold", (phases, parity)), parity, empty, blocks.Pointer("report.html")]
-    (written,) = folding.for_markdown(parts)
+    (written,) = writing.flat(parts, page=False)
     assert isinstance(written, blocks.Paragraph) and written.parts[-1] == "phases and parity."
-    assert [type(block) for block in folding.for_page(parts)] == [
+    assert [type(block) for block in writing.flat(parts, page=True)] == [
         blocks.Opened, blocks.Paragraph, blocks.Paragraph, blocks.Closed, blocks.Paragraph,
     ]  # fmt: skip
 
@@ -147,9 +159,9 @@ def test_the_answer_comes_before_the_evidence(everything: Results) -> None:
 
 def test_several_devices_are_ranked_by_their_speedup(everything: Results) -> None:
     for comparison in comparisons(everything):
-        table = ranking.ranking(comparison)
+        table = tables.ranking(comparison)
         assert isinstance(table, blocks.Table)
-        assert table.headers == ("backend", "1 device", "2 devices", ranking.SPEEDUP, text.ERROR, "verdict")
+        assert table.headers == ("backend", "1 device", "2 devices", tables.SPEEDUP, text.ERROR, "verdict")
         own = sorted(scalings(comparison), key=lambda s: -s.speedup)
         assert [row[0] for row in table.rows][: len(own)] == [s.many.label for s in own]
         assert len(table.rows) == len(registry.names())
@@ -158,7 +170,7 @@ def test_several_devices_are_ranked_by_their_speedup(everything: Results) -> Non
 
 def test_one_device_is_ranked_by_its_time() -> None:
     found = of(measured("numpy", [3.0] * 3), measured("a", [2.0] * 3), measured("b", [1.0] * 3), measured("c", []))
-    table = ranking.ranking(comparisons(found)[0])
+    table = tables.ranking(comparisons(found)[0])
     assert isinstance(table, blocks.Table) and [row[0] for row in table.rows] == ["b", "a", "numpy", "c"]
     assert table.rows[0][1] == blocks.Bold("1.000 s") and table.rows[2][-3:] == ("1", text.NOTHING, "baseline")
 
@@ -167,9 +179,9 @@ def test_of_several_numbers_of_devices_each_has_a_row() -> None:
     rows = [measured("a", [4.0 / many * part for part in (0.99, 1.0, 1.01)], many) for many in (1, 2, 4)]
     rows += [measured("b", [5.0] * 3), measured("b", [], 2, status="failed"), measured("b", [], 4, status="missing")]
     (comparison,) = comparisons(of(*rows))
-    table = ranking.ranking(comparison)
+    table = tables.ranking(comparison)
     assert isinstance(table, blocks.Table)
-    assert table.headers == ("backend", "devices", "1 device", "several", ranking.SPEEDUP, text.ERROR, "verdict")
+    assert table.headers == ("backend", "devices", "1 device", "several", tables.SPEEDUP, text.ERROR, "verdict")
     assert [row[:2] for row in table.rows] == [("a", "4"), ("a", "2"), ("b", text.NOTHING)]
     low, high = next(s.interval for s in scalings(comparison) if s.devices == 4) or (0.0, 0.0)
     assert low < 4 < high and table.rows[0][4] == f"4.00 ({text.number(low)} to {text.number(high)})"
@@ -269,18 +281,18 @@ CONES = {
 
 
 def test_every_backend_has_its_own_colour_and_its_own_marker() -> None:
-    looks = {name: styles.style(name) for name in registry.names()}
+    looks = {name: canvas.style(name) for name in registry.names()}
     for key in ("color", "marker"):
         assert len({look[key] for look in looks.values()}) == len(looks)
-    assert styles.style("pytensor-jax[rewrites=merge]") == looks["pytensor-jax"]
-    assert styles.style("\udc80") != {}  # no text that can be encoded
+    assert canvas.style("pytensor-jax[rewrites=merge]") == looks["pytensor-jax"]
+    assert canvas.style("\udc80") != {}  # no text that can be encoded
 
 
 def test_a_name_that_is_not_registered_looks_the_same_in_every_process() -> None:
-    code = "from xbackend.report import styles; print([styles.style(f'gone {i}') for i in range(9)])"
+    code = "from xbackend.report import canvas; print([canvas.style(f'gone {i}') for i in range(9)])"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert said.stdout.strip() == str([styles.style(f"gone {i}") for i in range(9)])
+    assert said.stdout.strip() == str([canvas.style(f"gone {i}") for i in range(9)])
 
 
 def _least(colours: tuple[str, ...], cones: tuple[tuple[float, ...], ...]) -> float:
@@ -290,13 +302,13 @@ def _least(colours: tuple[str, ...], cones: tuple[tuple[float, ...], ...]) -> fl
 
 @pytest.mark.parametrize("cones", CONES)
 def test_colours_differ_for_everybody(cones: str) -> None:
-    assert _least(styles.COLOURS, CONES[cones]) > 15
+    assert _least(canvas.BACKENDS, CONES[cones]) > 15
     assert _least(("#d62728", "#8a6a28"), CONES["no red"]) < 35 < _least(("#d62728", "#8a6a28"), CONES["all"])
 
 
 @pytest.mark.parametrize("page", ["#ffffff", "#0d1117"])
 def test_colours_stand_out_from_light_and_dark_pages(page: str) -> None:
-    for colour in styles.COLOURS:
+    for colour in canvas.BACKENDS:
         low, high = sorted((_luminance(colour), _luminance(page)))
         assert (high + 0.05) / (low + 0.05) >= 3, colour
 
@@ -374,7 +386,7 @@ def test_a_mark_is_full_where_a_difference_is_shown_and_has_its_interval(shown: 
     ratio_plots._mark(axes, 0, ratio_plots.Mark(comparison.rows[0], 1.5, 1.4, 1.6, shown), (0.5, 2.0), 1)
     _, interval, point = axes.plot.call_args_list
     assert interval.args == ([1.4, 1.6], [0, 0]) and point.args == ([1.5], [0])
-    assert point.kwargs["marker"] == (styles.style("numpy")["marker"] if shown else "|")
+    assert point.kwargs["marker"] == (canvas.style("numpy")["marker"] if shown else "|")
     assert axes.annotate.call_args.args[0] == "1.50 (1.40 to 1.60)"
 
 
@@ -423,13 +435,17 @@ def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_res
     assert "logarithmic" in plots.medians(other, "t").decode()
 
 
-@given(*[st.floats(1e-9, 1e9)] * 2, *[st.floats(0.0, 0.99)] * 2)
-@example(3.0, 0.1, 0.0, 0.0)
-def test_no_bar_of_a_rate_reaches_the_wrong_way(rate: float, time: float, below: float, above: float) -> None:
-    low, high = plots.of_rate(rate, time, below * time, above * time)
-    assert 0.0 <= low < rate and 0.0 <= high < math.inf
-    assert rate - low == pytest.approx(rate / (1 + above), rel=1e-9)
-    assert rate + high == pytest.approx(rate / (1 - below), rel=1e-6)
+@given(st.lists(st.floats(1e-9, 1e3), min_size=3, max_size=5), st.integers(1, 10**12))
+@example([0.1] * 3, 3)
+def test_no_bar_reaches_the_wrong_way(times: list[float], operations: int) -> None:
+    (row,) = comparisons(of(measured("a", times, operations=operations)))[0].ranked
+    assert row.time is not None and row.gflops is not None
+    first, last = plots.bar(row) or (0.0, 0.0)
+    ((below,), (above,)), ((less,), (more,)) = plots.errors([row]), plots.errors([row], rated=True)
+    assert min(below, above, less, more) >= 0.0 and less <= row.gflops and more < math.inf
+    assert (row.time - below, row.time + above) == pytest.approx((first, last), rel=1e-6)
+    assert row.gflops - less == pytest.approx(row.gflops * row.time / last, rel=1e-6, abs=1e-9 * row.gflops)
+    assert row.gflops + more == pytest.approx(row.gflops * row.time / first, rel=1e-6)
 
 
 def test_every_backend_has_a_panel_of_its_own(everything: Results) -> None:

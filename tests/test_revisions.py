@@ -98,8 +98,8 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
     sides = [second in label for label in order]
     assert sides.count(True) == sides.count(False) == 5
     assert sides != sorted(sides)
-    (run,) = Store(Path(".xbackend") / "runs").runs()
-    kept = Store(Path(".xbackend") / "runs").load(run.name)
+    (run,) = Store(Path(".xbackend") / "runs").names()
+    kept = Store(Path(".xbackend") / "runs").load(run)
     assert [row.parameters["revision"] for row in kept.measurements] == [first, second]
 
 

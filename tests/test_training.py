@@ -29,7 +29,8 @@ from xbackend.errors import (
     TraceError,
     TrainingError,
 )
-from xbackend.results import trained
+from xbackend.results import schema
+from xbackend.results.trained import Trainings
 from xbackend.strategies import Mirrored, ModelParallel, OneDevice, Towers
 from xbackend.training import SGD, Adam, Batches, Events, RMSProp, Training, checkpoints, layers, schedules
 from xbackend.training.checkpoints import Checkpoint
@@ -615,7 +616,7 @@ def test_what_a_step_moves_is_said_with_a_limit_of_memory_too(file: Path) -> Non
     for more in ((), ("--device-memory", "64MiB")):
         code, _, err = command(f"{file}:classifier", "--strategy", "mirrored", *more)
         assert code == 0, err
-        (run,) = trained.load(file.parent / "reports" / "classifier" / "training.json.gz").runs
+        (run,) = schema.read(file.parent / "reports" / "classifier" / "training.json.gz", Trainings).runs
         told.append((run.transfers, run.memory))
     assert told[0] == told[1] and told[0][0] > 0
 

@@ -17,10 +17,11 @@ import xbackend as xb
 from xbackend.drawing.graph import bytes_text
 from xbackend.errors import ArgumentError, DamagedStore, StoreError, WorkloadError
 from xbackend.measure.machine import machine
-from xbackend.report import files
+from xbackend.report import files, write
 from xbackend.report import training as report
 from xbackend.report.text import NOTHING
-from xbackend.results.trained import Passed, Trained, Trainings, encode, load
+from xbackend.results.schema import read, sealed
+from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.strategies.named import NAMES, named
 from xbackend.training import SGD, Training, layers
 from xbackend.training.model import Model
@@ -184,10 +185,31 @@ def test_other_weights_are_no_roundings() -> None:
         "2 of 3 trainings of classifier end with the weights of numpy, one on 1 device, but for 3.0e"
     )
     assert said.endswith("other weights, by more than roundings make: theano, one on 1 device (2.5e-01)")
-    assert report.apart(trainings(run_of(), near, far)) == [far]
+    assert report.ended(trainings(run_of(), near, far)).apart == [far]
     assert report.answer(trainings(run_of(), far)).startswith("1 of 2 trainings of classifier")
     single = msgspec.structs.replace(trainings(run_of(), run_of("jax", difference=1e-3)), dtypes=("float32",))
-    assert report.apart(single) == []
+    assert report.ended(single).apart == []
+
+
+def test_the_reference_is_the_first_that_ended_and_who_did_not_is_named() -> None:
+    nan, same = run_of("jax", status="not verified", reason="NaN"), run_of("aesara", difference=1e-17)
+    assert report.answer(trainings(FAILED, run_of(), nan, same)) == (
+        "all 2 trainings of classifier end with the weights of numpy, one on 1 device, but for 1.0e-17 of the largest "
+        "at most (aesara, one on 1 device, float64); 1 training failed; with NaN, not verified: jax, one on 1 device; "
+        "the reference is numpy, one on 1 device, as theano, mirrored on 2 devices failed"
+    )
+
+
+def test_a_report_that_is_written_again_leaves_no_picture_of_the_one_before(tmp_path: Path) -> None:
+    (tmp_path / "mine.svg").write_text("")
+    assert write(trainings(run_of()), tmp_path).name == "training.md" and (tmp_path / "losses-01.svg").exists()
+    write(trainings(FAILED), tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "mine.svg",
+        "training.html",
+        "training.json.gz",
+        "training.md",
+    ]
 
 
 def test_without_two_that_ended_nothing_is_said_of_weights() -> None:
@@ -205,17 +227,17 @@ def test_any_names_make_a_report(name: str, reason: str) -> None:
 
 def test_trainings_are_read_as_they_were_written(tmp_path: Path) -> None:
     path, whole = tmp_path / "training.json", trainings(run_of(), FAILED)
-    path.write_bytes(encode(whole))
-    assert load(path) == whole
+    path.write_bytes(sealed(whole))
+    assert read(path, Trainings) == whole
     text = path.read_text()
     path.write_text(text.replace('"broken', '"BROKEN').replace("it is", "it was"))
     with pytest.raises(DamagedStore, match="not what its checksum says"):
-        load(path)
+        read(path, Trainings)
     path.write_text(text[: len(text) // 2])
     with pytest.raises(DamagedStore):
-        load(path)
+        read(path, Trainings)
     path.write_text("{}")
     with pytest.raises(DamagedStore, match="holds nothing of xbackend train"):
-        load(path)
+        read(path, Trainings)
     with pytest.raises(StoreError):
-        load(tmp_path / "nowhere.json")
+        read(tmp_path / "nowhere.json", Trainings)

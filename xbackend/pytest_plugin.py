@@ -731,9 +731,9 @@ def _decided(
 
 def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> None:
     """The answer, the table and the warnings, as every command shows them."""
-    from xbackend.report import terminal_lines
+    from xbackend.report.terminal import lines
 
     terminalreporter.section(f"verdicts: {results.name}")
-    for line in terminal_lines(results, baseline, terminalreporter._tw.fullwidth):
+    for line in lines(results, baseline, terminalreporter._tw.fullwidth):
         terminalreporter.write_line(line, yellow=line.startswith("warning: "))
     terminalreporter.write_line(f"{results.settings.stopped}; run {results.run}")

@@ -19,6 +19,7 @@ from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
 from xbackend.report import render
+from xbackend.report.history import build
 from xbackend.results.schema import (
     Machine,
     Measurement,
@@ -29,7 +30,7 @@ from xbackend.results.schema import (
     Results,
     SessionSettings,
     Visit,
-    save,
+    sealed,
 )
 
 HERE = Path(__file__).parent
@@ -255,7 +256,7 @@ DAMAGED = [("20260415-120000", "results.json is damaged: JSON is malformed <scri
 
 
 if __name__ == "__main__":
-    save(make(), HERE / "results.json")
-    files = render(make()) | report.render_history(history(), "matpow", DAMAGED)
+    (HERE / "results.json").write_bytes(sealed(make()))
+    files = render(make()) | report.files("history", *build(history(), "matpow", DAMAGED))
     for name in ("report.md", "report.html", "history.md", "history.html"):
         (HERE / name).write_bytes(files[name])

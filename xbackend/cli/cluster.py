@@ -215,14 +215,15 @@ def _status() -> int:
 def _ended(done: Jobs, folder: Path) -> int:
     """Say what it came to, write the report, and return the exit code."""
     from xbackend.report import cluster as report
-    from xbackend.report import columns, write_jobs
+    from xbackend.report import columns, write
 
-    failed = report.failures(done)
+    ended = report.ended(done)
+    failed = ended.failures
     _say(columns.wrapped(report.answer(done), width()))
     _say(columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT))
     _say(failed)
-    say(f"report: {write_jobs(done, folder)}")
-    wrong = report.apart(done) or [one for one in done.runs if one.replayed is False]
+    say(f"report: {write(done, folder)}")
+    wrong = ended.apart or [one for one in done.runs if one.replayed is False]
     return INCOMPLETE if failed or wrong else DONE
 
 

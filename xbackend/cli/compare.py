@@ -111,7 +111,8 @@ def compare(
     wide: options.Wide = False,
 ) -> int:
     """Run a workload on backends, print the answer and the table, write the report."""
-    from xbackend.measure import session  # what it imports would keep a shell waiting that completes an option
+    from xbackend.measure import session  # what they import would keep a shell waiting that completes an option
+    from xbackend.report.terminal import lines
 
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused
@@ -131,7 +132,7 @@ def compare(
             **vars(measuring),
         )  # fmt: skip
         written = report.write_times(results, reports / results.name, measuring.baseline)
-    for line in [*report.terminal_lines(results, measuring.baseline, width(), wide), *quiet(results)]:
+    for line in [*lines(results, measuring.baseline, width(), wide), *quiet(results)]:
         say(line)
     where = (
         f"report: {written}"

@@ -10,7 +10,7 @@ from xbackend.analysis.history import series
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table
 from xbackend.errors import UsageError
-from xbackend.report.history import change_table
+from xbackend.report.history import build, change_table
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.wording import plain
@@ -30,7 +30,7 @@ def history(
     former = Store(store).former()
     if not runs and not damaged:
         raise UsageError(f"there is no run in {store}; xbackend compare makes one{former and f'; {former}'}")
-    files = report.render_history(runs, workload, damaged)
+    files = report.files("history", *build(runs, workload, damaged))
     headers, rows = change_table(series(runs, workload))
     if rows:
         table(headers, rows, title="Shown to be faster or slower than in the run before")

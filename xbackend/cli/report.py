@@ -79,7 +79,8 @@ def _again(folder: Path, names: Sequence[str], baseline: str | None) -> list[str
         if not names or name in names:
             for kind in found:
                 try:
-                    say(f"report: {reporting.write_again(kind, folder / name, baseline)}")
+                    told = kind.load(folder / name / kind.file)
+                    say(f"report: {reporting.write(told, folder / name, baseline, again=True)}")
                 except StoreError as error:
                     wrong.append(str(error))
     return wrong

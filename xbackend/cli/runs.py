@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from xbackend import report
 from xbackend.cli import DONE, options
 from xbackend.cli.console import say, table, width
+from xbackend.errors import StoreError
+from xbackend.report.terminal import lines
 from xbackend.results import FOLDER
-from xbackend.results.runs import RunInfo, Store
+from xbackend.results.runs import Store
 from xbackend.wording import plain, unfinished
 
 
@@ -22,10 +23,9 @@ def runs(
     """List the runs of the store, or show one."""
     if run is not None:
         return _show(Store(store), run, wide)
-    listed, former = Store(store).runs(), Store(store).former()
+    listed, former = _lines(Store(store)), Store(store).former()
     if listed:
-        headers = ["run", "workload or name", "measured", "gave a time", "rounds", "state"]
-        table(headers, [_line(each) for each in listed])
+        table(["run", "workload or name", "measured", "gave a time", "rounds", "state"], listed)
     else:
         say(f"there is no run in {store}; xbackend compare makes one")
     if former:
@@ -33,18 +33,23 @@ def runs(
     return DONE
 
 
-def _line(run: RunInfo) -> list[str]:
-    if run.damaged:
-        return [plain(run.name), "", "", "", "", f"damaged: {plain(run.damaged)}"]
-    state = "complete" if run.complete else "being measured" if run.running else "cut off"
-    gave = f"{run.measurements} of {run.of}"
-    return [*map(plain, (run.name, run.title, run.created)), gave, str(run.rounds), state]
+def _lines(store: Store) -> list[list[str]]:
+    found = []
+    for name, run in store.runs():
+        if isinstance(run, StoreError):
+            found.append([plain(name), "", "", "", "", f"damaged: {plain(run)}"])
+            continue
+        state = "complete" if run.complete else "being measured" if store.held(name) else "cut off"
+        gave = f"{sum(m.status == 'ok' for m in run.measurements)} of {len(run.measurements)}"
+        rounds = sum(len(p.rounds) for m in run.measurements for p in m.processes)
+        found.append([*map(plain, (name, run.name, run.created)), gave, str(rounds), state])
+    return found
 
 
 def _show(store: Store, name: str, wide: bool) -> int:
     running = store.running(name)  # before it is read: one that ends meanwhile is complete
     results = store.load(name)
-    for line in report.terminal_lines(results, None, width(), wide):
+    for line in lines(results, None, width(), wide):
         say(line)
     say(f"run {results.run or results.name}, {results.created}")
     if not results.complete:

@@ -13,7 +13,7 @@ from xbackend.cli.users import calling, model
 from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
-from xbackend.report import columns, write_trainings
+from xbackend.report import columns, write
 from xbackend.report import training as report
 from xbackend.strategies.named import NAMES, named
 from xbackend.training.model import Model
@@ -81,7 +81,8 @@ def train(
         done = measure.trainings(asked, runs, spreads)
     for notice in notices:
         say(notice, error=True)
-    failed = report.failures(done)
+    ended = report.ended(done)
+    failed = ended.failures
     for line in columns.wrapped(report.answer(done), width()):
         say(line)
     table = columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT)
@@ -89,8 +90,8 @@ def train(
     for line in (*table, *notes):
         say(line)
     if len(failed) < len(done.runs):
-        say(f"report: {write_trainings(done, folder)}")
-    return INCOMPLETE if failed or report.apart(done) else DONE
+        say(f"report: {write(done, folder)}")
+    return INCOMPLETE if failed or ended.apart else DONE
 
 
 def _spreads(names: list[str], devices: int | None, chosen: Model) -> list[tuple[str, int]]:

@@ -5,8 +5,12 @@ No text in a block is markup. What is bold or a link says so by its type; a writ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+
+from xbackend.wording import plain
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +41,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """Running text."""
+    """Running text; a ``notice`` is some that nobody should miss."""
 
     parts: tuple[Inline, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Running text that nobody should miss."""
-
-    parts: tuple[Inline, ...]
+    notice: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ class Closed:
     """Where a folded part ends, for a writer."""
 
 
-Block = Heading | Paragraph | Notice | Bullets | Contents | Table | Image | Folded | OnPage | Pointer
+Block = Heading | Paragraph | Bullets | Contents | Table | Image | Folded | OnPage | Pointer
 Written = Block | Opened | Closed
 
 
@@ -132,6 +130,12 @@ def paragraph(*parts: Inline) -> Paragraph:
 def bullets(*items: Sequence[Inline]) -> Bullets:
     """A list of points, each of these parts."""
     return Bullets(tuple(map(tuple, items)))
+
+
+def points(items: Iterable[Sequence[Inline]]) -> list[Block]:
+    """A list of points, or nothing where it would have none."""
+    there = list(items)
+    return [bullets(*there)] if there else []
 
 
 def terms(meanings: Sequence[tuple[str, str]]) -> Bullets:
@@ -147,3 +151,40 @@ def table(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Seque
 def tabled(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> list[Block]:
     """A table, or nothing where it would have no row."""
     return [table(headers, rows, right)] if rows else []
+
+
+def section(title: str, blocks: Sequence[Block], level: int = 2) -> list[Block]:
+    """Blocks below a heading, or nothing where there are none."""
+    return [Heading(level, title), *blocks] if blocks else []
+
+
+class Pictures(dict[str, bytes]):
+    """File names to SVG. A name is safe everywhere; its number keeps workloads of similar names apart."""
+
+    def add(
+        self, kind: str, workload: str, data: bytes, alt: str, *, number: int | None = None, large: bool = False
+    ) -> Image:
+        """Keep a picture and return it as a block; without a ``number`` it gets the next one of its kind."""
+        if number is None:
+            number = 1 + sum(name.startswith(f"{kind}-") for name in self)
+        name = re.sub(r"[^a-z0-9]+", "-", workload.lower()).strip("-")[:40]
+        file = "-".join(part for part in (kind, f"{number:02}", name) if part) + ".svg"
+        self[file] = data
+        return Image(file, alt, large)
+
+
+def anchor(heading: str) -> str:
+    """The fragment under which a forge reaches a heading: lower case, blanks to hyphens, other punctuation gone."""
+    return re.sub(r"[^\w\- ]", "", plain(heading).lower()).replace(" ", "-")
+
+
+def fragments(blocks: Sequence[Written]) -> dict[int, str]:
+    """The fragment of each heading by its position among the blocks; equal ones are numbered as forges do."""
+    seen: Counter[str] = Counter()
+    names = {}
+    for position, block in enumerate(blocks):
+        if isinstance(block, Heading):
+            name = anchor(block.text)
+            names[position] = f"{name}-{seen[name]}" if seen[name] else name
+            seen[name] += 1
+    return names

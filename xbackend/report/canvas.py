@@ -2,6 +2,11 @@
 
 matplotlib is imported when the first plot is drawn. Text stays text, so that it can be searched and takes the reader's
 font; the background is transparent, text and axes are a grey that stands out from white and from black alike.
+
+A backend has its own colour and its own marker. The colours were searched for among those that are at least three times
+as light or dark as a white page and as a dark one, for the largest of the smallest differences between two of them, as
+seen by everybody and without red or green cones (Machado, Oliveira and Fernandes 2009,
+https://doi.org/10.1109/TVCG.2009.113): 18 in CIELAB. The markers tell them apart in grey.
 """
 
 from __future__ import annotations
@@ -12,7 +17,9 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
+from zlib import crc32
 
+from xbackend.backends import registry
 from xbackend.drawing import dark
 from xbackend.drawing.graph import GREY, PALETTE
 from xbackend.interrupts import put_off
@@ -20,6 +27,11 @@ from xbackend.wording import plain
 
 _WIDTH = 4.4  # inches: on a page of 400 pixels nearly as drawn
 COLOURS = tuple(outline for outline, _ in PALETTE)
+BACKENDS = (
+    *("#2d69b4", "#ff5a00", "#b43c00", "#b4874b", "#5a3cff", "#4b9696", "#4b695a"),
+    *("#7887ff", "#5a693c", "#879678", "#3c5ae1", "#6996c3", "#2d6987"),
+)
+_MARKERS = ("o", "s", "D", "^", "*", "v", "P", "X", "<", ">", (4, 1, 0), "d", "p", (6, 1, 0), (3, 1, 0), "H", (8, 1, 0))
 _GREY = ("axes.edgecolor", "axes.labelcolor", "axes.titlecolor", "grid.color", "legend.labelcolor")
 _STYLE: Any = dict.fromkeys((*_GREY, "text.color", "xtick.color", "ytick.color"), GREY) | {
     "axes.spines.right": False,
@@ -31,6 +43,18 @@ _STYLE: Any = dict.fromkeys((*_GREY, "text.color", "xtick.color", "ytick.color")
     "svg.hashsalt": "xbackend",
     "text.parse_math": False,
 }
+
+
+def style(backend: str) -> dict[str, Any]:
+    """Colour and marker of a backend, or of one with options, as matplotlib's ``plot`` takes them.
+
+    They repeat together after as many backends as there are pairs of the two. A name that is not registered, of stored
+    results, has those of a place beyond the registry, always the same.
+    """
+    names = registry.names()
+    base = registry.base(backend)
+    place = names.index(base) if base in names else len(names) + crc32(base.encode(errors="replace")) % 97
+    return {"color": BACKENDS[place % len(BACKENDS)], "marker": _MARKERS[place % len(_MARKERS)]}
 
 
 @contextmanager
@@ -64,8 +88,6 @@ def _tidy(svg: str) -> bytes:
     svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
     # Matplotlib names a clip path by a hash of its place, to the last bit, which the layout does not always give alike.
     for number, name in enumerate(re.findall(r'<clipPath id="(p[0-9a-f]+)">', svg)):
-        svg = svg.replace(f'<clipPath id="{name}">', f'<clipPath id="clip{number}">').replace(
-            f"url(#{name})", f"url(#clip{number})"
-        )
+        svg = svg.replace(f'="{name}">', f'="clip{number}">').replace(f"url(#{name})", f"url(#clip{number})")
     svg = re.sub(r" <metadata>.*?</metadata>\n", "", svg, count=1, flags=re.DOTALL)
     return svg.replace("</style>", f"</style>{dark.style(svg)}", 1).encode()

@@ -20,7 +20,7 @@ from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Process, Results
 from xbackend.wording import counted, plain
 
-_MEANWHILE = ("cores", "load", "others")
+_NOT_FINISHED = [*[text.NOTHING] * 3, "did not finish", *[text.NOTHING] * 3]
 
 
 def environment(results: Results) -> list[Block]:
@@ -86,12 +86,9 @@ def order(results: Results) -> list[Block]:
     rows = []
     for position in sorted({*labels, *finished}):
         words = plain(labels.get(position, "not in the recorded order"))
-        there = finished.get(position, [])
-        rows += [[str(position), words, *_run(process, first)] for process in there]
-        if position not in finished:
-            empty = [text.NOTHING] * len(_MEANWHILE)
-            rows.append([str(position), words, *[text.NOTHING] * 3, "did not finish", *empty])
-    headers = ("position", "candidate", "process began", "visits", "rounds", "time", *_MEANWHILE)
+        there = [_run(process, first) for process in finished.get(position, [])]
+        rows += [[str(position), words, *cells] for cells in there or [_NOT_FINISHED]]
+    headers = ("position", "candidate", "process began", "visits", "rounds", "time", "cores", "load", "others")
     return [
         paragraph(
             f"The first process that finished began at {began}; the others' beginnings count from there. "

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 WIDTH = 80  # of a table, where nothing says how wide lines may be
 _GAP = 2
 _LEAST = 8  # characters of a column that has to be cut
-_PART = re.compile(r"\s*(?:\([^()]*\)|\[?[^\s\[]+|\[)(?: on \d+$)?")  # what is in parentheses is one
+_PART = re.compile(r"\s*(?:\([^()\n]*\)|\[?[^\s\[]+|\[)(?: on \d+$|\s+$)?")  # what is in parentheses is one
 
 
 def lines(
@@ -20,8 +20,8 @@ def lines(
 ) -> list[str]:
     """A table of rows in groups, each below its title if it has one; lines of ``width`` at most, `None`: any.
 
-    What is too wide is wrapped at blanks and before ``[``, the first column before the others. Columns in ``right``
-    hold numbers.
+    What is too wide is wrapped at blanks and before ``[``, the first column before the others; a header also where it
+    has a line break. Columns in ``right`` hold numbers.
     """
     columns = list(zip(headers, *(row for _, rows in groups for row in rows), strict=True))
     widths = [max(map(len, column)) for column in columns]
@@ -76,7 +76,7 @@ def _cell(cell: str, width: int) -> list[str]:
     found = [""]
     for part in _PART.findall(cell):
         room = width - len(found[-1])
-        if len(part) <= room:
+        if len(part) <= room and "\n" not in part:
             found[-1] += part
             continue
         rest = part.strip()

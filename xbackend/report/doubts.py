@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from xbackend.analysis.comparison import Comparison, Row
-from xbackend.report.blocks import Block, Bold, Inline, bullets
+from xbackend.analysis.comparison import Comparison
+from xbackend.report.blocks import Block, Bold, Inline, points
 from xbackend.wording import counted, few, join, plain
 
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
@@ -44,12 +44,10 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
     for row in comparison.rows:
         yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
     for row in comparison.ranked:
-        if _width(row) > _WIDE:
-            yield (
-                row.name,
-                "its processes differ by more than 10 % of their time: measure on a quieter machine or with more of "
-                "them",
-            )
+        low, high = row.spread or (0.0, 0.0)
+        if row.time and (high - low) / row.time > _WIDE:
+            far = "its processes differ by more than 10 % of their time"
+            yield row.name, f"{far}: measure on a quieter machine or with more of them"
         if row.measurement.parity is None:
             yield row.name, "no comparison with the oracle was recorded"
     hashes = {row.measurement.parity.inputs for row in comparison.rows if row.measurement.parity is not None}
@@ -57,27 +55,19 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
         yield "all", "the candidates were not given the same inputs (their hashes differ): do not compare them"
 
 
-def _width(row: Row) -> float:
-    """How far the processes are apart, as a part of the time."""
-    low, high = row.spread or (0.0, 0.0)
-    return (high - low) / row.time if row.time else 0.0
-
-
 def _ranged(same: Sequence[str]) -> str:
     """Texts that differ in their numbers only, as one: ``1 to 3 of 15 rounds``."""
-    slots = [list(dict.fromkeys(places)) for places in zip(*map(_NUMBERS.findall, same), strict=True)]
-    ranges = iter([places[0] if len(places) == 1 else _range(places) for places in slots])
-    return _NUMBERS.sub(lambda _: next(ranges), same[0])
-
-
-def _range(places: Sequence[str]) -> str:
-    numbers = sorted((number for place in places for number in place.split(", ")), key=float)
-    return f"{numbers[0]} to {numbers[-1]}"
+    ranges = []
+    for places in zip(*map(_NUMBERS.findall, same), strict=True):
+        numbers = sorted((number for place in places for number in place.split(", ")), key=float)
+        ranges.append(places[0] if len({*places}) == 1 else f"{numbers[0]} to {numbers[-1]}")
+    left = iter(ranges)
+    return _NUMBERS.sub(lambda _: next(left), same[0])
 
 
 def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:
     """A point for each doubt; of many rows some by name, the rest counted."""
-    return [bullets(*(_point(doubt, comparisons) for doubt in found))] if found else []
+    return points(_point(doubt, comparisons) for doubt in found)
 
 
 def _point(doubt: Doubt, comparisons: int) -> list[Inline]:
@@ -91,11 +81,11 @@ def _point(doubt: Doubt, comparisons: int) -> list[Inline]:
 
 def row_by_row(found: Sequence[Doubt]) -> list[Block]:
     """All rows of each doubt."""
-    points: list[list[Inline]] = []
+    said: list[list[Inline]] = []
     for doubt in found:
         by_comparison: dict[str, list[str]] = {}
         for label, name in doubt.concerned:
             by_comparison.setdefault(label, []).append(name)
         rows = "; ".join(f"{label}: {join(dict.fromkeys(names))}" for label, names in by_comparison.items())
-        points.append([f"{doubt.cause} ({counted(len(doubt.concerned), 'row')}): {rows}."])
-    return [bullets(*points)] if points else []
+        said.append([f"{doubt.cause} ({counted(len(doubt.concerned), 'row')}): {rows}."])
+    return points(said)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from xbackend.analysis.history import Line, Point, Series, changes, name_of, series
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
 from xbackend.report import history_plots, text
-from xbackend.report.blocks import Block, Bold, Contents, Heading, Image, Notice, paragraph, table, tabled, terms
-from xbackend.report.pictures import Pictures
+from xbackend.report.blocks import Block, Bold, Contents, Heading, Paragraph, Pictures, paragraph, table, tabled, terms
 from xbackend.report.tables import status
 from xbackend.results.schema import Results
 from xbackend.wording import counted, join, plain
@@ -58,8 +57,8 @@ def build(
         blocks.append(Heading(3, f"On {each.place}"))
         if history_plots.drawn(each):
             words = f"{each.title} over {counted(len(each.runs), 'run')}, on {each.place}"
-            file = pictures.add("history", each.workload, history_plots.picture(each, words), number)
-            blocks.append(Image(file, words))
+            drawn = history_plots.picture(each, words)
+            blocks.append(pictures.add("history", each.workload, drawn, words, number=number))
         rows = [_row(line, point) for line in each.lines for point in line.points]
         blocks.append(table(_HEADERS, rows, right=("devices", *_HEADERS[3:5])))
     return [*blocks, Heading(2, "Runs"), _runs(runs, damaged)], pictures
@@ -67,16 +66,14 @@ def build(
 
 def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
     """What stands above all the rest: runs that are not in it, or not whole."""
-    blocks: list[Block] = []
+    said = []
     if damaged:
+        words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below"
         names = join(plain(name) for name, _ in damaged)
-        words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below: {names}. "
-        blocks.append(Notice((Bold("Damaged."), f"{words}The reasons stand with the list of runs.")))
-    cut_off = [name_of(run) for run in runs if not run.complete]
-    if cut_off:
-        words = f" {counted(len(cut_off), 'run')} did not finish: {join(cut_off)}."
-        blocks.append(Notice((Bold("Incomplete."), words)))
-    return blocks
+        said.append(("Damaged.", f"{words}: {names}. The reasons stand with the list of runs."))
+    if cut_off := [name_of(run) for run in runs if not run.complete]:
+        said.append(("Incomplete.", f" {counted(len(cut_off), 'run')} did not finish: {join(cut_off)}."))
+    return [Paragraph((Bold(what), words), notice=True) for what, words in said]
 
 
 def change_table(of: Sequence[Series]) -> tuple[list[str], list[list[str]]]:
@@ -118,16 +115,9 @@ def _row(line: Line, point: Point) -> list[str]:
 
 
 def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Block:
-    rows = [
-        [
-            name_of(run),
-            text.moment(run.created),
-            "complete" if run.complete else "incomplete",
-            run.machine.processor,
-            run.machine.fingerprint,
-            run.xbackend,
-        ]
-        for run in runs
-    ]
+    rows = []
+    for run in runs:
+        when, state = text.moment(run.created), "complete" if run.complete else "incomplete"
+        rows.append([name_of(run), when, state, run.machine.processor, run.machine.fingerprint, run.xbackend])
     rows += [[name, text.NOTHING, f"damaged: {reason}", *[text.NOTHING] * 3] for name, reason in damaged]
     return table(("run", "measured", "state", "machine", "fingerprint", "xbackend"), rows)

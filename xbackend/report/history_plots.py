@@ -8,7 +8,7 @@ from typing import Any
 from xbackend.analysis.history import Line, Point, Series
 from xbackend.report import text
 from xbackend.report.canvas import COLOURS, GREY, canvas
-from xbackend.report.plots import bar, errors, tick_time
+from xbackend.report.plots import bar, errors, note, tick_time
 from xbackend.results.schema import Results
 from xbackend.wording import counted
 
@@ -80,18 +80,11 @@ def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
     left, right = -0.6, len(places) - 0.4
     ends = [left, *sorted(news), right]
     for before, position, after in zip(ends, ends[1:], ends[2:], strict=False):
-        leads = after - position >= position - before
+        side, aside = ("left", 4) if after - position >= position - before else ("right", -4)
         room = int(max(after - position, position - before) / (right - left) * _LETTERS)
         axes.axvline(position, color=GREY, linestyle="--", linewidth=1)
-        axes.annotate(
-            text.shorten(news[position], max(room, 2)),
-            (position, 1),
-            xycoords=axes.get_xaxis_transform(),
-            xytext=(4 if leads else -4, -8),
-            textcoords="offset points",
-            ha="left" if leads else "right",
-            fontsize=8,
-        )
+        words, top = text.shorten(news[position], max(room, 2)), axes.get_xaxis_transform()
+        note(axes, words, (position, 1), (aside, -8), top, ha=side, va="baseline", fontsize=8)
 
 
 def _time_axis(axes: Any, points: Sequence[Point]) -> None:

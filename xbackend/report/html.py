@@ -1,21 +1,35 @@
 """Blocks as one HTML page that needs nothing else: pictures and style inside, no script, nothing fetched.
 
-A policy in the page itself forbids scripts and addresses besides.
+A policy in the page itself forbids scripts and addresses besides. A picture is part of it: its ids its own, its style
+its own.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape as escaped
 from itertools import count
+from xml.etree import ElementTree
 
 from markupsafe import Markup
 
+from xbackend.drawing import dark
+from xbackend.drawing.graph import GREY
 from xbackend.report.blocks import Block, Image
-from xbackend.report.folding import for_page
-from xbackend.report.inline_svg import inline
-from xbackend.report.writing import template
+from xbackend.report.writing import flat, template
 from xbackend.wording import plain
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_XLINK = "{http://www.w3.org/1999/xlink}"
+_TAGS = frozenset(
+    [
+        *("svg", "g", "defs", "path", "rect", "circle", "line", "polyline", "polygon", "text", "tspan", "title", "use"),
+        *("clipPath", "marker"),
+    ]
+)
+_COLOURED = ("fill", "stroke", "style")
+_REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
 
 def escape(text: object) -> str:
@@ -34,4 +48,46 @@ def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
         # No fragment of a heading has a full stop.
         return Markup(inline(pictures[image.file], f"picture.{next(numbers)}.", image.alt))
 
-    return _PAGE(for_page(blocks), pictures=pictures, inlined=inlined)
+    return _PAGE(flat(blocks, page=True), pictures=pictures, inlined=inlined)
+
+
+def inline(svg: bytes, prefix: str, words: str) -> str:
+    """The element ``svg`` for a page that holds others: every id in it begins with ``prefix``.
+
+    ``words`` say what it shows to those who do not see it. Its grey becomes the colour of the text around it, and its
+    light colours dark ones on a dark page. Elements that are no drawing are left out.
+    """
+    tree = ElementTree.fromstring(svg)
+    _clean(tree, prefix)
+    # matplotlib says this of all elements in a style sheet, which would hold for the whole page.
+    tree.set("style", "stroke-linejoin: round; stroke-linecap: butt")
+    tree.set("role", "img")
+    tree.set("aria-label", plain(words))
+    for title in tree.findall("title"):
+        tree.remove(title)  # the label says it already, and a title covers the picture when the mouse rests on it
+    tree.tail = None
+    return ElementTree.tostring(tree, encoding="unicode")
+
+
+def _clean(element: ElementTree.Element, prefix: str) -> None:
+    element.tag = element.tag.removeprefix(_SVG)
+    element.attrib = {
+        name.removeprefix(_XLINK): _renamed(name, value, prefix)
+        for name, value in element.attrib.items()
+        if not name.lower().startswith("on")
+    }
+    for child in list(element):
+        if isinstance(child.tag, str) and child.tag.removeprefix(_SVG) in _TAGS:
+            _clean(child, prefix)
+        else:
+            element.remove(child)
+
+
+def _renamed(name: str, value: str, prefix: str) -> str:
+    """The value of an attribute, what is an id or leads to one with the prefix."""
+    if name == "id":
+        return prefix + value
+    if name.endswith("href"):
+        return f"#{prefix}{value.removeprefix('#')}"
+    value = _REFERENCE.sub(lambda reference: f"url(#{prefix}{reference[1]})", value)
+    return dark.either(value.replace(GREY, "currentColor")) if name in _COLOURED else value

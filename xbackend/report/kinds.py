@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from xbackend.results import clustered, schema, trained
+from xbackend.results.clustered import Jobs
 from xbackend.results.packing import SUFFIX
+from xbackend.results.schema import Results, Stored, read
+from xbackend.results.trained import Trainings
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of report: ``load`` reads its data from ``file``; ``<document>.md`` and ``.html`` are written."""
+    """A kind of report: its data lie in ``file``; ``<document>.md`` and ``.html`` are written."""
 
-    data: str
+    told: type[Stored]
+    file: str
     document: str
-    load: Callable[[Path], Any]
 
-    @property
-    def file(self) -> str:
-        """The name of the file of its data."""
-        return self.data + SUFFIX
+    def load(self, path: Path) -> Any:
+        """Its data. Raises as `read`."""
+        return read(path, self.told)
 
 
-COMPARISON = Kind("results", "report", schema.load)
-TRAINING = Kind("training", "training", trained.load)
-CLUSTER = Kind("cluster", "cluster", clustered.load)
+COMPARISON = Kind(Results, f"results{SUFFIX}", "report")
+TRAINING, CLUSTER = Kind(Trainings, f"training{SUFFIX}", "training"), Kind(Jobs, f"cluster{SUFFIX}", "cluster")
 KINDS = (COMPARISON, TRAINING, CLUSTER)
 
 

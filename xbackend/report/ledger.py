@@ -8,9 +8,8 @@ from xbackend import wording
 from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import SHARING, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
-from xbackend.report import text, timelines
-from xbackend.report.blocks import Block, Bold, Heading, Image, OnPage, bullets, paragraph, table
-from xbackend.report.pictures import Pictures
+from xbackend.report import tables, text, timelines
+from xbackend.report.blocks import Block, Bold, OnPage, Pictures, paragraph, points, section, table, tabled
 from xbackend.results.schema import FOREIGN, Results
 from xbackend.wording import counted, join
 
@@ -66,13 +65,12 @@ def verdict(s: Scaling, cores: int) -> str:
     if s.foreign_cores is not None and s.foreign_cores > FOREIGN:
         busy = text.number(s.foreign_cores, 2)
         said = f"doubtful, as other processes kept {busy} cores busy meanwhile (end them and measure again): {said}"
-    return " ".join([said[0].upper() + said[1:], *([] if s.shares is None else _besides(s, s.shares, cores))])
+    return " ".join([said[0].upper() + said[1:], *_besides(s, cores)])
 
 
 def _why(s: Scaling, cores: int) -> str:
     no_gain = s.ratio.verdict in (Verdict.EQUAL, Verdict.SLOWER, Verdict.NOT_TOLD_APART)
-    causes = _causes(s, cores) if no_gain else []
-    if causes:
+    if no_gain and (causes := _causes(s, cores)):
         return "; ".join(causes)
     if s.shares is None:
         return f"there is no profile that would say why ({s.unprofiled})"
@@ -80,9 +78,11 @@ def _why(s: Scaling, cores: int) -> str:
     return ("the profile does not say why, " if unexplained else "") + _busy(s.shares)
 
 
-def _besides(s: Scaling, shares: Shares, cores: int) -> list[str]:
+def _besides(s: Scaling, cores: int) -> list[str]:
     """Where the rest of a gain went, or what is odd about it; and that the profile was much slower than the timing."""
-    said = []
+    said, shares = list[str](), s.shares
+    if shares is None:
+        return said
     if s.faster and _in_turn(shares):
         said.append(
             "Devices that work one after the other gain nothing by being several: the difference comes from elsewhere, "
@@ -97,15 +97,14 @@ def _besides(s: Scaling, shares: Shares, cores: int) -> list[str]:
 
 
 def _busy(shares: Shares) -> str:
-    """How much of the time the devices computed."""
     busy = [1 - idle for idle in shares.idle.values()]
-    together = f"{'both' if len(busy) == 2 else 'at least two'} at once {percent(shares.together)}"
     if len(busy) > 1 and max(busy) - min(busy) <= _CLOSE:
-        return f"{'both' if len(busy) == 2 else 'all'} are busy {percent(min(busy))} of the time, {together}"
-    if len(busy) <= 4:
-        names = [f"{device} is busy {percent(1 - idle)}" for device, idle in shares.idle.items()]
-        return f"{join(names)} of the time, {together}"
-    return f"they are busy {percent(min(busy))} to {percent(max(busy))} of the time, {together}"
+        said = f"{'both' if len(busy) == 2 else 'all'} are busy {percent(min(busy))}"
+    elif len(busy) <= 4:
+        said = join(f"{device} is busy {percent(1 - idle)}" for device, idle in shares.idle.items())
+    else:
+        said = f"they are busy {percent(min(busy))} to {percent(max(busy))}"
+    return f"{said} of the time, {'both' if len(busy) == 2 else 'at least two'} at once {percent(shares.together)}"
 
 
 def _causes(s: Scaling, cores: int) -> list[str]:
@@ -137,37 +136,26 @@ def _in_turn(shares: Shares) -> bool:
 
 def sections(results: Results, comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
     """Why several devices are faster or not: words and timelines for each comparison that has them; empty without."""
-    blocks: list[Block] = []
-    for comparison, own in _ledgers(comparisons):
-        blocks.append(Heading(3, f"One device against several: {comparison.label}"))
-        blocks.append(bullets(*((Bold(s.many.name), ": ", verdict(s, results.machine.cores)) for s in own)))
-        blocks += _timelines(comparison, own, pictures)
+
+    def why(comparison: Comparison) -> list[Block]:
+        own = scalings(comparison)
+        said = points((Bold(s.many.name), ": ", verdict(s, results.machine.cores)) for s in own)
+        return said + _timelines(comparison, own, pictures)
+
+    blocks = tables.each(comparisons, "One device against several", why)
     return [*blocks, OnPage(_TIMELINES, (paragraph(timelines.READING),))] if blocks else []
 
 
 def figures(comparisons: Sequence[Comparison]) -> list[Block]:
     """The ledger of each comparison that has one and more devices; empty without any."""
-    tables = [
-        block
-        for comparison, own in _ledgers(comparisons)
-        for block in (Heading(3, f"Ledger: {comparison.label}"), _table(own))
-    ]
-    return [paragraph(READING), *tables] if tables else []
+    return tables.each(comparisons, "Ledger", _table, READING)
 
 
-def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
-    """From which size several devices pay, for each backend; empty where no size was measured on several."""
-    return _sizes(sweeps(s for _, own in _ledgers(comparisons) for s in own))
-
-
-def _ledgers(comparisons: Sequence[Comparison]) -> list[tuple[Comparison, list[Scaling]]]:
-    return [(comparison, own) for comparison in comparisons if (own := scalings(comparison))]
-
-
-def _table(ledger: Sequence[Scaling]) -> Block:
+def _table(comparison: Comparison) -> list[Block]:
+    ledger = scalings(comparison)
     unit = text.time_unit(s.seconds_of_many for s in ledger)
     right = [h for h in _HEADERS if h not in ("backend", "verdict", "profiled call", "idle", "devices are")]
-    return table(_HEADERS, [_row(s, unit) for s in ledger], right=right)
+    return tabled(_HEADERS, [_row(s, unit) for s in ledger], right=right)
 
 
 def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
@@ -175,12 +163,8 @@ def _row(s: Scaling, unit: tuple[str, float]) -> list[str]:
     shares = [text.NOTHING] * 4
     if s.shares is not None:
         parts = [f"{part} {percent(share)}" for part, share in (s.shares.parts or {}).items()]
-        shares = [
-            ", ".join(parts) or text.NOTHING,
-            percent(s.shares.transfers),
-            _idle(s.shares.idle),
-            percent(s.shares.together),
-        ]
+        together = percent(s.shares.together)
+        shares = [", ".join(parts) or text.NOTHING, percent(s.shares.transfers), _idle(s.shares.idle), together]
     return [
         s.many.label,
         str(s.devices),
@@ -208,27 +192,24 @@ def _timelines(comparison: Comparison, own: Sequence[Scaling], pictures: Picture
         drawn = timelines.timelines(comparison, devices)
         if drawn:
             title = f"Timelines on {counted(devices, 'device')}: {comparison.label}"
-            file = pictures.add("timeline", comparison.workload, timelines.picture(drawn, title))
-            blocks.append(OnPage(_TIMELINES, (Image(file, title),)))
+            image = pictures.add("timeline", comparison.workload, timelines.picture(drawn, title), title)
+            blocks.append(OnPage(_TIMELINES, (image,)))
     return blocks
 
 
-def _sizes(swept: Sequence[Sweep]) -> list[Block]:
-    """From which size several devices pay, for each backend."""
-    if not swept:
-        return []
-    blocks: list[Block] = [Heading(3, "The size from which several devices pay")]
+def sizes(comparisons: Sequence[Comparison]) -> list[Block]:
+    """From which size several devices pay, for each backend; empty where no size was measured on several."""
+    swept = sweeps(s for comparison in comparisons for s in scalings(comparison))
     rows = [_sweep(sweep) for sweep in swept if len(sweep.points) > 1]
-    if rows:
-        words = (
-            "Between two measured sizes: at one several devices are shown to be slower than one, at the other faster. "
-            "What lies between is not interpolated: measure there to narrow it."
-        )
-        blocks += [paragraph(words), table(_SWEEP_HEADERS, rows, right=("devices",))]
+    words = (
+        "Between two measured sizes: at one several devices are shown to be slower than one, at the other faster. "
+        "What lies between is not interpolated: measure there to narrow it."
+    )
+    blocks: list[Block] = [paragraph(words), table(_SWEEP_HEADERS, rows, right=("devices",))] if rows else []
     few = list(dict.fromkeys(sweep.label for sweep in swept if len(sweep.points) == 1))
     if few:
         blocks.append(paragraph(f"Of {join(few)} one size was measured: measure more, --size 256,512,1024."))
-    return blocks
+    return section("The size from which several devices pay", blocks, level=3)
 
 
 def _sweep(sweep: Sweep) -> list[str]:

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from markupsafe import Markup
 
 from xbackend.report.blocks import Block
-from xbackend.report.folding import for_markdown
-from xbackend.report.writing import template
+from xbackend.report.writing import flat, template
 from xbackend.wording import plain
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the
@@ -60,7 +59,6 @@ def _uncoded(text: str) -> Markup:
 
 
 def _tagged(text: str) -> Markup:
-    """Text inside of a tag."""
     return Markup("".join(_ENTITIES.get(c, c) for c in plain(text)))
 
 
@@ -69,4 +67,4 @@ _DOCUMENT = template("document.md.j2", escape, uncoded=_uncoded, tagged=_tagged)
 
 def write(blocks: Sequence[Block]) -> str:
     """A document of these blocks."""
-    return _DOCUMENT(for_markdown(blocks)).rstrip() + "\n"
+    return _DOCUMENT(flat(blocks, page=False)).rstrip() + "\n"

@@ -1,15 +1,14 @@
-"""The matrix that stands first where several workloads were measured, and means of pairs over these, as text: the same
-cells in a terminal and a table."""
+"""The matrix of several workloads as text, for a terminal and for a table, and the means of pairs over them."""
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
+from itertools import groupby
 
 from xbackend.analysis.across import Cell, Matrix, Mean
 from xbackend.analysis.statistics import SAME, Verdict
-from xbackend.report import text
+from xbackend.report import columns, text
 from xbackend.report.blocks import Block, Bold, Inline, table, tabled
 from xbackend.wording import plain
 
@@ -83,8 +82,7 @@ def pairs(matrix: Matrix) -> list[Block]:
 
 
 def _over(mean: Mean) -> str:
-    sure = f"{text.number(mean.low)} to {text.number(mean.high)}" if math.isfinite(mean.high) else "no interval"
-    return f"{text.number(mean.value)} ({sure}){' *' * mean.shown}"
+    return text.sure(mean.value, mean.low, mean.high) + " *" * mean.shown
 
 
 def as_table(matrix: Matrix) -> Block:
@@ -99,32 +97,22 @@ def as_table(matrix: Matrix) -> Block:
 
 
 def lines(matrix: Matrix, width: int) -> list[str]:
-    """Lines of ``width`` at most: as many columns beside each other as fit, the others below, each time all
-    workloads."""
-    titled = _titled(matrix, max(width // 2 - 2, _HEAD))
-    sums = [("", title, [(words, "") for words in cells]) for title, cells in below(matrix)]
-    pairs = zip(titled, matrix.lines, strict=True)
-    rows = [(group, label, [cell(one) for one in line]) for (group, label), line in pairs]
-    heads = [_head(column) for column in matrix.columns]
-    widths = [
-        max(*map(len, head), *(len("".join(cells[j])) for _, _, cells in (*rows, *sums)))
-        for j, head in enumerate(heads)
-    ]
-    first = max(len(label) + 2 * bool(group) for group, label, _ in (*rows, *sums))
+    """As many columns beside each other as ``width`` has room for, the others below, each time all workloads."""
+    shown = [[cell(one) for one in line] for line in matrix.lines]
+    shown += [[(words, "") for words in counts] for _, counts in below(matrix)]
+    marked = [any(mark for _, mark in column) for column in zip(*shown, strict=True)]
+    # Numbers stand below each other, whatever their marks.
+    cells = [[words + (mark or " " * marked[j]) for j, (words, mark) in enumerate(line)] for line in shown]
+    heads = ["\n".join(_head(column)) for column in matrix.columns]
+    widths = [max(map(len, [*heads[j].split("\n"), *column])) for j, column in enumerate(zip(*cells, strict=True))]
+    titles = [*_titled(matrix, max(width // 2 - 2, _HEAD)), *(("", title) for title, _ in below(matrix))]
+    labels = [(group, "  " * bool(group) + label) for group, label in titles]
     found: list[str] = []
-    for band in _bands(widths, width - first):
+    for band in _bands(widths, width - max(len("workload"), *(len(label) for _, label in labels))):
+        rows = [(group, [label, *(line[j] for j in band)]) for (group, label), line in zip(labels, cells, strict=True)]
+        groups = [(group, [row for _, row in each]) for group, each in groupby(rows, key=lambda row: row[0])]
         found += [""] if found else []
-        tall = max(len(heads[j]) for j in band)
-        for level in range(tall):
-            parts = [([""] * (tall - len(heads[j])) + heads[j])[level].rjust(widths[j]) for j in band]
-            found.append(_line("" if level < tall - 1 else "workload", first, parts))
-        found.append("-" * (first + sum(_GAP + widths[j] for j in band)))
-        shown = ""
-        for group, label, cells in rows:
-            found += [group] if group != shown else []
-            shown = group
-            found.append(_line("  " * bool(group) + label, first, _aligned(cells, band, widths)))
-        found += [_line(title, first, _aligned(cells, band, widths)) for _, title, cells in sums]
+        found += columns.lines(["workload", *(heads[j] for j in band)], groups, width, right=heads)
     return found
 
 
@@ -139,7 +127,6 @@ def _titled(matrix: Matrix, most: int) -> list[tuple[str, str]]:
 
 
 def _head(column: str) -> list[str]:
-    """The name of a column in short lines."""
     parts = [""]
     for part in re.split(r"(?=[-\[( ])", column):
         if parts[-1] and len(parts[-1]) + len(part) > _HEAD:
@@ -156,12 +143,3 @@ def _bands(widths: Sequence[int], room: int) -> list[list[int]]:
             bands.append([])
         bands[-1].append(j)
     return bands
-
-
-def _aligned(cells: Sequence[tuple[str, str]], band: Sequence[int], widths: Sequence[int]) -> list[str]:
-    """Numbers below each other, whatever their marks."""
-    return [(cells[j][0] + (cells[j][1] or " " * (len(cells[j][0]) < widths[j]))).rjust(widths[j]) for j in band]
-
-
-def _line(title: str, first: int, cells: Sequence[str]) -> str:
-    return (title.ljust(first) + "".join(" " * _GAP + words for words in cells)).rstrip()

@@ -62,10 +62,8 @@ def _cell(axes: Any, i: int, j: int, one: Cell) -> None:
         axes.text(j + 0.5, i + 0.5, _WITHOUT.get(status, ""), ha="center", va="center", fontsize=8, color=GREY)
         return
     fill = FILLS[0][1] if one.level else next(fill for limit, fill in FILLS[1:] if one.slowdown <= limit)
-    frame: dict[str, Any] = {"edgecolor": GREY, "linewidth": 0.3}
-    if one.winner:
-        frame = {"edgecolor": INK, "linewidth": 1.1}
-    axes.add_patch(Rectangle((j + 0.04, i + 0.06), 0.92, 0.88, facecolor=fill, **frame))
+    edge, width = (INK, 1.1) if one.winner else (GREY, 0.3)
+    axes.add_patch(Rectangle((j + 0.04, i + 0.06), 0.92, 0.88, facecolor=fill, edgecolor=edge, linewidth=width))
     value = 1.0 if one.is_reference else one.ratio.value if one.ratio is not None else None
     axes.text(j + 0.5, i + 0.5, short(value), ha="center", va="center", fontsize=7.5, color=INK)
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xbackend.analysis.across import Matrix
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.drawing.graph import bytes_text
-from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, bullets, paragraph, table, tabled
+from xbackend.report import tables, text
+from xbackend.report.blocks import Block, paragraph, points, table, tabled
 from xbackend.wording import counted, few, plain
 
 READING = (
@@ -31,27 +31,23 @@ def across(matrix: Matrix) -> list[Block]:
 
 
 def each(comparisons: Sequence[Comparison]) -> list[Block]:
-    """A table for each comparison with what was measured of each row, also beside the main memory; empty without
-    any."""
-    blocks: list[Block] = []
-    for comparison in comparisons:
-        rows = [[row.name, _call(row), _first(row), _devices(row)] for row in comparison.rows if row.memory is not None]
-        if rows:
-            blocks += [Heading(3, f"Memory: {comparison.label}"), *tabled(_HEADERS, rows, right=_HEADERS[1:3])]
-    return [paragraph(READING), *blocks, *_absent(comparisons)] if blocks else []
+    """A table for each comparison with what was measured of each row, on devices too; empty without any."""
+    there = tables.each(comparisons, "Memory", _table, READING)
+    return [*there, *_absent(comparisons)] if there else []
+
+
+def _table(comparison: Comparison) -> list[Block]:
+    rows = []
+    for row, memory in ((row, row.memory) for row in comparison.rows):
+        if memory is not None:
+            devices = ", ".join(f"{plain(name)} {bytes_text(count)}" for name, count in memory.devices.items())
+            first = bytes_text(max(0, memory.first_call))
+            rows.append([row.name, _call(row), first, devices or text.NOTHING])
+    return tabled(_HEADERS, rows, right=_HEADERS[1:3])
 
 
 def _call(row: Row | None) -> str:
     return text.NOTHING if row is None or row.memory is None else bytes_text(max(0, row.memory.call))
-
-
-def _first(row: Row) -> str:
-    return text.NOTHING if row.memory is None else bytes_text(max(0, row.memory.first_call))
-
-
-def _devices(row: Row) -> str:
-    there = row.memory.devices if row.memory is not None else {}
-    return ", ".join(f"{plain(name)} {bytes_text(count)}" for name, count in there.items()) or text.NOTHING
 
 
 def _absent(comparisons: Sequence[Comparison]) -> list[Block]:
@@ -60,8 +56,7 @@ def _absent(comparisons: Sequence[Comparison]) -> list[Block]:
     for row in (row for comparison in comparisons for row in comparison.rows if row.times and row.memory is None):
         reason = plain(row.measurement.memory_unknown) or "it was not measured"
         why.setdefault(reason, []).append(row.label)
-    points = [
+    return points(
         (f"{few(list(dict.fromkeys(names)))} ({counted(len(names), 'row')}): {reason}.",)
         for reason, names in why.items()
-    ]
-    return [bullets(*points)] if points else []
+    )

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest
-from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Inline, paragraph, table
+from xbackend.report import tables, text
+from xbackend.report.blocks import Block, paragraph, table, tabled
 from xbackend.wording import number
 
 READING = (
@@ -25,44 +25,31 @@ _AFTER = f"has paid for itself after ({text.INTERVAL})"
 
 
 def across(comparisons: Sequence[Comparison]) -> list[Block]:
-    """A line for each comparison: its quickest start against its smallest time; empty where no first result is
-    known."""
-    rows = [row for comparison in comparisons if (row := _line(comparison))]
+    """The quickest start of each comparison against its smallest time; empty where no first result is known."""
+    rows = []
+    for comparison in comparisons:
+        if (quick := quickest(comparison)) is not None:
+            last = comparison.ranked[0]
+            first = [named(quick, comparison), text.time(first_result(quick))]
+            then = [named(last, comparison), text.time(last.time), text.time(first_result(last))]
+            rows.append([comparison.label, *first, *then, _after(last, quick, comparison)])
     headers = ("comparison", "first to have a result", "in", "smallest time", "a call", "first result in", _AFTER)
     return [paragraph(READING), table(headers, rows, right=("in", "a call", "first result in"))] if rows else []
 
 
-def _line(comparison: Comparison) -> list[Inline]:
-    quick = quickest(comparison)
-    if quick is None:
-        return []
-    fastest = comparison.ranked[0]
-    cells = [named(quick, comparison), text.time(first_result(quick)), named(fastest, comparison)]
-    return [comparison.label, *cells, text.time(fastest.time), text.time(first_result(fastest)),
-            _after(fastest, quick, comparison)]  # fmt: skip
-
-
 def each(comparisons: Sequence[Comparison]) -> list[Block]:
     """A table for each comparison, a line for each row with a time."""
-    blocks: list[Block] = []
-    for comparison in comparisons:
-        quick = quickest(comparison)
-        if quick is None:
-            continue
-        rows = [
-            [
-                named(row, comparison),
-                text.time(first_result(row)),
-                text.time(first_result(row, from_cache=True)),
-                text.time(row.time),
-                _after(row, quick, comparison),
-            ]
-            for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf)
-        ]
-        headers = ("backend", "first result", _CACHED, "a call", _AFTER)
-        blocks.append(Heading(3, f"First result and calls: {comparison.label}"))
-        blocks.append(table(headers, rows, right=headers[1:4]))
-    return [paragraph(READING), *blocks] if blocks else []
+    return tables.each(comparisons, "First result and calls", _table, READING)
+
+
+def _table(comparison: Comparison) -> list[Block]:
+    quick, rows = quickest(comparison), []
+    for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf):
+        if quick is not None:
+            times = [text.time(t) for t in (first_result(row), first_result(row, from_cache=True), row.time)]
+            rows.append([named(row, comparison), *times, _after(row, quick, comparison)])
+    headers = ("backend", "first result", _CACHED, "a call", _AFTER)
+    return tabled(headers, rows, right=headers[1:4])
 
 
 def _after(row: Row, quick: Row, comparison: Comparison) -> str:

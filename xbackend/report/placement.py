@@ -11,13 +11,16 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
-from xbackend.report.blocks import Block, Heading, Image, OnPage, bullets, paragraph, tabled
-from xbackend.report.pictures import Pictures
+from xbackend.report.blocks import Block, Heading, OnPage, Pictures, paragraph, points, tabled
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, join
 
 _OPS = ("backends", "devices", "asked", "bound to", "executed on", "status", "ops", "which")
 _TRANSFERS = ("backends", "devices", "from", "to", "why", "transfers", "bytes")
+_WHAT = (
+    "What the program asked for, and what the backend says that it executed. What differs on several devices is drawn; "
+    "xbackend draw --backend draws the rest."
+)
 _LEGEND = (
     "coloured by device; a thick outline is an op that moved, a dashed one what was fused or folded, a dotted one what "
     "was not read back; thick arrows are transfers."
@@ -48,11 +51,10 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
         if there:
             blocks.append(OnPage("the placement of every op and each transfer", (*([] if other else [title]), *there)))
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
-    return [paragraph(said), *blocks] if total else []
+    return [paragraph(_WHAT), paragraph(said), *blocks] if total else []
 
 
 def _shown(comparison: Comparison) -> Shown:
-    """The rows that have a placement."""
     evidence = [(row, row.measurement.evidence) for row in comparison.rows if row.measurement.placement]
     return [(row, Placement(e.ops, e.transfers, e.backward), e) for row, e in evidence]
 
@@ -63,9 +65,7 @@ def _answers(shown: Shown) -> list[Block]:
     for row, placement, _ in shown:
         if placement.ops:
             whose.setdefault("; ".join([placement.summary(), *placement.differences()]), []).append(row.name)
-    return (
-        [bullets(*((f"{said[0].upper()}{said[1:]}: ", join(names)) for said, names in whose.items()))] if whose else []
-    )
+    return points((f"{said[0].upper()}{said[1:]}: ", join(names)) for said, names in whose.items())
 
 
 def _tables(shown: Shown) -> list[Block]:
@@ -89,7 +89,8 @@ def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
     for op in ops:
         key = (op.asked or "the default", op.bound, op.executed or "not told", op.status)
         counts.setdefault(key, Counter())[op.op] += 1
-    return [[*key, str(count.total()), _which(count)] for key, count in counts.items()]
+    each = [(key, of, [f"{op} {n}x" if n > 1 else op for op, n in of.items()]) for key, of in counts.items()]
+    return [[*key, str(of.total()), ", ".join(which)] for key, of, which in each]
 
 
 def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
@@ -100,10 +101,6 @@ def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
     return [["by its forward op", *key, str(n), "in backward passes"] for key, n in counts.items()]
 
 
-def _which(ops: Counter[str]) -> str:
-    return ", ".join(f"{op} {count}x" if count > 1 else op for op, count in ops.items())
-
-
 def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
     routes: dict[tuple[str, ...], list[TransferRecord]] = {}
     for transfer in transfers:
@@ -112,8 +109,7 @@ def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
 
 
 def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:
-    """What was executed on several devices; each different picture once. ``drawn`` is what earlier comparisons have
-    drawn, and is added to."""
+    """What was executed on several devices; a picture that is in ``drawn``, by comparison, is there already."""
     alike: dict[Graph, list[str]] = {}
     for row, placement, evidence in shown:
         # Of one device a picture in one colour says nothing.
@@ -129,8 +125,8 @@ def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: d
             continue
         drawn[shape] = comparison.label
         title = f"What {join(names)} executed, {comparison.label}"
-        file = pictures.add("placement", comparison.workload, svg([graph], title).encode())
-        blocks += [paragraph(f"What was executed by {join(names)}, {_LEGEND}"), Image(file, title, large=True)]
+        image = pictures.add("placement", comparison.workload, svg([graph], title).encode(), title, large=True)
+        blocks += [paragraph(f"What was executed by {join(names)}, {_LEGEND}"), image]
     return blocks
 
 

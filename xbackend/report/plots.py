@@ -11,8 +11,7 @@ from typing import Any
 from xbackend.analysis.comparison import Comparison, Row, size_of, titled, without_size
 from xbackend.analysis.statistics import interval
 from xbackend.report import text
-from xbackend.report.canvas import GREY, canvas
-from xbackend.report.styles import style
+from xbackend.report.canvas import GREY, canvas, style
 from xbackend.wording import plain
 
 # So many times the median time the longest is drawn on a linear axis; above it would flatten the rest.
@@ -33,8 +32,7 @@ def over_sizes(comparisons: Sequence[Comparison]) -> dict[str, BySize]:
         if size is not None and comparison.ranked:
             title = titled(comparison.workload, without_size(comparison.parameters))
             series.setdefault(title, []).append((size, comparison))
-    several = {title: members for title, members in series.items() if len(dict(members)) > 1}
-    return {title: sorted(members, key=lambda member: member[0]) for title, members in several.items()}
+    return {title: sorted(each, key=lambda member: member[0]) for title, each in series.items() if len(dict(each)) > 1}
 
 
 def bar(row: Row) -> tuple[float, float] | None:
@@ -98,51 +96,38 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float, midd
 def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], several: bool) -> None:
     """The rows of a backend, which differ in how many devices they have if there are ``several`` numbers of them."""
     looks = style(rows[0].measurement.backend)
-    timed = [row for row in rows if row.time is not None]
+    marks = [(row.time / unit[1], row) for row in rows if row.time is not None]
     words = [row.measurement.status if row.measurement.status != "ok" else "no time" for row in rows if not row.time]
-    for row in timed:
+    for at, row in marks:
         ends = [t / unit[1] for t in bar(row) or ()]
         axes.plot(ends, [place] * len(ends), color=looks["color"], linewidth=1.8, alpha=0.8)
         dots = [t / unit[1] for t in row.times]
         axes.plot(dots, [place] * len(dots), ".", color=looks["color"], markersize=4, alpha=0.6, markeredgewidth=0)
-        axes.plot([(row.time or 0.0) / unit[1]], [place], **looks, markersize=6)
+        axes.plot([at], [place], **looks, markersize=6)
     if several:
-        _numbers_of_devices(axes, place, timed, unit)
-    if len(timed) > 1:
-        first, last = timed[0], timed[-1]
-        ideal = (first.time or 0.0) * first.devices / max(last.devices, 1) / unit[1]
+        _numbers_of_devices(axes, place, marks)
+    if len(marks) > 1:
+        (start, first), (end, last) = marks[0], marks[-1]
+        ideal = start * first.devices / max(last.devices, 1)
         axes.plot([ideal, ideal], [place - 0.3, place + 0.3], color=GREY, linewidth=1.4)
-        ends = [(row.time or 0.0) / unit[1] for row in (first, last)]
-        axes.plot(ends, [place] * 2, color=looks["color"], linewidth=0.8)
-    times = " \N{RIGHTWARDS ARROW} ".join(text.number((row.time or 0.0) / unit[1], 4) for row in timed)
-    axes.annotate(
-        ", ".join(filter(None, [times, *dict.fromkeys(words)])),
-        (1, place),
-        xycoords=axes.get_yaxis_transform(),
-        xytext=(5, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8.5,
-    )
+        axes.plot([start, end], [place] * 2, color=looks["color"], linewidth=0.8)
+    times = " \N{RIGHTWARDS ARROW} ".join(text.number(at, 4) for at, _ in marks)
+    note(axes, ", ".join(filter(None, [times, *dict.fromkeys(words)])), (1, place), (5, 0), axes.get_yaxis_transform())
 
 
-def _numbers_of_devices(axes: Any, place: int, timed: Sequence[Row], unit: tuple[str, float]) -> None:
-    """Above each mark how many devices it is of: of two that are close to each other one to the left, one to the
-    right."""
-    ranked = sorted(timed, key=lambda row: row.time or 0.0)
-    for number, row in enumerate(ranked):
-        side, aside = "center", 0
-        if len(ranked) > 1 and number in (0, len(ranked) - 1):
-            side, aside = ("left", 1) if number else ("right", -1)
-        axes.annotate(
-            str(row.devices),
-            ((row.time or 0.0) / unit[1], place),
-            xytext=(aside, 3.5),
-            textcoords="offset points",
-            ha=side,
-            va="bottom",
-            fontsize=7.5,
-        )
+def note(
+    axes: Any, words: str, at: tuple[float, float], offset: tuple[float, float], of: Any = "data", **looks: Any
+) -> None:
+    """Words so many points from a place, in the coordinates ``of`` something; to its right if nothing else is said."""
+    axes.annotate(words, at, offset, of, "offset points", **{"va": "center", "fontsize": 8.5, **looks})
+
+
+def _numbers_of_devices(axes: Any, place: int, marks: Sequence[tuple[float, Row]]) -> None:
+    """The number of devices above each mark; those of the outer marks stand aside."""
+    ranked = sorted(marks, key=lambda mark: mark[0])
+    sides = [("right", -1), *[("center", 0)] * (len(ranked) - 2), ("left", 1)] if len(ranked) > 1 else [("center", 0)]
+    for (at, row), (side, aside) in zip(ranked, sides, strict=False):
+        note(axes, str(row.devices), (at, place), (aside, 3.5), ha=side, va="bottom", fontsize=7.5)
 
 
 def sizes(series: BySize, title: str) -> bytes:
@@ -194,46 +179,26 @@ def _ends(axes: Any, ends: Mapping[int, tuple[float, float]]) -> None:
         else:
             groups.append([devices])
     for group in groups:
-        words = ", ".join(map(str, sorted(group)))
-        axes.annotate(words, ends[group[0]], xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5)
+        note(axes, ", ".join(map(str, sorted(group))), ends[group[0]], (4, 0), fontsize=7.5)
 
 
 def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, dashed: bool) -> None:
     """A line with the marks of its backend, dashed on the fewest devices of several."""
-    looks = style(points[0][1].measurement.backend)
+    looks: dict[str, Any] = {**style(points[0][1].measurement.backend), "linestyle": "--" if dashed else "-"}
     at, values = zip(*_curve(points, rated), strict=True)
-    below, above = errors([row for _, row in points])
-    if rated:
-        times = [row.time or 0.0 for _, row in points]
-        turned = [of_rate(*each) for each in zip(values, times, below, above, strict=True)]
-        below, above = ([pair[i] for pair in turned] for i in (0, 1))
-    axes.errorbar(
-        at,
-        values,
-        yerr=[below, above],
-        **looks,
-        markersize=4.5,
-        linestyle="--" if dashed else "-",
-        linewidth=1.3,
-        elinewidth=1,
-        capsize=2,
-    )
+    reach = errors([row for _, row in points], rated)
+    axes.errorbar(at, values, yerr=reach, **looks, markersize=4.5, linewidth=1.3, elinewidth=1, capsize=2)
 
 
-def of_rate(rate: float, time: float, below: float, above: float) -> tuple[float, float]:
-    """How far the interval of operations over time reaches below and above, for one of a time that reaches so far.
-
-    It is rate - rate t / (t + above), and the like, written so that no rounding makes it less than 0.
-    """
-    return rate * (above / (time + above) if above else 0.0), rate * (below / max(time - below, 1e-300))
-
-
-def errors(rows: Sequence[Row]) -> list[list[float]]:
-    """How far the intervals reach below and above the times: no bar without an interval, and never less than 0, which
-    the rounding of logarithms may give."""
-    ends = [(row.time or 0.0, bar(row) or (row.time or 0.0,) * 2) for row in rows]
-    below = [max(time - low, 0.0) for time, (low, _) in ends]
-    return [below, [max(high - time, 0.0) for time, (_, high) in ends]]
+def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
+    """How far the intervals reach below and above the times, or operations over time where they are ``rated``: no bar
+    without an interval, and never less than 0, which rounding may give."""
+    ends = []
+    for row in rows:
+        time, rate = row.time or 0.0, row.gflops or 0.0
+        low, high = bar(row) or (time, time)
+        ends.append((rate, rate * time / high, rate * time / max(low, 1e-300)) if rated else (time, low, high))
+    return [[max(value - low, 0.0) for value, low, _ in ends], [max(high - value, 0.0) for value, _, high in ends]]
 
 
 def _size_axes(axes: Any, ticks: list[float], rated: bool) -> None:
@@ -246,8 +211,7 @@ def _size_axes(axes: Any, ticks: list[float], rated: bool) -> None:
 
 
 def _that_fit(ticks: Sequence[float]) -> list[str]:
-    """What stands below sizes on a logarithmic axis of a panel: nothing where it would touch the last one or that
-    before."""
+    """The words below sizes on the axis of a panel; those that would touch the last or the one before are empty."""
     words = [tick(each) for each in ticks]
     points = 70 / math.log(ticks[-1] / ticks[0])  # of the width of a panel
     last = len(ticks) - 1
@@ -272,19 +236,13 @@ def tick_time(value: float) -> str:
 
 def log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], str], most: int = 9) -> None:
     """At least two ticks in words of our own: matplotlib's would be mathematics, which no renderer of SVG sets."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
-    wide = limits[1] > 300 * limits[0]
-    located: Any = LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=most)
-    if sum(limits[0] <= place <= limits[1] for place in located.tick_values(*limits)) < 2:
-        located = FixedLocator(_between(*limits, most))
+    low, high = limits
+    located: Any = LogLocator(subs=(1.0,) if high > 300 * low else (1.0, 2.0, 5.0), numticks=most)
+    if sum(low <= place <= high for place in located.tick_values(low, high)) < 2:  # round numbers that are close
+        near = MaxNLocator(max(most - 1, 1)).tick_values(low, high)
+        located = FixedLocator([float(place) for place in near if low <= place <= high])
     axis.set_major_locator(located)
     axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     axis.set_minor_locator(NullLocator())
-
-
-def _between(low: float, high: float, most: int) -> list[float]:
-    """Round numbers between two that are close to each other."""
-    from matplotlib.ticker import MaxNLocator
-
-    return [float(place) for place in MaxNLocator(max(most - 1, 1)).tick_values(low, high) if low <= place <= high]

@@ -14,9 +14,8 @@ from typing import Any
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import scalings
 from xbackend.report import text
-from xbackend.report.canvas import GREY, canvas
-from xbackend.report.plots import log_ticks, row_labels, tick
-from xbackend.report.styles import style
+from xbackend.report.canvas import GREY, canvas, style
+from xbackend.report.plots import log_ticks, note, row_labels, tick
 from xbackend.wording import plain
 
 _COLUMNS = 4
@@ -59,39 +58,34 @@ class Ratios:
 
 
 def ratios(comparisons: Sequence[Comparison]) -> Ratios | None:
-    """The speed-ups where several devices were measured against one, else the ratios to the baseline; `None` where
-    there is neither."""
-    panels = [panel for comparison in comparisons for panel in _speedups(comparison)]
+    """The speed-ups of several devices over one, else the ratios to the baseline; `None` where there is neither."""
+    axis, panels = "times as fast as on one device", [panel for c in comparisons for panel in _speedups(c)]
     devices = bool(panels)
     if not devices:
-        panels = [panel for comparison in comparisons for panel in _against_baseline(comparison)]
+        panels = [panel for c in comparisons for panel in _against_baseline(c)]
+        names = {c.baseline.name for c in comparisons if c.baseline is not None}
+        axis = f"time over that of {names.pop() if len(names) == 1 else 'the baseline'}"
     if not panels:
         return None
     workloads = {c.workload for c in comparisons}
     if len(workloads) == 1:  # then the parameters alone tell the panels apart
         same = f"{plain(workloads.pop())} "
         panels = [replace(panel, title=panel.title.removeprefix(same)) for panel in panels]
-    axis = "times as fast as on one device"
-    if not devices:
-        names = {c.baseline.name for c in comparisons if c.baseline is not None}
-        axis = f"time over that of {names.pop() if len(names) == 1 else 'the baseline'}"
     return Ratios(axis, devices, tuple(panels[-_MOST:]), max(0, len(panels) - _MOST))
 
 
 def _speedups(comparison: Comparison) -> list[Panel]:
     own = scalings(comparison)
+    counts = sorted({s.devices for s in own})
     panels = []
-    for devices in sorted({s.devices for s in own}):
-        those = [s for s in own if s.devices == devices]
-        ends = [s.interval or (math.nan, math.nan) for s in those]
-        marks = {
-            s.many.label: Mark(s.many, s.speedup, low, high, s.ratio.shown)
-            for s, (low, high) in zip(those, ends, strict=True)
-        }
+    for devices in counts:
+        marks = {}
+        for s in (s for s in own if s.devices == devices):
+            low, high = s.interval or (math.nan, math.nan)
+            marks[s.many.label] = Mark(s.many, s.speedup, low, high, s.ratio.shown)
         rest = [row for row in comparison.rows if row.devices in (1, devices)]
         without = {row.label: _without(row) for row in rest if row.label not in marks}
-        several = len({s.devices for s in own}) > 1
-        title = comparison.label + (f", {devices} devices" if several else "")
+        title = comparison.label + (f", {devices} devices" if len(counts) > 1 else "")
         panels.append(Panel(title, marks, without, devices))
     return panels
 
@@ -110,7 +104,6 @@ def _against_baseline(comparison: Comparison) -> list[Panel]:
 
 
 def _without(row: Row) -> str:
-    """Why a row has no ratio."""
     return row.measurement.status if row.measurement.status != "ok" else "no ratio"
 
 
@@ -180,9 +173,7 @@ def _background(axes: Any, panel: Panel, columns: int) -> None:
     axes.axvline(1, color=GREY, linewidth=1.1)
     if panel.ideal > 1:
         axes.axvline(panel.ideal, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-        axes.annotate(
-            "ideal", (panel.ideal, -0.7), xytext=(-3, 0), textcoords="offset points", ha="right", va="center", size=8
-        )
+        note(axes, "ideal", (panel.ideal, -0.7), (-3, 0), ha="right", fontsize=8)
     axes.set_title(text.shorten(panel.title, _TITLES[columns - 1]), loc="left", fontsize=9)
     axes.grid(axis="x")
     axes.set_axisbelow(True)
@@ -220,7 +211,4 @@ def _number(axes: Any, place: int, mark: Mark, columns: int) -> None:
         words = text.number(mark.value)
         if columns == 1 and math.isfinite(mark.low):
             words += f" ({text.number(mark.low)} to {text.number(mark.high)})"
-        there = axes.get_yaxis_transform()
-        axes.annotate(
-            words, (1, place), xycoords=there, xytext=(4, 0), textcoords="offset points", va="center", fontsize=8.5
-        )
+        note(axes, words, (1, place), (4, 0), axes.get_yaxis_transform())

@@ -12,9 +12,8 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST, Ratio, drift_warnings
 from xbackend.drawing.graph import bytes_text
 from xbackend.report import text
-from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Notice, bullets, paragraph, table
+from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Paragraph, anchor, bullets, paragraph, table
 from xbackend.report.doubts import doubts
-from xbackend.report.headings import anchor
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, join
 
@@ -65,32 +64,21 @@ def notices(results: Results) -> list[Block]:
     counts = sorted({len(m.times) for m in results.measurements if m.status == "ok"})
     had = f" Candidates have {join(map(str, counts))} processes" if counts else " No process finished"
     of = f"; {planned} each were planned." if planned is not None else "."
-    return [
-        Notice(
-            (
-                Bold("This run is incomplete."),
-                " It was cut off, or was still being measured, before all that was planned was there. What follows is "
-                f"of the processes that finished.{had}{of} Measure again before concluding from it.",
-            )
-        )
-    ]
+    words = (
+        " It was cut off, or was still being measured, before all that was planned was there. What follows is of the "
+        f"processes that finished.{had}{of} Measure again before concluding from it."
+    )
+    return [Paragraph((Bold("This run is incomplete."), words), notice=True)]
 
 
 def sections(results: Results, comparisons: Sequence[Comparison], picture: Sequence[Block] = ()) -> list[Block]:
     """The answer, the first ``picture``, who is the fastest of each comparison, how sure, on what."""
     if not results.measurements:
         return [paragraph(answer(comparisons))]
-    return [
-        paragraph(answer(comparisons)),
-        *picture,
-        _winners(comparisons),
-        bullets(*_sure(results, comparisons), *_on_what(results)),
-    ]
-
-
-def _winners(comparisons: Sequence[Comparison]) -> Block:
     headers = ("comparison", "fastest", "time", f"ratio to the next ({text.INTERVAL})", "ratio to the baseline")
-    return table(headers, [_row(comparison) for comparison in comparisons], right=("time",))
+    winners = table(headers, [_row(comparison) for comparison in comparisons], right=("time",))
+    how = bullets(*_sure(results, comparisons), *_on_what(results))
+    return [paragraph(answer(comparisons)), *picture, winners, how]
 
 
 def _row(comparison: Comparison) -> list[Inline]:
@@ -109,7 +97,6 @@ def _row(comparison: Comparison) -> list[Inline]:
 
 
 def _undecided(comparison: Comparison) -> str:
-    """What is said where no winner is called."""
     first = named(comparison.ranked[0], comparison)
     if len(comparison.ranked) == 1:
         return f"{first}, the only one that gave a time"
@@ -123,7 +110,6 @@ def _said(against: Ratio, than: str) -> str:
 
 
 def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inline]]:
-    """How sure that is."""
     counts = sorted({len(c.times) for g in comparisons for c in g.ranked})
     said: list[list[Inline]] = []
     if counts:
@@ -173,12 +159,11 @@ def _on_what(results: Results) -> list[list[Inline]]:
     with_threads = f", {counted(threads, 'thread')} {of}" if threads is not None else ""
     versions = packages.by_package(results.measurements)
     used = ", ".join(f"{package} {join(each)}" for package, each in versions.items())
+    memory = f"{bytes_text(machine.memory_bytes)} of memory"
+    on = f"{machine.processor}, {counted(machine.cores, 'core')}, {memory}, {accelerators}; {machine.system}"
+    when = text.moment(results.created) + (f", run {results.run}" if results.run else "")
     return [
-        [
-            Bold("On"),
-            f": {machine.processor}, {counted(machine.cores, 'core')}, "
-            f"{bytes_text(machine.memory_bytes)} of memory, {accelerators}; {machine.system}{with_threads}.",
-        ],
+        [Bold("On"), f": {on}{with_threads}."],
         [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {results.xbackend}."],
-        [Bold("When"), f": {text.moment(results.created)}{f', run {results.run}' if results.run else ''}."],
+        [Bold("When"), f": {when}."],
     ]

@@ -1,25 +1,90 @@
-"""The tables of a comparison: the comparison itself, the phases ledger, parity, and what was not measured."""
+"""The tables of a comparison: the one that is read first, all figures, phases, parity, and what was not measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from xbackend.analysis.comparison import Comparison, Row, cold, median_of
+from xbackend.analysis.scaling import Scaling, scalings
 from xbackend.report import text
-from xbackend.report.blocks import Block, paragraph, table, tabled
+from xbackend.report.blocks import Block, Bold, Inline, paragraph, section, table, tabled
 from xbackend.results.schema import Measurement, Parity, Phases
 from xbackend.wording import counted, join, plain
 
-RATIO = f"ratio to the baseline ({text.INTERVAL})"
+SPEEDUP = f"speed-up ({text.INTERVAL})"
 HEADERS = (
-    *("backend", "devices", "time", "GFLOP/s", RATIO, "verdict", "spread (processes)", text.ERROR, "compile"),
-    *("compile from cache", "status"),
+    *("backend", "devices", "time", "GFLOP/s", f"ratio to the baseline ({text.INTERVAL})", "verdict"),
+    *("spread (processes)", text.ERROR, "compile", "compile from cache", "status"),
 )
-_WORDS = ("backend", "verdict", "status")
-NUMBERS = tuple(header for header in HEADERS if header not in _WORDS)
+NUMBERS = tuple(header for header in HEADERS if header not in ("backend", "verdict", "status"))
 _PARITY = ("backend", "devices", "relative error", "largest that passes", "largest error (ULP)", "passed", "inputs")
 _CHECKS = ("backend", "devices", "a second wait adds", "twice the work takes", "compilers watched")
 _SHORT = 160
+
+
+def each(
+    comparisons: Sequence[Comparison], title: str, part: Callable[[Comparison], list[Block]], introduction: str = ""
+) -> list[Block]:
+    """The same part of every comparison that has it, below its name."""
+    there = [block for c in comparisons for block in section(f"{title}: {c.label}", part(c), level=3)]
+    return [paragraph(introduction), *there] if there and introduction else there
+
+
+def ranking(comparison: Comparison) -> Block:
+    """Sorted by the speed-up where several devices were measured against one, else by the time."""
+    own = scalings(comparison)
+    return _by_speedup(comparison, own) if own else _by_time(comparison)
+
+
+def _by_speedup(comparison: Comparison, own: Sequence[Scaling]) -> Block:
+    unit = text.time_unit(row.time for row in comparison.rows)
+    counts = sorted({s.devices for s in own})
+    columns = ["devices"] if len(counts) > 1 else []
+    many = counted(counts[0], "device") if len(counts) == 1 else "several"
+    fastest = comparison.ranked[0]
+    rows: list[list[Inline]] = []
+    for s in sorted(own, key=lambda s: s.ratio.value):
+        one = next(row for row in comparison.ranked if row.label == s.many.label and row.devices == 1)
+        times = [_time(row, unit, fastest) for row in (one, s.many)]
+        error = text.error(one.measurement, s.many.measurement)
+        devices = [str(s.devices)] * len(columns)
+        rows.append([s.many.label, *devices, *times, text.speedup(s), error, text.verdict(s.ratio)])
+    shown = {s.many.label for s in own}
+    for label in dict.fromkeys(row.label for row in comparison.rows if row.label not in shown):
+        mine = {row.devices: row for row in comparison.rows if row.label == label}
+        ends = [mine.get(1), next((mine[n] for n in reversed(counts) if n in mine), None)]
+        there = [row for row in ends if row is not None]
+        cells = [label, *[text.NOTHING] * len(columns), *(_time(row, unit, fastest) for row in ends)]
+        rows.append([*cells, text.NOTHING, text.error(*(row.measurement for row in there)), _states(there)])
+    headers = ["backend", *columns, "1 device", many, SPEEDUP, text.ERROR, "verdict"]
+    return table(headers, rows, right=headers[1:-1])
+
+
+def _by_time(comparison: Comparison) -> Block:
+    unit = text.time_unit(row.time for row in comparison.rows)
+    several = len({row.devices for row in comparison.rows}) > 1
+    fastest = comparison.ranked[0] if comparison.ranked else None
+    rows: list[list[Inline]] = []
+    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.times)]:
+        ratio, verdict = _ratio(row, comparison)
+        cells = [row.label, *[str(row.devices)] * several, _time(row, unit, fastest), ratio]
+        said = _states([row]) if verdict == text.NOTHING else verdict
+        rows.append([*cells, text.error(row.measurement), said])
+    headers = ["backend", *["devices"] * several, "time", text.to_baseline([comparison]), text.ERROR, "verdict"]
+    return table(headers, rows, right=headers[1:-1])
+
+
+def _time(row: Row | None, unit: tuple[str, float], fastest: Row | None) -> Inline:
+    """A time, stressed where it is the smallest; or what became of it."""
+    if row is None or row.time is None:
+        return text.NOTHING if row is None else _states([row])
+    return Bold(text.time(row.time, unit)) if row is fastest else text.time(row.time, unit)
+
+
+def _states(rows: Sequence[Row]) -> str:
+    """What became of rows without a ratio."""
+    states = dict.fromkeys(row.measurement.status for row in rows if row.measurement.status != "ok")
+    return ", ".join(states) or text.NOTHING
 
 
 def comparison_rows(comparison: Comparison) -> list[list[str]]:
@@ -43,11 +108,11 @@ def comparison_rows(comparison: Comparison) -> list[list[str]]:
     ]
 
 
-def times(comparison: Comparison) -> Block:
-    """The comparison itself; the reasons of what is not ok stand below it, where there is room for them."""
+def figures(comparison: Comparison) -> list[Block]:
+    """All of it; the reasons of what is not ok stand elsewhere, where there is room for them."""
     states = [row.measurement.status for row in comparison.rows]
     rows = [[*cells[:-1], state] for cells, state in zip(comparison_rows(comparison), states, strict=True)]
-    return table(HEADERS, rows, right=NUMBERS)
+    return tabled(HEADERS, rows, right=NUMBERS)
 
 
 def _ratio(row: Row, comparison: Comparison) -> tuple[str, str]:
@@ -67,10 +132,9 @@ def _spread(row: Row, unit: tuple[str, float]) -> str:
     return f"{text.number(low / unit[1], 4)} to {text.time(high, unit)} ({len(row.times)})"
 
 
-def status(measurement: Measurement) -> str:
+def status(m: Measurement) -> str:
     """The status and, where it is not ok, the beginning of its reason."""
-    known = measurement.status
-    return known if known == "ok" else f"{known}: {text.shorten(reason(measurement), _SHORT)}"
+    return m.status if m.status == "ok" else f"{m.status}: {text.shorten(reason(m), _SHORT)}"
 
 
 def reason(measurement: Measurement) -> str:
@@ -106,20 +170,13 @@ def _rewriting(row: Row) -> tuple[str, str, str]:
 
 def parities(comparison: Comparison) -> list[Block]:
     """How far each result is from the oracle's; empty where no comparison was recorded."""
-    rows = [
-        [
-            row.label,
-            str(row.devices),
-            text.power(parity.relative_error),
-            text.power(parity.tolerance),
-            text.number(parity.ulps),
-            _passed(row.measurement, parity),
-            parity.inputs[:12],
-        ]
-        for row in comparison.rows
-        if (parity := row.measurement.parity) is not None
-    ]
-    known = [row.measurement.parity.derived for row in comparison.rows if row.measurement.parity is not None]
+    rows, known = [], []
+    for row, parity in ((row, row.measurement.parity) for row in comparison.rows):
+        if parity is not None:
+            errors = [text.power(parity.relative_error), text.power(parity.tolerance), text.number(parity.ulps)]
+            passed = _passed(row.measurement, parity)
+            rows.append([row.label, str(row.devices), *errors, passed, parity.inputs[:12]])
+            known.append(parity.derived)
     passes = [paragraph(f"The largest relative error that passes: {why}.") for why in dict.fromkeys(known) if why]
     return [*tabled(_PARITY, rows, right=_PARITY[1:5]), *passes]
 
@@ -152,18 +209,13 @@ def not_ok(comparisons: Sequence[Comparison]) -> list[Block]:
     where: dict[tuple[str, str, str], dict[str, list[str]]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
-            m = row.measurement
+            m, kept = row.measurement, len(row.measurement.processes)
             if m.status != "ok":
-                there = where.setdefault((row.label, m.status, reason(m) + _kept(m)), {})
+                left = f" ({counted(kept, 'finished process', 'finished processes')} not counted)" if kept else ""
+                there = where.setdefault((row.label, m.status, reason(m) + left), {})
                 there.setdefault(comparison.label, []).append(str(row.devices))
-    rows = [[*what, "; ".join(f"{c} on {_devices(d)}" for c, d in there.items())] for what, there in where.items()]
+    rows = []
+    for what, there in where.items():
+        each = (f"{label} on {join(on)} device{'' if on == ['1'] else 's'}" for label, on in there.items())
+        rows.append([*what, "; ".join(each)])
     return tabled(("backend", "status", "reason", "where"), rows)
-
-
-def _devices(counts: Sequence[str]) -> str:
-    return f"{join(counts)} device{'' if list(counts) == ['1'] else 's'}"
-
-
-def _kept(measurement: Measurement) -> str:
-    count = len(measurement.processes)
-    return f" ({counted(count, 'finished process', 'finished processes')} not counted)" if count else ""

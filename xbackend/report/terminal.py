@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from xbackend.analysis.across import Matrix, matrix
 from xbackend.analysis.answer import APART, answer, devices_compared, named
 from xbackend.analysis.comparison import Comparison, Row, comparisons
-from xbackend.analysis.scaling import scalings
+from xbackend.analysis.scaling import Scaling, scalings
 from xbackend.analysis.statistics import Ratio
 from xbackend.report import columns, tables, text
 from xbackend.report import matrix as cells
 from xbackend.report.doubts import doubts
-from xbackend.report.ranking import SPEEDUP
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, plain
 
@@ -34,7 +33,7 @@ def lines(results: Results, baseline: str | None = None, width: int | None = Non
     if across is not None:
         said += _across(across, width)
     if found and (wide or across is None or len(found) <= APART):
-        said += [*(_wide(found, width) if wide else _table(found, baseline is not None, width or columns.WIDTH)), ""]
+        said += [*_table(found, baseline is not None, width, wide), ""]
     below = [*_not_measured(found), *_warnings(results, found)]
     return [*said, *(line for each in below for line in columns.wrapped(each, width, "  "))]
 
@@ -55,13 +54,11 @@ def all_columns(found: Sequence[Comparison]) -> tuple[list[str], list[list[str]]
     return ["workload", *tables.HEADERS], [[plain(cell) for cell in row] for row in rows]
 
 
-def _wide(found: Sequence[Comparison], width: int | None) -> list[str]:
-    headers, rows = all_columns(found)
-    return columns.lines(headers, [("", rows)], width, tables.NUMBERS)
-
-
-def _table(found: Sequence[Comparison], asked: bool, width: int) -> list[str]:
-    against = SPEEDUP if not asked and devices_compared(found) else text.to_baseline(found)
+def _table(found: Sequence[Comparison], asked: bool, width: int | None, wide: bool) -> list[str]:
+    if wide:
+        headers, cells = all_columns(found)
+        return columns.lines(headers, [("", cells)], width, tables.NUMBERS)
+    against = tables.SPEEDUP if not asked and devices_compared(found) else text.to_baseline(found)
     telling = any(named(row, each) != row.label for each in found for row in each.rows)
     known = any(row.measurement.parity is not None for each in found for row in each.rows)
     error = [text.ERROR] if known else []
@@ -69,24 +66,19 @@ def _table(found: Sequence[Comparison], asked: bool, width: int) -> list[str]:
     groups = []
     for each in found:
         unit = text.time_unit(row.time for row in each.rows)
-        judged = _to_one_device(each) if against is SPEEDUP else _to_baseline(each)
-        rows = [*each.ranked, *(row for row in each.rows if not row.times)]
-        cells = [
-            [_name(row, telling), text.time(row.time, unit), ratio, *[text.error(row.measurement)] * known, verdict]
-            for row in rows
-            for ratio, verdict, _ in [judged[id(row)]]
-        ]
-        groups.append((_title(each, found, [ratio for *_, ratio in judged.values()]), cells))
-    return columns.lines(headers, groups, width, headers[1:-1])
-
-
-def _name(row: Row, telling: bool) -> str:
-    return f"{row.label} on {row.devices}" if telling else row.label
+        several = {id(s.many): s for s in scalings(each)} if against is tables.SPEEDUP else None
+        rows, ratios = [], []
+        for row in [*each.ranked, *(row for row in each.rows if not row.times)]:
+            ratio, verdict, judged = _judged(row, each, several)
+            name = f"{row.label} on {row.devices}" if telling else row.label
+            rows.append([name, text.time(row.time, unit), ratio, *[text.error(row.measurement)] * known, verdict])
+            ratios.append(judged)
+        groups.append((_title(each, found, ratios), rows))
+    return columns.lines(headers, groups, width or columns.WIDTH, headers[1:-1])
 
 
 def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence[Ratio | None]) -> str:
-    """What was compared, with the baseline where the header does not name it, and with what could have been found of
-    the differences that were not."""
+    """What was compared, the baseline if the header lacks it, and the smallest difference that would be shown."""
     title = comparison.title if len(found) == 1 else comparison.label
     said = []
     if comparison.baseline is not None and len({each.baseline and each.baseline.name for each in found}) > 1:
@@ -96,31 +88,20 @@ def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence
     return f"{title} ({'; '.join(said)})" if said else title
 
 
-Judged = dict[
-    int, tuple[str, str, Ratio | None]
-]  # the id of a row -> its ratio and its verdict in words, and the ratio
-
-
-def _to_one_device(comparison: Comparison) -> Judged:
-    judged: Judged = {id(row): _without(row) for row in comparison.rows}
-    judged |= {id(row): ("1", "one device", None) for row in comparison.ranked if row.devices == 1}
-    for s in scalings(comparison):
-        judged[id(s.many)] = text.speedup(s), s.ratio.words, s.ratio
-    return judged
-
-
-def _to_baseline(comparison: Comparison) -> Judged:
-    judged: Judged = {}
-    for row in comparison.rows:
-        ratio = comparison.against_baseline(row)
-        judged[id(row)] = _without(row) if ratio is None else (text.ratio(ratio), ratio.words, ratio)
-        if row is comparison.baseline:
-            judged[id(row)] = "1", "baseline", None
-    return judged
-
-
-def _without(row: Row) -> tuple[str, str, None]:
-    return text.NOTHING, text.NOTHING if row.times else row.measurement.status, None
+def _judged(row: Row, comparison: Comparison, several: Mapping[int, Scaling] | None) -> tuple[str, str, Ratio | None]:
+    """The ratio of a row and its verdict, in words, and the ratio: to the baseline, or with the rows of ``several``
+    devices, by their ids, to one device of the same backend."""
+    scaling = several.get(id(row)) if several is not None else None
+    if several is None:
+        ratio, same = comparison.against_baseline(row), "baseline" if row is comparison.baseline else ""
+    else:
+        ratio = scaling.ratio if scaling is not None else None
+        same = "one device" if row.times and row.devices == 1 else ""
+    if same:
+        return "1", same, None
+    if ratio is None:
+        return text.NOTHING, text.NOTHING if row.times else row.measurement.status, None
+    return text.speedup(scaling) if scaling else text.ratio(ratio), ratio.words, ratio
 
 
 def _not_measured(found: Sequence[Comparison]) -> list[str]:
@@ -135,11 +116,9 @@ def _not_measured(found: Sequence[Comparison]) -> list[str]:
 
 
 def _warnings(results: Results, found: Sequence[Comparison]) -> list[str]:
-    said = [f"warning: {plain(warning)}" for warning in results.settings.warnings or ()]
-    return [
-        *said,
-        *(f"warning: {_names([name for _, name in doubt.concerned])}: {doubt.cause}" for doubt in doubts(found)),
-    ]
+    said = [plain(warning) for warning in results.settings.warnings or ()]
+    said += [f"{_names([name for _, name in doubt.concerned])}: {doubt.cause}" for doubt in doubts(found)]
+    return [f"warning: {each}" for each in said]
 
 
 def _names(rows: Sequence[str]) -> str:

@@ -47,9 +47,15 @@ def error(*rows: Measurement) -> str:
     return f"{power(worst.relative_error)} / {power(worst.tolerance)}"
 
 
+def sure(value: float, low: float, high: float) -> str:
+    """A ratio with its interval, or that there is none."""
+    known = math.isfinite(low) and math.isfinite(high)
+    return f"{number(value)} ({f'{number(low)} to {number(high)}' if known else 'no interval'})"
+
+
 def ratio(against: Ratio) -> str:
     """A ratio with its interval, or that there is none."""
-    return _sure(against.value, (against.low, against.high) if math.isfinite(against.low) else None)
+    return sure(against.value, against.low, against.high)
 
 
 def to_baseline(comparisons: Sequence[Comparison]) -> str:
@@ -61,11 +67,7 @@ def to_baseline(comparisons: Sequence[Comparison]) -> str:
 
 def speedup(scaling: Scaling) -> str:
     """A speed-up with its interval, or that there is none."""
-    return _sure(scaling.speedup, scaling.interval)
-
-
-def _sure(value: float, interval: tuple[float, float] | None) -> str:
-    return f"{number(value)} ({'no interval' if interval is None else ' to '.join(map(number, interval))})"
+    return sure(scaling.speedup, *(scaling.interval or (math.nan, math.nan)))
 
 
 def verdict(against: Ratio) -> str:
@@ -75,8 +77,7 @@ def verdict(against: Ratio) -> str:
 
 
 def smallest(ratios: Iterable[Ratio | None]) -> str:
-    """As in ``47 % to 69 %``: the smallest differences that those which show none could have shown; empty where all
-    show one."""
+    """The smallest differences that ratios which show none would have shown, as ``47 % to 69 %``; empty of none."""
     would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
     return " to ".join(dict.fromkeys(percent(factor) for factor in (*would[:1], *would[-1:])))
 

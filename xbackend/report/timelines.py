@@ -38,17 +38,16 @@ class Timeline:
 
 def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
     """Those of the rows with so many devices and a time that have stored spans."""
-    rows = [row for row in comparison.rows if row.times and row.devices == devices]
-    profiles = [(row, typical([p.profile for p in row.processes if p.profile and p.profile.spans])) for row in rows]
-    return [_timeline(row, profile) for row, profile in profiles if profile is not None]
-
-
-def _timeline(row: Row, profile: Profile) -> Timeline:
-    devices = ordered([*row.measurement.bindings.values(), *(span[0] for span in profile.spans)])
-    left_out = [f"{len(devices) - _ROWS} more devices"] if len(devices) > _ROWS else []
-    if profile.count > len(profile.spans):
-        left_out.append(f"the last {profile.count - len(profile.spans)} of {profile.count} spans")
-    return Timeline(row, profile, devices[:_ROWS], join(left_out))
+    found = []
+    for row in (row for row in comparison.rows if row.times and row.devices == devices):
+        profile = typical([p.profile for p in row.processes if p.profile and p.profile.spans])
+        if profile is not None:
+            on = ordered([*row.measurement.bindings.values(), *(span[0] for span in profile.spans)])
+            without = [f"{len(on) - _ROWS} more devices"] if len(on) > _ROWS else []
+            if profile.count > len(profile.spans):
+                without.append(f"the last {profile.count - len(profile.spans)} of {profile.count} spans")
+            found.append(Timeline(row, profile, on[:_ROWS], join(without)))
+    return found
 
 
 def picture(drawn: Sequence[Timeline], title: str) -> bytes:

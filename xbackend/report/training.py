@@ -9,14 +9,13 @@ from typing import Any
 
 from xbackend.drawing.graph import GREY, bytes_text
 from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Image, bullets, paragraph, table, tabled, terms
-from xbackend.report.canvas import canvas
-from xbackend.report.pictures import Pictures
-from xbackend.report.plots import log_ticks
-from xbackend.report.styles import style
-from xbackend.results.trained import Passed, Trained, Trainings
+from xbackend.report.blocks import Block, Heading, Pictures, paragraph, points, section, table, tabled, terms
+from xbackend.report.canvas import canvas, style
+from xbackend.report.outcomes import Ended, circumstances, opening
+from xbackend.report.plots import log_ticks, note
+from xbackend.results.trained import Trained, Trainings
 from xbackend.wording import counted, join, plain
-from xbackend.workloads.agreement import agree, of_roundings
+from xbackend.workloads.agreement import of_roundings
 
 HEADERS = ("backend", "strategy", "loss", "test", "weights", "step", "examples/s")
 RIGHT = HEADERS[4:]
@@ -42,32 +41,23 @@ READING = (
 _STYLES = ("-", "--", ":", "-.")
 
 
+def ended(trainings: Trainings) -> Ended[Trained]:
+    """Which trainings ended, and which of them alike."""
+    return Ended(trainings.runs, _named, "training", trainings.dtypes)
+
+
 def answer(trainings: Trainings) -> str:
     """What the weights of all say, in a sentence."""
-    done = [run for run in trainings.runs if run.status == "ok"]
-    failed = sum(run.status == "failed" for run in trainings.runs)
-    rest = f"; {counted(failed, 'training')} failed" if failed else ""
-    nan = [_named(run) for run in trainings.runs if run.status == "not verified"]
-    rest += f"; with NaN, not verified: {join(nan)}" if nan else ""
-    first = trainings.runs[0]
-    if done and done[0] is not first:
-        ended = "failed" if first.status == "failed" else "is not verified"
-        rest += f"; the reference is {_named(done[0])}, as {_named(first)} {ended}"
+    runs = ended(trainings)
+    done, model = runs.done, plain(trainings.model)
     if len(done) < 2:
-        return f"{counted(len(done), 'training')} of {plain(trainings.model)} ended{rest}"
-    other = apart(trainings)
-    same = [run for run in done[1:] if run not in other]
-    number = f"all {len(done)}" if not other else f"{len(same) + 1} of {len(done)}"
-    said = f"{number} trainings of {plain(trainings.model)} end with the weights of {_named(done[0])}"
-    if same:
-        largest = max(same, key=lambda run: run.difference or 0.0)
-        said += (
-            f", but for {largest.difference:.1e} of the largest at most ({_named(largest)}, {join(trainings.dtypes)})"
-        )
-    if other:
-        far = [f"{_named(run)} ({run.difference:.1e})" for run in other]
-        said += f"; other weights, by more than roundings make: {join(far)}"
-    return said + rest
+        return f"{counted(len(done), 'training')} of {model} ended{runs.rest('')}"
+    number = f"{len(done) - len(runs.apart)} of {len(done)}" if runs.apart else f"all {len(done)}"
+    said = f"{number} trainings of {model} end with the weights of {_named(done[0])}"
+    if most := runs.farthest:
+        largest = text.power(most.difference)
+        said += f", but for {largest} of the largest at most ({_named(most)}, {join(trainings.dtypes)})"
+    return said + runs.rest("; other weights")
 
 
 def rows(trainings: Trainings) -> list[list[str]]:
@@ -86,17 +76,12 @@ def rows(trainings: Trainings) -> list[list[str]]:
                 plain(run.strategy),
                 f"{last.train['loss']:.6g}" if "loss" in last.train else text.NOTHING,
                 join(own) or text.NOTHING,
-                "reference" if run.difference is None else f"{run.difference:.1e}",
+                _difference(run),
                 text.time(median(run.seconds), unit) if run.seconds else text.NOTHING,
                 f"{sum(run.rows) / sum(run.seconds):,.0f}" if run.seconds else text.NOTHING,
             ]
         )
     return found
-
-
-def apart(trainings: Trainings) -> list[Trained]:
-    """The trainings that ended with other weights than the first that ended, by more than roundings make."""
-    return [run for run in trainings.runs if not agree(run.difference or 0.0, trainings.dtypes)]
 
 
 def notes(trainings: Trainings) -> list[str]:
@@ -105,32 +90,29 @@ def notes(trainings: Trainings) -> list[str]:
     return [TIMES, *([said] if trainings.devices_map else [])]
 
 
-def failures(trainings: Trainings) -> list[str]:
-    """A line for each training that failed."""
-    return [f"{_named(run)}: {plain(run.reason)}" for run in trainings.runs if run.status != "ok"]
-
-
 def build(trainings: Trainings) -> tuple[list[Block], Pictures]:
     """The report as blocks, and its pictures by file name."""
     pictures = Pictures()
-    done = [run for run in trainings.runs if run.status == "ok"]
-    sentence = answer(trainings)
-    blocks: list[Block] = [
-        Heading(1, f"Training of {plain(trainings.model)}"),
-        paragraph(sentence[0].upper() + sentence[1:] + "."),
+    runs, model = ended(trainings), plain(trainings.model)
+    done, drawn = runs.done, list[Block]()
+    if any(run.losses for run in done):
+        words = f"Loss of {model} over the epochs, of {counted(len(done), 'training')}, and how far they are apart"
+        losses = _losses(done, of_roundings(trainings.dtypes), words)
+        drawn = [Heading(2, "What was learnt?"), pictures.add("losses", "", losses, words)]
+    words = f"optimizer {plain(trainings.optimizer)}, batches of {trainings.batch} rows, seed {trainings.seed}"
+    return [
+        *opening(f"Training of {model}", answer(trainings)),
         Heading(2, "Do the weights agree?"),
         *_agreement(trainings),
-    ]
-    if any(run.losses for run in done):
-        many = counted(len(done), "training")
-        words = f"Loss of {plain(trainings.model)} over the epochs, of {many}, and how far they are apart"
-        file = pictures.add("losses", "", _losses(done, of_roundings(trainings.dtypes), words))
-        blocks += [Heading(2, "What was learnt?"), Image(file, words)]
-    blocks += [table(HEADERS, rows(trainings), right=RIGHT), *map(paragraph, notes(trainings)), terms(READING)]
-    if failures(trainings):
-        blocks += [Heading(2, "What failed"), bullets(*([line] for line in failures(trainings)))]
-    blocks += [Heading(2, "Devices"), *_devices(done), Heading(2, "Circumstances"), _circumstances(trainings)]
-    return blocks, pictures
+        *drawn,
+        table(HEADERS, rows(trainings), right=RIGHT),
+        *map(paragraph, notes(trainings)),
+        terms(READING),
+        *section("What failed", points([line] for line in runs.failures)),
+        Heading(2, "Devices"),
+        *_devices(done),
+        *circumstances(trainings, trainings.model, words, [(plain(run.backend), run) for run in trainings.runs]),
+    ], pictures
 
 
 def _named(run: Trained) -> str:
@@ -145,12 +127,10 @@ def _agreement(trainings: Trainings) -> list[Block]:
     found = [[plain(b), *(cells.get((b, s), text.NOTHING) for s in strategies)] for b in backends]
     resumed = [f"{_named(run)} from step {run.began}" for run in trainings.runs if run.began and run.losses]
     before = [_named(run) for run in trainings.runs if run.status == "ok" and not run.losses]
-    blocks: list[Block] = [paragraph(f"Gone on from a checkpoint: {join(resumed)}.")] if resumed else []
-    blocks += (
-        [paragraph(f"Trained to the end before, with its checkpoint's weights: {join(before)}.")] if before else []
-    )
+    said = [f"Gone on from a checkpoint: {join(resumed)}."] if resumed else []
+    said += [f"Trained to the end before, with its checkpoint's weights: {join(before)}."] if before else []
     return [
-        *blocks,
+        *map(paragraph, said),
         paragraph(
             "The largest difference of a weight after the last step from that of the reference, over the largest "
             f"element of its array. Weights are {join(trainings.dtypes)}; every training has the same batches in the "
@@ -163,7 +143,7 @@ def _agreement(trainings: Trainings) -> list[Block]:
 def _difference(run: Trained) -> str:
     if run.status != "ok":
         return run.status
-    return "reference" if run.difference is None else f"{run.difference:.1e}"
+    return "reference" if run.difference is None else text.power(run.difference)
 
 
 def _losses(done: Sequence[Trained], limit: float, title: str) -> bytes:
@@ -185,10 +165,13 @@ def _losses(done: Sequence[Trained], limit: float, title: str) -> bytes:
         for run in (first, *others):
             label = f"{_named(run)}" + (f", and {len(same)} that coincide with it" if run is first and same else "")
             looks = {**style(run.backend), "linestyle": lines[run.strategy], "markersize": 3.5, "linewidth": 1.2}
-            above.plot(*_points(_curve(run.epochs)), label=text.shorten(label, 64), **looks)
+            curve = {epoch.number + 1: epoch.train["loss"] for epoch in run.epochs if "loss" in epoch.train}
+            above.plot(*_points(curve), label=text.shorten(label, 64), **looks)
             below.plot(*_points(far[id(run)]), **{**looks, "marker": ""})
         if same:
-            apart, colour = _largest([far[id(run)] for run in same]), style(first.backend)["color"]
+            steps = sorted({step for run in same for step in far[id(run)]})
+            apart = {step: max(far[id(run)].get(step, 0.0) for run in same) for step in steps}
+            colour = style(first.backend)["color"]
             below.plot(*_points(apart), color=colour, linewidth=1, label="below: the largest difference of those")
         above.set_xlabel("epoch")
         above.set_ylabel("mean loss of its rows")
@@ -208,8 +191,8 @@ def _difference_axis(axes: Any, limit: float) -> None:
     low, high = axes.get_ylim() if any(len(line.get_ydata()) for line in axes.lines) else (limit, limit)
     if limit:
         axes.axhline(limit, color=GREY, linewidth=1, linestyle=(0, (4, 3)))
-        words = "below the dashed line: no more than roundings make"
-        axes.annotate(words, (0, limit), (4, 3), ("axes fraction", "data"), "offset points", fontsize=8)
+        words, left = "below the dashed line: no more than roundings make", ("axes fraction", "data")
+        note(axes, words, (0, limit), (4, 3), left, va="baseline", fontsize=8)
     axes.set_ylim(min(low, limit / 100) if limit else low, max(high, 10 * limit))
     log_ticks(axes.yaxis, axes.get_ylim(), lambda value: f"{value:.0e}", most=6)
 
@@ -219,47 +202,16 @@ def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
     return [i for i, value in values.items() if value], [value for value in values.values() if value]
 
 
-def _largest(each: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    """By step, the largest."""
-    found: dict[int, float] = {}
-    for values in each:
-        found |= {i: max(value, found.get(i, 0.0)) for i, value in values.items()}
-    return dict(sorted(found.items()))
-
-
 def _far(run: Trained, first: Trained) -> dict[int, float]:
-    """By step, where both have it."""
     other = dict(enumerate(first.losses, first.began + 1))
     pairs = ((i, loss, other.get(i)) for i, loss in enumerate(run.losses, run.began + 1))
     return {i: abs(loss / known - 1.0) for i, loss, known in pairs if known}
 
 
-def _curve(epochs: Sequence[Passed]) -> Mapping[int, float]:
-    return {epoch.number + 1: epoch.train["loss"] for epoch in epochs if "loss" in epoch.train}
-
-
 def _devices(done: Sequence[Trained]) -> list[Block]:
-    found = [
-        [
-            plain(run.backend),
-            plain(run.strategy),
-            ", ".join(run.places),
-            str(run.transfers),
-            ", ".join(f"{place} {bytes_text(count)}" for place, count in run.memory.items()),
-        ]
-        for run in done
-    ]
+    found = []
+    for run in done:
+        memory = ", ".join(f"{place} {bytes_text(count)}" for place, count in run.memory.items())
+        found.append([plain(run.backend), plain(run.strategy), ", ".join(run.places), str(run.transfers), memory])
     headers = ("backend", "strategy", "on", "arrays moved in a step", "bytes at once")
     return tabled(headers, found, right=headers[3:4])
-
-
-def _circumstances(trainings: Trainings) -> Block:
-    machine = trainings.machine
-    said = [
-        [f"{plain(trainings.model)}: {plain(trainings.summary)}"] if trainings.summary else [plain(trainings.model)],
-        [f"optimizer {plain(trainings.optimizer)}, batches of {trainings.batch} rows, seed {trainings.seed}"],
-        [f"{trainings.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"],
-    ]
-    each = dict.fromkeys((run.backend, tuple(run.versions.items())) for run in trainings.runs if run.versions)
-    said += [[f"{plain(name)}: {', '.join(f'{p} {v}' for p, v in versions)}"] for name, versions in each]
-    return bullets(*said)

@@ -1,9 +1,11 @@
-"""The templates of documents: what stands in them is markup, all that is put into them is text, and escaped."""
+"""The templates of documents: what stands in them is markup, all that is put into them is text, and escaped; and what
+the markdown leaves to the page, so that the former is read to its end.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 from urllib.parse import quote
 
@@ -11,8 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from xbackend.report import blocks as b
-from xbackend.report.headings import fragments
-from xbackend.wording import plain
+from xbackend.wording import join, plain
 
 _FOREIGN = re.compile(r"(?!https?:)[a-zA-Z][a-zA-Z0-9+.-]*:")
 
@@ -22,8 +23,8 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
 
     A template asks of a block whether it ``is table``, by the names of their classes. ``escape`` makes markup of all
     text that no filter has made markup. Every template has the filters ``plain``, ``address`` (empty for one that is
-    neither relative nor of the web) and ``running`` (text that keeps a blank at either end), and ``below(position)``:
-    the headings of level 2 below a block, by position and fragment.
+    neither relative nor of the web) and ``running`` (text that keeps a blank at either end), and the ``fragments`` of
+    the headings by their positions.
     """
 
     def running(part: str) -> Markup:
@@ -31,12 +32,7 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
         return Markup(f"{leading}{escape(part)}{trailing}")
 
     def write(blocks: Sequence[b.Written], **values: Any) -> str:
-        def below(position: int) -> list[tuple[int, str]]:
-            wanted = (i for i, block in enumerate(blocks) if isinstance(block, b.Heading) and block.level == 2)
-            return [(i, names[i]) for i in wanted if i > position]
-
-        names = fragments(blocks)
-        return made.render(blocks=blocks, fragments=names, below=below, **values)
+        return made.render(blocks=blocks, fragments=b.fragments(blocks), **values)
 
     environment = Environment(
         loader=PackageLoader("xbackend.report"),
@@ -57,3 +53,31 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
 def _address(target: str) -> Markup:
     quoted = quote(target, safe="/#:?=%.~-_")
     return Markup("" if _FOREIGN.match(quoted) else quoted)
+
+
+def flat(blocks: Sequence[b.Block], page: bool) -> list[b.Written]:
+    """One block after the other: all of them for a ``page``; for the markdown without those that it leaves to the page,
+    of which it says what they are."""
+    left = join(dict.fromkeys(_left(blocks)))
+    written: list[b.Written] = []
+    for block in blocks:
+        match block:
+            case b.Folded(title, parts):
+                inside = flat(parts, page)
+                written += [b.Opened(title), *inside, b.Closed()] if inside else []
+            case b.OnPage(_, parts):
+                written += flat(parts, page) if page else []
+            case b.Pointer(file):
+                whole = f"In {file}, one file to open in a browser (xbackend report writes it), there are besides: "
+                written += [b.paragraph(whole, f"{left}.")] if left and not page else []
+            case _:
+                written.append(block)
+    return written
+
+
+def _left(blocks: Sequence[b.Block]) -> Iterator[str]:
+    for block in blocks:
+        if isinstance(block, b.OnPage) and block.blocks:
+            yield block.what
+        elif isinstance(block, b.Folded):
+            yield from _left(block.blocks)

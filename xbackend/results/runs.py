@@ -19,7 +19,6 @@ import sqlite3
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,7 +38,6 @@ _RUNNING = ".running"  # an empty folder for each run that is measured now, lock
 _NAME = "%Y%m%d-%H%M%S"
 _FORMER = f"{'[0-9]' * 8}-{'[0-9]' * 6}/"  # a folder of one run: the store before it was a file
 _BACK = re.compile(r"~\d{1,9}$")
-_LATEST = re.compile(r"latest(?:~(\d{1,9}))?")
 
 
 class _Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,25 +71,6 @@ _Row = TypeVar("_Row", _Candidate, _Process, _Visit)
 _TABLES: dict[type[msgspec.Struct], str] = {_Candidate: "candidates", _Process: "processes", _Visit: "visits"}
 
 
-@dataclass(frozen=True)
-class RunInfo:
-    """A run in a list. ``damaged`` says what is, and is empty where nothing is; then the rest is not known.
-
-    ``measurements`` is how many gave a time, ``of`` how many were planned, ``rounds`` how many were measured;
-    ``running`` is whether somebody measures it now; a run that is neither that nor ``complete`` was cut off.
-    """
-
-    name: str
-    title: str = ""
-    created: str = ""
-    complete: bool = False
-    running: bool = False
-    damaged: str = ""
-    measurements: int = 0
-    of: int = 0
-    rounds: int = 0
-
-
 class Run:
     """A run while it is measured; `Store.create` makes it. Each method raises `StoreError` where nothing was kept."""
 
@@ -103,10 +82,8 @@ class Run:
         self._release = weakref.finalize(self, _ended, marker, hold(marker))
 
     def record(self, measurement: Measurement, label: str = "") -> None:
-        """Keep what is known of a candidate, and the processes that come with it, in the place of what was known.
-
-        ``label`` is the candidate's in the order of the processes.
-        """
+        """Keep what is known of a candidate and its processes, in the place of what was known; ``label`` is its name in
+        the order of the processes."""
         known = schema.plain(measurement, f"a measurement cannot be kept in {self.path}")
         place, processes = self._places[schema.key(measurement)], known.pop("processes")
         with self._writing() as rows:
@@ -169,36 +146,16 @@ class Store:
         with database.reading(self.path) as rows:
             return _names(rows)
 
-    def runs(self) -> list[RunInfo]:
-        """All runs, the newest last, with those that were cut off or are damaged. Changes nothing."""
-        found: list[RunInfo] = []
-        for name, run in self._each():
-            if isinstance(run, StoreError):
-                found.append(RunInfo(name, damaged=str(run)))
-                continue
-            found.append(
-                RunInfo(
-                    name,
-                    title=run.name,
-                    created=run.created,
-                    complete=run.complete,
-                    running=not run.complete and held(self.folder / (name + _RUNNING)),
-                    measurements=sum(m.status == "ok" for m in run.measurements),
-                    of=len(run.measurements),
-                    rounds=sum(len(p.rounds) for m in run.measurements for p in m.processes),
-                )
-            )
-        return found
-
     def readable(self) -> tuple[list[Results], list[tuple[str, str]]]:
         """The runs that can be read, the oldest first, and the names of the others with the reason. Changes nothing."""
-        each = list(self._each())
+        each = list(self.runs())
         results = [run for _, run in each if isinstance(run, Results)]
         damaged = [(name, str(run)) for name, run in each if isinstance(run, StoreError)]
         return sorted(results, key=lambda run: run.created), damaged
 
-    def _each(self) -> Iterator[tuple[str, Results | StoreError]]:
-        """All runs by name, the oldest first, and before them the files that are damaged, or the reason."""
+    def runs(self) -> Iterator[tuple[str, Results | StoreError]]:
+        """All runs by name, the oldest first, also those that were cut off, or why one cannot be read; before them the
+        files that are damaged. Changes nothing."""
         for name in database.damaged(self.path):
             yield name, DamagedStore(_found_damaged(self.folder, [name]))
         try:
@@ -208,11 +165,15 @@ class Store:
         except StoreError as error:
             yield FILE, error
 
+    def held(self, run: str) -> bool:
+        """Whether somebody measures the run of exactly this name now."""
+        return held(self.folder / (run + _RUNNING))
+
     def running(self, name: str) -> bool:
         """Whether somebody measures the run of this name (as for `load`) now. Raises `StoreError`."""
         with database.reading(self.path, aside=True) as rows:
             run = self._meant(rows, name)
-        return run is not None and held(self.folder / (run + _RUNNING))
+        return run is not None and self.held(run)
 
     def load(self, name: str) -> Results:
         """The results of a run.
@@ -222,10 +183,8 @@ class Store:
         ``results.json.gz`` or of a folder with one. A run that was cut off has ``complete=False`` and its finished
         processes only.
 
-        Raises:
-            StoreError: there is no such run, or it cannot be read.
-            DamagedStore: it is damaged; where no run of the file can be read, the file is set aside.
-            StoreVersionError: a newer version of xbackend wrote it.
+        Raises `StoreError` where there is no such run, `StoreVersionError`, and `DamagedStore`: where no run of the
+        file can be read, the file is set aside.
         """
         with database.reading(self.path, aside=True) as rows:
             run = self._meant(rows, name)
@@ -272,18 +231,16 @@ class Store:
     def _meant(self, rows: sqlite3.Connection, name: str) -> str | None:
         """The name of a run in the store; `None` where the name is a path. Raises `StoreError`."""
         names = _names(rows)
-        if latest := _LATEST.fullmatch(name):
-            back = int(latest[1] or 0)
-            if back >= len(names):
-                raise StoreError(
-                    f"there is no run {name} in {self.folder}, which has {len(names)}{self._lost()}; xbackend compare "
-                    "makes one"
-                )
-            return names[-1 - back]
         if name in names:
             return name
-        if titled := self._titled(rows, names, name):
-            return titled
+        title, _, back = name.rpartition("~") if _BACK.search(name) else (name, "", "0")
+        count, latest = 0, title == "latest"
+        for count, run in enumerate(reversed(names) if latest else self._titled(rows, names, title), 1):
+            if count > int(back):
+                return run
+        if count or latest:
+            has = f"{count}{'' if latest else ' of that name'}{self._lost()}"
+            raise StoreError(f"there is no run {name} in {self.folder}, which has {has}; xbackend compare makes one")
         if os.path.exists(name):
             return None
         meant = [n for n in names if name and n.startswith(name)]
@@ -297,29 +254,20 @@ class Store:
             "them"
         )
 
-    def _titled(self, rows: sqlite3.Connection, names: Sequence[str], name: str) -> str | None:
-        """The run whose results are called that, the newest, or with ``~1`` the one before; `None` where there is none.
-
-        Raises `StoreError` where a newer one is damaged, which may have been called so, or where there are fewer.
-        """
-        title, _, back = name.rpartition("~") if _BACK.search(name) else (name, "", "0")
-        named, damaged = 0, ""
+    def _titled(self, rows: sqlite3.Connection, names: Sequence[str], title: str) -> Iterator[str]:
+        """The runs with that title, the newest first. Raises `StoreError` where a newer one is damaged."""
+        damaged = ""
         for run in reversed(names if title else []):
             found = _read(rows, run, self.path)
             if isinstance(found, StoreError):
                 damaged = damaged or run
+            elif found.name == title and damaged:
+                raise StoreError(
+                    f"{title!r} may be the run {damaged}, which is damaged and newer than {run}; name the run that you "
+                    "mean by its time: xbackend runs lists them"
+                )
             elif found.name == title:
-                if damaged:
-                    raise StoreError(
-                        f"{name!r} may be the run {damaged}, which is damaged and newer than {run}; name the run "
-                        "that you mean by its time: xbackend runs lists them"
-                    )
-                if named == int(back):
-                    return run
-                named += 1
-        if named:
-            raise StoreError(f"there is no run {name} in {self.folder}, which has {named} of that name")
-        return None
+                yield run
 
     def former(self) -> str:
         """How many runs of the former store the folder has, and what to do; empty where it has none."""
@@ -385,7 +333,7 @@ def _read(rows: sqlite3.Connection, run: str, path: Path) -> Results | StoreErro
     where = f"run {run} in {path}"
     try:
         (content,) = rows.execute("SELECT CAST(content AS BLOB) FROM runs WHERE run = ?", (run,)).fetchone()
-        found = schema.decode(content, where)
+        found = schema.decode(content, where, Results)
     except StoreError as error:
         return error
     try:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, geometric_mean, median, median_low
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 
@@ -21,14 +21,9 @@ from xbackend.backends.placement import BackwardRecord, OpRecord, TransferRecord
 from xbackend.devices import Device
 from xbackend.drawing.graph import Graph
 from xbackend.errors import DamagedStore, DeviceSpellingError, StoreError, StoreVersionError
-from xbackend.files import read_file, refused, write_whole
+from xbackend.files import read_file, refused
 from xbackend.results.packing import unpacked
 
-# 9: a process has visits. Files of older versions are not read.
-VERSION = 9
-OLDEST = 9
-
-FORMAT = "xbackend.results"
 FOREIGN = 0.25  # cores: a process is disturbed where others used more of them meanwhile
 
 # What can be: numbers of a damaged file are often far beyond. JSON knows neither NaN nor infinities.
@@ -44,10 +39,8 @@ MOST_OPERATIONS = 10**300  # a float holds them
 Positive = Annotated[int, msgspec.Meta(ge=1, le=MOST)]
 Status = Annotated[str, msgspec.Meta(pattern=r"^(ok|missing|failed|wrong|not verified|not determined)\Z")]
 UNPROVEN = ("wrong", "not verified", "not determined")  # a result that is not shown to be right has no time
-Sealed = TypeVar("Sealed", bound=msgspec.Struct)
-
-
 Key = tuple[str, str, str, int, str]
+Told = TypeVar("Told", bound="Stored")
 
 
 def key_of(parameters: Mapping[str, Any]) -> str:
@@ -75,8 +68,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     in several at once), ``transfers`` (at least one was under way), ``exposed`` (one was, and no device computed),
     ``together`` (at least two devices computed). ``call`` is how long the caller waited: to 5 % the sum of ``launch``
     (before the first span and after the last), ``compute`` (at least one device computed), ``exposed`` and ``wait``
-    (between spans); these four are `None` in files of older versions. ``spans`` are device, start, end, ``compute`` or
-    ``transfer``, and what. There were ``count`` of them; the first are kept, and of the `typical` profile only.
+    (between spans). ``spans`` are device, start, end, ``compute`` or ``transfer``, and what. There were ``count`` of
+    them; the first are kept, and of the `typical` profile only.
     """
 
     wall: Round
@@ -84,10 +77,10 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     transfers: float
     exposed: float
     together: float
-    call: Round | None = None
-    launch: Seconds | None = None
-    compute: Seconds | None = None
-    wait: Seconds | None = None
+    call: Round
+    launch: Seconds
+    compute: Seconds
+    wait: Seconds
     taken: Count = 1
     count: Count = 0
     spans: list[tuple[str, Seconds, Seconds, str, str]] = []
@@ -96,17 +89,14 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         parts = [self.transfers, self.exposed, self.together, *self.busy.values()]
         if not all(-1e-9 <= part <= self.wall * 1.001 for part in parts):
             raise ValueError("a profile has a part that is longer than the whole of it")
-        if self.parts is not None and not adds_up(self.parts.values(), 1.0):
+        if not adds_up(self.parts.values(), 1.0):
             raise ValueError("a profile has parts that are not the whole of its call")
         if any(start > end for _, start, end, _, _ in self.spans):
             raise ValueError("a profile has a span that ends before it begins")
 
     @property
-    def parts(self) -> dict[str, float] | None:
-        """What the moments of the call were, as parts of all of it, from 0 to 1: ``compute``, ``transfer`` (alone),
-        ``wait`` and ``launch``; `None` in files of older versions."""
-        if self.call is None or self.compute is None or self.wait is None or self.launch is None:
-            return None
+    def parts(self) -> dict[str, float]:
+        """What the moments of the call were, as parts of all of it, from 0 to 1; ``transfer`` is one alone."""
         seconds = {"compute": self.compute, "transfer": self.exposed, "wait": self.wait, "launch": self.launch}
         return {part: s / self.call for part, s in seconds.items()}
 
@@ -232,8 +222,7 @@ class Parity(msgspec.Struct, frozen=True, kw_only=True):
     """The relative error against the float64 oracle, the largest that passes, and the hash of the inputs.
 
     ``ulps`` is the largest error of an element in units in the last place of the output's dtype at the oracle's value;
-    `None` where no output is floating-point or it was not taken. ``derived`` is how the largest that passes is known;
-    empty in files of older versions.
+    `None` where no output is floating-point or it was not taken. ``derived`` is how the largest that passes is known.
     """
 
     relative_error: Amount
@@ -359,12 +348,22 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     warnings: list[str] | None = None
 
 
-class Results(msgspec.Struct, frozen=True, kw_only=True):
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What is the content of a file: it has a ``format`` and a ``version``, and files of other versions are not read.
+
+    ``MADE_BY`` is the command that writes such files, and what makes one that is damaged once more.
+    """
+
+    MADE_BY: ClassVar[tuple[str, str]]
+
+
+class Results(Stored, frozen=True, kw_only=True):
     """One run: everything that was measured, in the order of the table, and where and how.
 
     ``run`` is its name in the store, unique; ``complete`` whether all that was planned was measured or has its reason.
     """
 
+    MADE_BY = "xbackend compare", "measure"
     name: str
     created: str
     xbackend: str
@@ -374,23 +373,31 @@ class Results(msgspec.Struct, frozen=True, kw_only=True):
     measurements: list[Measurement]
     run: str = ""
     complete: bool = True
-    version: Positive = VERSION
-    format: str = FORMAT
+    version: Positive = 9
+    format: str = "xbackend.results"
 
 
-def save(results: Results, path: Path) -> None:
-    """Write the results whole or not at all: to a temporary file beside ``path``, then renamed.
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a training or of a job on a backend, or the ``reason`` why it did not end.
 
-    Raises `StoreError` where that is not possible, or where they could not be read back.
+    ``difference`` is the largest difference of a weight or variable from that of the first that ended, over the largest
+    element of its array; `None` of the first itself.
     """
-    data = encode(results, path)
-    with refused(f"results cannot be written to {path}"):
-        write_whole(path, data)
+
+    backend: str
+    status: Status = "ok"
+    reason: str = ""
+    versions: Mapping[str, str] = {}
+    difference: Amount | None = None
 
 
-def encode(results: Results, path: Path) -> bytes:
-    """The content of a file of results; ``path`` is for the message. Raises `StoreError` where it could not be read."""
-    return sealed(plain(results, f"results cannot be written to {path}"))
+class Outcomes(Stored, frozen=True, kw_only=True):
+    """What became of several; ``summary`` says in words of what."""
+
+    summary: str
+    created: str
+    machine: Machine
+    runs: tuple[Outcome, ...]
 
 
 def plain(told: msgspec.Struct, refused: str) -> dict[str, Any]:
@@ -416,63 +423,40 @@ def checksum(content: dict[str, Any]) -> str:
     return hashlib.sha256(msgspec.json.encode(rest, order="sorted")).hexdigest()
 
 
-def unsealed(path: Path, kind: type[Sealed], of: str, again: str) -> Sealed:
-    """What a file holds that `sealed` made of a struct with a ``format`` and a ``version``.
-
-    ``of`` is the command that writes such files, ``again`` what makes one that is damaged once more. Raises as `load`.
-    """
-    with refused(f"{path} cannot be read"):
-        data = read_file(path)
-    return _unsealed(data, path, kind, of, again)
-
-
-def _unsealed(data: bytes, path: Path | str, kind: type[Sealed], of: str, again: str) -> Sealed:
-    oldest = OLDEST if kind is Results else 1
-    known = {field.name: field.default for field in msgspec.structs.fields(kind)}
-    try:
-        content = msgspec.json.decode(unpacked(data, path))
-        if not isinstance(content, dict) or content.get("format") != known["format"]:
-            raise DamagedStore(f"{path} holds nothing of {of}")
-        version = content.get("version")
-        number = version if type(version) is int else oldest
-        old = 0 < number < oldest
-        # The first versions had no checksum.
-        if content.get("checksum") != checksum(content) and not (old and "checksum" not in content):
-            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
-        if old:
-            raise StoreVersionError(
-                f"{path} has version {number}, which was never released and is not read any more: {of} makes a new one"
-            )
-        if number > known["version"]:
-            raise StoreVersionError(
-                f"{path} has version {version}, this xbackend reads up to {known['version']}: upgrade xbackend"
-            )
-        return msgspec.convert(content, kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DamagedStore(f"{path} is damaged: {error}; restore it or {again} again") from error
-
-
-def load(path: Path) -> Results:
-    """Read results.
-
-    Raises:
-        StoreError: the file cannot be read or holds something else.
-        DamagedStore: it is not what was written.
-        StoreVersionError: another version of xbackend wrote it, a newer one or one from before the first release.
-    """
-    with refused(f"results cannot be read from {path}"):
-        data = read_file(path)
-    return decode(data, path)
-
-
-def decode(data: bytes, path: Path | str) -> Results:
-    """The results in a file's content; ``path``, or where it was, is for the messages. Raises as `load` does."""
-    return _unsealed(data, path, Results, "xbackend compare", "measure")
-
-
 def opened(data: bytes) -> dict[str, Any]:
     """The decoded JSON that `sealed` was given. Raises `ValueError` and `RecursionError` where it is not that."""
     content = msgspec.json.decode(data)
     if not isinstance(content, dict) or content.pop("checksum", None) != checksum(content):
         raise ValueError("it is not what its checksum says")
     return content
+
+
+def load(path: Path) -> Results:
+    """Read results. Raises as `read`."""
+    return read(path, Results)
+
+
+def read(path: Path, kind: type[Told]) -> Told:
+    """What a file holds. Raises `StoreError`, `DamagedStore`, and of another version `StoreVersionError`."""
+    with refused(f"{kind.__name__.lower()} cannot be read from {path}"):
+        data = read_file(path)
+    return decode(data, path, kind)
+
+
+def decode(data: bytes, path: Path | str, kind: type[Told]) -> Told:
+    """What a file's content is; ``path``, or where it was, is for the messages. Raises as `read` does."""
+    of, again = kind.MADE_BY
+    known = {field.name: field.default for field in msgspec.structs.fields(kind)}
+    try:
+        content = msgspec.json.decode(unpacked(data, path))
+        if not isinstance(content, dict) or content.get("format") != known["format"]:
+            raise DamagedStore(f"{path} holds nothing of {of}")
+        if content.get("checksum") != checksum(content):
+            raise DamagedStore(f"{path} is damaged: it is not what its checksum says; restore it or {again} again")
+        version, own = content.get("version"), known["version"]
+        if type(version) is int and 0 < version != own:
+            instead = "upgrade xbackend" if version > own else f"{of} makes a new one"
+            raise StoreVersionError(f"{path} has version {version}, this xbackend reads {own}: {instead}")
+        return msgspec.convert(content, kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DamagedStore(f"{path} is damaged: {error}; restore it or {again} again") from error
