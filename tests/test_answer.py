@@ -384,6 +384,11 @@ def test_the_first_column_is_wrapped_before_the_others() -> None:
     assert lines[2:] == ["several words   1 s  a b c d e", "of a name"]
 
 
+def test_a_header_has_the_lines_that_it_is_given() -> None:
+    lines = columns.lines(["name", "a\n-b"], [("", [["x", "a long cell"]])], 40, ["a\n-b"])
+    assert lines[:2] == ["name            a", "               -b"]
+
+
 def test_all_columns_are_shown_where_they_are_asked_for() -> None:
     results = load(DATA / "results.json")
     usual, wide = ("\n".join(terminal.lines(results, wide=wide)) for wide in (False, True))
