@@ -50,6 +50,15 @@ def has_gradients(program: Program) -> bool:
     return any(n.op == "grad" or any(map(has_gradients, n.bodies.values())) for n in program.nodes)
 
 
+def computes_integers(program: Program) -> bool:
+    """Whether it computes signed integers, which can overflow, in the body of a loop or a choice too."""
+    return any(
+        (node.op not in SOURCES and node.dtype.is_integer and not node.dtype.is_unsigned)
+        or any(map(computes_integers, node.bodies.values()))
+        for node in program.nodes
+    )
+
+
 def calls(program: Program) -> dict[int, list[int]]:
     """The nodes that are results of the same call, by each of them, for the ops that have several."""
     together: dict[tuple[object, ...], list[int]] = {}

@@ -29,6 +29,7 @@ from xbackend.backends.placed import Variable
 from xbackend.backends.staged import Call, Compiled
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
+from xbackend.program.analyses import computes_integers
 from xbackend.program.host import native
 
 
@@ -136,11 +137,6 @@ class CMode(HostMode):
     )
     overlap = f"{IN_TURN}compiled C code keeps Python's interpreter lock"
 
-    def _wanted(self) -> dict[str, str]:
-        """gcc takes for granted that signed integers do not overflow: ``x + 1 > x`` and ``x * x >= 0`` were true."""
-        wanted, name = super()._wanted(), f"gcc{self.separator}cxxflags"
-        return {**wanted, name: f"{wanted.get(name, '')} -fwrapv".strip()}
-
     def make_mode(self) -> Any:
         config = self.framework.config
         if not config.cxx or not shutil.which(str(config.cxx).split()[0]):
@@ -157,12 +153,12 @@ class CMode(HostMode):
 
     def _compile(self, graph: Lowered) -> Built:
         """Copies are equal to the bit only where the compiler does not contract products and sums, which rounds once in
-        place of twice."""
-        if not copies(graph):
-            return super()._compile(graph)
+        place of twice. It takes for granted that signed integers do not overflow, so that ``x + 1 > x`` were true, and
+        what tells it otherwise makes loops over floats slower."""
+        flags = ["-ffp-contract=off"] * copies(graph) + ["-fwrapv"] * computes_integers(graph.program)
         name = f"gcc{self.separator}cxxflags"
         present = functools.reduce(getattr, name.split("."), self.framework.config)
-        with self.changed_flags(**{name: f"{present} -ffp-contract=off".strip()}):
+        with self.changed_flags(**{name: " ".join([present, *flags]).strip()}):
             return super()._compile(graph)
 
     def compilations(self) -> dict[str, int]:
