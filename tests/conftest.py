@@ -61,6 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "parent_decides: refused before a backend is asked",
         "variant: much like another test",
         "takes_turns: all but the backends of the quick tier take turns with these tests",
+        "shared_out: in the exhaustive tier those that compile C or with Numba take turns with these tests",
         "one_each(number, count): one of so many tests that each backend runs one of",
         "needs(name, ...): a backend that it runs, or 'browser', where its parameters do not say so",
     ):

@@ -20,6 +20,7 @@ sys.path.append(str(ROOT / "tests" / "contract"))
 import core  # noqa: E402
 import gradients  # noqa: E402
 import operations  # noqa: E402
+from test_contract_random_programs import CHUNKS, PLACED  # noqa: E402
 
 CHECKS = [check for batch in (*operations.BATCHES, *gradients.BATCHES) for check in batch.checks]
 OTHERS = [name for name in registry.names() if name not in tiers.QUICK]
@@ -28,8 +29,8 @@ OTHERS = [name for name in registry.names() if name not in tiers.QUICK]
 class Item:
     """What is looked at of a test: its parameters and marks."""
 
-    def __init__(self, backend: str = "", check: Any = None, **marks: tuple[Any, ...]) -> None:
-        parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {})}
+    def __init__(self, backend: str = "", check: Any = None, number: int = 0, **marks: tuple[Any, ...]) -> None:
+        parameters = {**({"name": backend} if backend else {}), **({"check": check} if check else {}), "number": number}
         self.callspec = type("Spec", (), {"params": parameters})
         self.marks = marks
         self.nodeid = f"tests/contract/test_it.py::test_it[{backend}]"
@@ -88,6 +89,19 @@ def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_the
     assert {name for name in registry.names() if "standard" in found(Item(name, takes_turns=()))} < {*registry.names()}
 
 
+def test_random_programs_are_shared_out_among_those_that_compile_for_long() -> None:
+    """Each is made by one of them, and each of them makes some on one device and some on several."""
+    made = {
+        name: [i for i in CHUNKS if "exhaustive" in found(Item(name, number=i, shared_out=()))]
+        for name in registry.names()
+    }
+    assert sorted(i for name in tiers.COMPILED for i in made[name]) == list(CHUNKS)
+    assert all({i % PLACED == 1 for i in made[name]} == {True, False} for name in tiers.COMPILED)
+    assert all(made[name] == list(CHUNKS) for name in registry.names() if name not in tiers.COMPILED)
+    asked = Item("theano", number=1, shared_out=())
+    assert found(asked) == [] and tiers.wanted(asked, "exhaustive", ("theano",))  # type: ignore[arg-type]
+
+
 def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:
     import xbackend as xb
 
@@ -128,13 +142,13 @@ def collected(*arguments: str) -> tuple[int, int]:
 
 
 @pytest.mark.tier("standard")
-def test_pytest_leaves_nothing_out_of_the_exhaustive_tier() -> None:
+def test_pytest_leaves_nothing_but_turns_out_of_the_exhaustive_tier() -> None:
     files = ("tests/contract", "tests/test_examples.py", "tests/workers")
     kept, left = collected(*files, "--tier", "exhaustive")
-    assert left == 0
+    assert left == len(CHUNKS) * (len(tiers.COMPILED) - 1)
     standard, quick = (collected(*files, "--tier", tier) for tier in ("standard", "quick"))
     assert quick[0] < standard[0] < kept
-    assert sum(quick) == sum(standard) == kept
+    assert sum(quick) == sum(standard) == kept + left
 
 
 @pytest.mark.tier("standard")

@@ -6,7 +6,8 @@ Compiling is what tests cost, so the tiers differ in how often the same is compi
   backends.
 - *standard*: all of the contract on two of these (`whole`); all others take turns with its core, so that each check of
   the core is made by one or two of them.
-- *exhaustive*: everything on every backend.
+- *exhaustive*: everything on every backend, but for random programs, in which the backends of `COMPILED` take turns
+  unless they are named.
 
 A test is in every tier unless something of this says otherwise:
 
@@ -16,6 +17,8 @@ A test is in every tier unless something of this says otherwise:
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   every test is run by some backend.
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
+- ``@pytest.mark.shared_out``: in the exhaustive tier the backends of `COMPILED` take turns with the ``number`` of these
+  tests: all of them on one take hours. ``--backends NAME`` runs all of them on that one.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
   none of them, the standard one those on the backends of `whole`.
 
@@ -35,6 +38,7 @@ TIERS = ("quick", "standard", "exhaustive")
 QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle and, of two other environments, what compiles fastest
 TURNS = 6  # a check of the core is made by those, and by one in so many of the others
 SLOW = ("aesara-numba", "theano-gpuarray")  # compile for longest, and take every third of their turns
+COMPILED = ("pytensor", "pytensor-c", "aesara", *SLOW, "theano")  # by gcc or Numba: seconds for each program
 chosen = TIERS[-1]  # set before the modules of the tests are imported
 
 
@@ -85,7 +89,7 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
     if backends and backend not in backends:
         return False
     if tier == "exhaustive":
-        return True
+        return bool(backends) or item.get_closest_marker("shared_out") is None or _shares(item, backend)
     if tier == "quick" and backend not in (backends or QUICK):
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
@@ -100,6 +104,13 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
         return variants(tier, backend)
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
     return item.get_closest_marker("takes_turns") is None or its_turn(backend, number)
+
+
+def _shares(item: pytest.Item, backend: str) -> bool:
+    """Whether a random test is one of those that a backend makes in the exhaustive tier."""
+    number: int = item.callspec.params["number"]  # type: ignore[attr-defined]
+    # By a step that is not that of the programs on several devices: each backend has some of these.
+    return backend not in COMPILED or (number + number // 6) % 6 == COMPILED.index(backend)
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -19,7 +19,7 @@ CHUNKS = range(20)
 FEW = tiers.share(len(CHUNKS))
 NUMBERS = [pytest.param(i, marks=[] if i < FEW else pytest.mark.tier("exhaustive")) for i in CHUNKS]
 LINES, LINES_SLOW = (4, 14), (2, 5)  # of a program, and on the backends of `tiers.SLOW`
-PLACED = 4  # one of so many chunks is on several devices
+PLACED = 3  # one of so many chunks is on several devices
 
 # What a backend's programs are without besides the ops that are expected to fail.
 LEFT_OUT: dict[str, dict[str, str]] = {
@@ -57,6 +57,7 @@ def programs_of(number: int, name: str) -> list[Judged]:
 
 
 @pytest.mark.variant  # the C of four programs takes minutes
+@pytest.mark.shared_out
 @pytest.mark.parametrize("number", NUMBERS)
 def test_random_programs_give_what_the_oracle_gives(host: Host, placed_host: Host, number: int) -> None:
     used = placed_host if number % PLACED == 1 else host
