@@ -128,6 +128,7 @@ KNOWN: dict[str, Known] = {
     "hypot_second": Known(xb.hypot, (NUMBERS, SIDES), [0.0, ROOT, 0.0, 0.0, 0.0, 1.0], 1),
     "erf_of_large": Known(xb.erf, (_of(1e154, 1e155, -1e300),), [0.0] * 3),
     "gammaln_of_negative": Known(xb.gammaln, (ABOVE_POLES,), DIGAMMA),
+    "gammaln_of_negative_in_float32": Known(xb.gammaln, (ABOVE_POLES.astype("float32"),), DIGAMMA),
     "gammaln_of_negative_twice": Known(xb.gammaln, (ABOVE_POLES,), TRIGAMMA, times=2),
     "digamma_of_negative": Known(xb.digamma, (ABOVE_POLES,), TRIGAMMA),
     "logsumexp": Known(lambda x: xb.logsumexp(x, axis=1), (ROWS,), [[0.0, 0.0], [0.5, 0.5], [0.0, 1.0], [1.0, 0.0]]),
