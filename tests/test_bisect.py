@@ -284,7 +284,7 @@ def test_ends_that_are_not_told_apart_are_the_answer() -> None:
     assert found.high == "" and there.asked == [NAMES[0], NAMES[-1]]
     said = command.answer(found, What.TIME, "matpow")
     assert said.startswith("matpow is not told apart in pytensor 2.30.0 and pytensor 2.45.0: ")
-    assert said.endswith(", equal within 1.8 %")
+    assert said.endswith(", equal within 0 %")  # what differs from process to process does so in both
 
 
 def test_a_faster_release_and_a_longer_compilation_are_named_too() -> None:

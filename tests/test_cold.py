@@ -159,6 +159,31 @@ def test_a_session_says_of_each_process_what_it_found() -> None:
     assert [process.cache for process in one.processes] == ["cold", "warm", "cold"], one.reason
 
 
+@pytest.mark.tier("standard")
+def test_a_quick_session_begins_with_what_an_earlier_one_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("xbackend.measure.files.compiled", lambda: tmp_path / "compiled")
+    monkeypatch.setattr("xbackend.measure.files.LASTING", 1)
+    effort = Effort(visits=1, at_least=1, seconds=0.1, rounds=2, round_seconds=0.001)
+
+    def caches(size: int, lasting: bool = True) -> list[str]:
+        one = Candidate(task("axis_sums", size=size), "pytensor-c", 1)
+        Session([one], extent=Extent(1, lasting=lasting), threads=1, seed=0, effort=effort, wait=0).run()
+        return [process.cache for process in one.processes]
+
+    assert [caches(16), caches(16), caches(16, lasting=False), caches(17), caches(16)] == [
+        ["cold"], ["warm"], ["cold"], ["cold"], ["cold"],  # the one of 17 is kept, and no other
+    ]  # fmt: skip
+    assert len(list((tmp_path / "compiled").glob("*/*"))) == 1
+
+
+def test_there_is_no_pay_off_where_one_was_not_compiled_anew() -> None:
+    compiled = row("c", *(process(i, 0.5, "warm") for i in range(3)))
+    (comparison,) = comparisons(of(compiled, row("numpy", *(process(i, 0.1) for i in range(3, 6)))))
+    assert payoff.quickest(comparison) is None and not payoffs.each([comparison]) and not payoffs.across([comparison])
+
+
 def test_rewriting_and_compiling_are_parts_of_lower() -> None:
     """Of the processes that compiled anew; without a column where no backend has them."""
     two = [("cold", 2.0, 0.5, 80), ("warm", 0.3, 0.2, 80), ("cold", 2.0, 0.5, 80)]

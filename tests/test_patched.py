@@ -88,8 +88,12 @@ def test_a_framework_is_removed_with_what_was_unpacked_of_it(
     monkeypatch.setenv("XBACKEND_HOME", str(tmp_path / "home"))
     found = [environments.get(f"{name}={archive(kind, tmp_path, name)}") for name in ("pytensor", "jax")]
     mine, others = (Path(environment.modules[environment.framework]) for environment in found)
-    (removed,) = environments.remove("pytensor")
+    compiled = [tmp_path / "home" / "compiled-programs" / name for name in ("pytensor", "jax")]
+    for folder in compiled:
+        folder.mkdir(parents=True)
+    (removed, emptied) = environments.remove("pytensor")
     assert mine.is_relative_to(removed) and not removed.exists() and others.is_dir()
+    assert emptied == compiled[0] and not emptied.exists() and compiled[1].is_dir()
     assert environments.remove("pytensor") == []
 
 

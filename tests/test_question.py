@@ -10,15 +10,24 @@ import pytest
 from scipy import stats
 from test_sessions import SMALL, TASK, Here, answer, measured
 
-from xbackend.analysis.family import ratio
-from xbackend.analysis.statistics import LEVEL
+from xbackend.analysis.comparison import generations
+from xbackend.analysis.family import Family
+from xbackend.analysis.statistics import LEVEL, LOOKED
 from xbackend.measure import question
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.plan import Extent
 from xbackend.measure.question import unanswered
 from xbackend.measure.runner import Session
+from xbackend.measure.schedule import Schedule
 
 NEAR, APART, EQUAL = [1.0, 1.03, 0.97], [1.4, 1.41, 1.39], [1.0, 1.001, 0.999]
+
+
+class Took(float):
+    """A process that took so many seconds."""
+
+    generation: int | None = None
+    cache = ""
 
 
 class Known(Candidate):
@@ -27,7 +36,7 @@ class Known(Candidate):
     def __init__(self, name: str, times: Sequence[float], devices: int = 1, revision: str = "") -> None:
         said = {**TASK.parameters, "revision": revision} if revision else TASK.parameters  # as `gate --rev` has it
         super().__init__(replace(TASK, revision=revision, parameters=said), name, devices)
-        self.processes = list(times)  # type: ignore[arg-type]
+        self.processes = list(map(Took, times))  # type: ignore[arg-type]
 
     @property
     def times(self) -> list[float]:
@@ -71,26 +80,60 @@ def test_devices_and_revisions_are_compared_with_their_own_first() -> None:
     assert wanted(Known("a", NEAR, revision="1"), Known("a", NEAR, revision="2")) == ["a11", "a12"]
 
 
-def wrong(sessions: int) -> int:
-    """In how many sessions of two identical candidates, which stop where nothing is open, they are told apart."""
-    generator, found = np.random.default_rng(31), 0
+def shown(sessions: int, factors: Sequence[float], common: float = 0.0, level: float = LOOKED) -> tuple[int, int]:
+    """In how many sessions, which stop where nothing is open, the first two candidates are told apart, and how many
+    processes the sessions had. They take so many times as long as each other; generations differ by ``common``."""
+    generator, found, processes = np.random.default_rng(31), 0, 0
     for _ in range(sessions):
-        two = [Known("a", []), Known("b", [])]
-        for _ in range(10):
-            for candidate in two:
-                candidate.times.append(float(np.exp(generator.normal(0.0, 0.02))))
-            if not wanted(*two):
+        asked = there = [Known(str(i), []) for i in range(len(factors))]
+        for generation in range(10):
+            slow = generator.normal(0.0, common) if common else 0.0
+            for candidate in asked:
+                factor = factors[there.index(candidate)]
+                took = Took(factor * np.exp(slow + generator.normal(0.0, 0.02)))
+                took.generation = generation if common else None
+                candidate.processes.append(took)  # type: ignore[arg-type]
+            asked = [c for c in there if c in unanswered(there, None, 10)]
+            if not asked:
                 break
-        found += ratio(two[0].times, two[1].times).shown
-    return found
+        family = Family([c.times for c in there], level, [generations(c.processes) for c in there])
+        found, processes = found + family.ratio(0, 1).shown, processes + sum(len(c.processes) for c in there)
+    return found, processes
 
 
-def test_who_stops_where_something_is_shown_is_seldom_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("common", [0.0, 0.1])
+def test_who_stops_where_something_is_shown_is_seldom_wrong(common: float, monkeypatch: pytest.MonkeyPatch) -> None:
     """At most 5 %, with what 400 sessions may differ by; those that stop by their own level are wrong more often."""
-    careful = wrong(400)
+    careful, _ = shown(400, [1.0, 1.0], common)
     assert careful <= stats.binom(400, 0.05).ppf(0.99)
     monkeypatch.setattr(question, "STOP", LEVEL)
-    assert wrong(400) > careful + 5
+    assert shown(400, [1.0, 1.0], common, LEVEL)[0] > careful + 5
+
+
+def test_what_is_slow_for_all_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference of 10 % is found where the same program takes 10 % more or less in another generation. Planted: who
+    takes that for chance finds it in few sessions, by more processes."""
+    factors = [1.0, 1.1, 2.0, 3.0, 4.0, 5.0]
+    found, processes = shown(20, factors, 0.1)
+    assert found >= 19
+    monkeypatch.setattr(question, "generations", lambda _: [])
+    monkeypatch.setattr("test_question.generations", lambda _: [])
+    fewer, more = shown(20, factors, 0.1)
+    assert fewer < 12 and more > processes
+
+
+def test_of_each_task_five_have_a_second_process_however_late_it_is() -> None:
+    """By which it is known how all spread: of two tasks of six candidates, in a session whose time is used up."""
+    tasks = [replace(TASK, parameters={**TASK.parameters, "size": size}) for size in (1, 2)]
+    there = [Known(str(i), [1.0 + i / 100]) for i in range(12)]
+    for i, candidate in enumerate(there):
+        candidate.task = tasks[i % 2]
+    late = Schedule(there, Extent(9, seconds=-1.0, fixed=False), None, 0.0)
+    late.generations = 1
+    assert late.wanted() == there[:10] and late.reached() == ("", "")
+    for i, candidate in enumerate(there[:10]):
+        candidate.processes.append(Took(candidate.times[0] + i / 100))  # type: ignore[arg-type]
+    assert late.wanted() == [] and late.reached()[0].startswith("the time given")
 
 
 @pytest.mark.tier("standard")

@@ -126,10 +126,12 @@ def ends(planned: Extent, generations: int, seconds: float, width: float | None 
     there = [Candidate(TASK, "numpy", 1)]
     of_then = Schedule(there, planned, None, 0.0)
     of_then.generations = generations
-    known: dict[str, Any] = {"seconds": seconds, "width": width, "wanted": lambda _: there * wanted}
+    known: dict[str, Any] = {"seconds": seconds, "width": width}
     with (
         mock.patch.multiple(Schedule, _takes=lambda *_: 60.0, **known),
-        mock.patch.object(schedule, "nearest_first", list),
+        mock.patch.multiple(
+            schedule, nearest_first=list, spreading=lambda *_: [], unanswered=lambda *_: there * wanted
+        ),
     ):
         return of_then.reached()[0]
 
@@ -155,16 +157,16 @@ def test_a_session_ends_when_it_should(
 
 def test_a_session_ends_where_nothing_is_open() -> None:
     planned, open_ = Extent(9, None, 90.0, fixed=False), "of what was still open"
-    assert ends(planned, 3, 20.0, wanted=2) == ends(planned, 1, 31.0, wanted=2) == ""
+    assert ends(planned, 3, 20.0, wanted=1) == ""
     assert ends(planned, 3, 20.0, wanted=0) == "nothing that is compared is open any more, after 3 processes"
     assert ends(planned, 9, 20.0, wanted=0) == f"9 processes {open_}, as planned"
     used_up = f"the time given, 1.5 minutes, was used up after 3 processes {open_}"
-    assert ends(planned, 3, 31.0, wanted=2) == used_up
+    assert ends(planned, 3, 31.0, wanted=1) == used_up
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
-    assert {name: mode.processes for name, mode in PRESETS.items()} == {"quick": 3, "default": 10, "thorough": 10}
-    assert PRESETS["quick"].extent() == Extent(3, seconds=90.0, wait=30.0, fixed=False)
+    assert {name: mode.processes for name, mode in PRESETS.items()} == dict.fromkeys(PRESETS, 10)
+    assert PRESETS["quick"].extent() == Extent(10, seconds=90.0, wait=30.0, fixed=False, lasting=True)
     assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)  # so many, however long it takes
     assert PRESETS["default"].extent() == Extent(10, seconds=300.0, fixed=False, cold=10.0)
     assert PRESETS["default"].extent(workloads=6).seconds == 600.0

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from xbackend.analysis.comparison import Row
 from xbackend.analysis.family import ratio
-from xbackend.analysis.statistics import Ratio
+from xbackend.analysis.statistics import Ratio, level_of
 from xbackend.results.schema import Measurement, Results, key
 
 InRun = tuple[Results, Row]
@@ -21,7 +21,11 @@ def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
     """
     if not (head[1].times and base[1].times):
         return None
-    return ratio(head[1].times, base[1].times, earlier=times_before(head[0], base[1].measurement, runs))
+    earlier = times_before(head[0], base[1].measurement, runs)
+    if head[0].run != base[0].run:
+        return ratio(head[1].times, base[1].times, earlier=earlier)
+    together = [head[1].generations, base[1].generations]  # of `gate --rev`
+    return ratio(head[1].times, base[1].times, earlier=earlier, generations=together, level=level_of(head[0]))
 
 
 def times_before(head: Results, base: Measurement, runs: Sequence[Results]) -> list[float]:

@@ -90,6 +90,6 @@ def change(head: Row, base: Row, what: What, from_cache: bool = False) -> Ratio 
     if not (head.times and base.times):
         return None
     if what is What.TIME:
-        return ratio(head.times, base.times)
+        return ratio(head.times, base.times, generations=[head.generations, base.generations])
     ours, theirs = (row.from_cache if from_cache else row.compilations for row in (head, base))
     return ratio(ours, theirs) if ours and theirs else None

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from statistics import median
 from typing import Any
 
 from xbackend.analysis.family import Family
-from xbackend.analysis.statistics import LEVEL, Ratio, Verdict, time_of
+from xbackend.analysis.statistics import Ratio, Verdict, level_of, time_of
 from xbackend.devices import Device, is_device
 from xbackend.errors import UsageError
 from xbackend.results import naming
@@ -25,10 +26,12 @@ class Row:
     """A row of a comparison: a measurement with the figures that follow from it; all times in seconds.
 
     ``place`` are the kinds of devices that its backend computed on, such as ``gpu``; empty where all have the same.
+    ``shift`` is `Family.shift`.
     """
 
     measurement: Measurement
     place: str = ""
+    shift: float = 0.0
 
     @property
     def label(self) -> str:
@@ -56,10 +59,15 @@ class Row:
         """Seconds: one for each process; none for a measurement that is not ok, which gives no evidence."""
         return tuple(self.measurement.times) if self.measurement.status == "ok" else ()
 
+    @property
+    def generations(self) -> list[int]:
+        """Those of the processes."""
+        return generations(self.processes)
+
     @cached_property
     def time(self) -> float | None:
-        """The geometric mean of the processes' times, which ratios are of; `None` without one."""
-        return time_of(self.times) if self.times else None
+        """The geometric mean of the processes' times, in all generations, which ratios are of; `None` without one."""
+        return time_of(self.times) * math.exp(self.shift) if self.times else None
 
     @property
     def gflops(self) -> float | None:
@@ -125,7 +133,7 @@ def label(row: Measurement) -> str:
 class Comparison:
     """What was measured of one workload with the same parameters, in the order of the results.
 
-    ``label`` has the parameters that tell it from the other comparisons, ``level`` is that of its `Family`.
+    ``label`` has the parameters that tell it from the other comparisons, ``family`` judges them.
     ``cores_per_device`` is how many cores a CPU device was; `None` where several share the cores.
     """
 
@@ -135,7 +143,7 @@ class Comparison:
     rows: tuple[Row, ...]
     baseline: Row | None
     baseline_note: str
-    level: float = LEVEL
+    family: Family
     cores_per_device: int | None = None
 
     @property
@@ -148,10 +156,6 @@ class Comparison:
         """Those that have a time, the smallest first."""
         return sorted((row for row in self.rows if row.times), key=lambda row: row.time or 0.0)
 
-    @cached_property
-    def _family(self) -> Family:
-        return Family([row.times for row in self.rows], self.level)
-
     def ratio(self, row: Row, other: Row | None) -> Ratio | None:
         """The time of a row over that of another one: what all that is said of the two comes from.
 
@@ -159,7 +163,7 @@ class Comparison:
         """
         if other is None or not (row.times and other.times):
             return None
-        return self._family.ratio(self.rows.index(row), self.rows.index(other))
+        return self.family.ratio(self.rows.index(row), self.rows.index(other))
 
     def against_baseline(self, row: Row) -> Ratio | None:
         """The ratio of a row to the baseline; `None` where there is none."""
@@ -168,7 +172,7 @@ class Comparison:
     @cached_property
     def itself(self) -> Ratio | None:
         """The baseline against itself, a check of the machine: its second, fourth... process over the others."""
-        return self._family.itself(self.rows.index(self.baseline)) if self.baseline is not None else None
+        return self.family.itself(self.rows.index(self.baseline)) if self.baseline is not None else None
 
     @cached_property
     def against_first(self) -> list[tuple[Row, Ratio]]:
@@ -210,17 +214,9 @@ def comparisons(results: Results, baseline: str | None = None) -> list[Compariso
     firsts = [part[0] for part in parts.values()]
     places = _places(results)
     groups = [tuple(Row(m, places.get(label(m), "")) for m in part) for part in parts.values()]
-    level = LEVEL ** (1 / max(sum(sum(bool(row.times) for row in rows) > 1 for rows in groups), 1))
+    level = level_of(results) ** (1 / max(sum(sum(bool(row.times) for row in rows) > 1 for rows in groups), 1))
     return [
-        Comparison(
-            first.workload,
-            first.parameters,
-            told_apart(first, firsts),
-            rows,
-            *_baseline(rows, baseline),
-            level,
-            results.settings.cores_per_device,
-        )
+        _compared(rows, told_apart(first, firsts), baseline, level, results.settings.cores_per_device)
         for first, rows in zip(firsts, groups, strict=True)
     ]
 
@@ -234,6 +230,22 @@ def _places(results: Results) -> dict[str, str]:
         kinds.setdefault(label(m), set()).update(Device.parse(device).kind for device in ran if is_device(device))
     places = {name: join(sorted(each)) for name, each in kinds.items()}
     return places if results.machine.accelerators or len({*places.values()} - {""}) > 1 else {}
+
+
+def _compared(
+    rows: Sequence[Row], label: str, baseline: str | None, level: float, cores_per_device: int | None
+) -> Comparison:
+    family = Family([row.times for row in rows], level, [row.generations for row in rows])
+    shifted = tuple(replace(row, shift=family.shift(i)) for i, row in enumerate(rows))
+    first = rows[0].measurement
+    known = _baseline(shifted, baseline)
+    return Comparison(first.workload, first.parameters, label, shifted, *known, family, cores_per_device)
+
+
+def generations(processes: Iterable[Process]) -> list[int]:
+    """Those of processes; nothing where one of them is of none."""
+    found = [process.generation for process in processes]
+    return [] if None in found else [number for number in found if number is not None]
 
 
 def titled(workload: str, parameters: dict[str, Any]) -> str:

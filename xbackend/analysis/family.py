@@ -1,6 +1,6 @@
 """All statements about the candidates of one session, made so that at most one session of twenty holds a wrong one.
 
-    family = Family([row.times for row in rows])
+    family = Family([row.times for row in rows], generations=[row.generations for row in rows])
     family.ratio(0, 1)
 
 It is a closed test of ranges (Ryan, Einot, Gabriel and Welsch: Welsch, Stepwise Multiple Comparison Procedures, Journal
@@ -8,9 +8,14 @@ of the American Statistical Association 72 (1977) 566): two are told apart where
 which all could be equal by the studentized range of p, at 1 - level^(p/k) of k candidates, and at 1 - level from k - 1
 candidates on.
 
+Processes of one generation take turns, so that the same seconds are slow for all of them. The logarithm of a time is
+therefore what its candidate and what its generation make of it, and a rest: two factors without interaction, by least
+squares (Scheffé, The Analysis of Variance (1959), chapter 4). Candidates that were in other generations are compared
+by those that were in both.
+
 The candidates are measured on one machine by turns, so their spread is pooled: the variance of a process is that of
 all, or its own where that is larger; a wild one adds at most five times the spread of the middle one. Of two candidates
-each has its own, as in Welch's interval. Why: docs/measurement.md ("What a ratio says").
+without generations each has its own, as in Welch's interval. Why: docs/measurement.md ("What a ratio says").
 """
 
 from __future__ import annotations
@@ -18,28 +23,36 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
-from statistics import fmean, median, variance
+from statistics import fmean, median
 
+from xbackend.analysis.generations import FEWEST_DEGREES, Fit, fit
 from xbackend.analysis.statistics import FEWEST, LEVEL, Ratio, logarithms, margin_of_sessions, student, unknown
 from xbackend.interrupts import put_off
 
-FEWEST_DEGREES = 4  # of the spread of all together, from which on it stands for that of a candidate measured once
+_OWN = 0.5  # degrees of freedom, from which on something is known of the spread of a candidate itself
 _WILD = 5.0  # times the middle spread: more of a candidate's spread is its own
 
 
 class Family:
     """Candidates, each given as seconds: one median a process. Their statements err in ``1 - level`` of sessions.
 
-    Those with fewer than `FEWEST` processes take part where the others show how processes spread: a candidate that is
-    far behind is measured once. Those with seconds that are none take no part.
+    ``generations`` are those of the processes; without them, or where too few degrees of freedom are left beside them,
+    processes differ by chance alone. Candidates with fewer than `FEWEST` processes take part where the others show how
+    processes spread: a candidate that is far behind is measured once. Those with seconds that are none take no part.
     """
 
-    def __init__(self, samples: Sequence[Sequence[float]], level: float = LEVEL) -> None:
+    def __init__(
+        self,
+        samples: Sequence[Sequence[float]],
+        level: float = LEVEL,
+        generations: Sequence[Sequence[int]] = (),
+    ) -> None:
         self._samples = [*map(logarithms, samples)]
         self._level = level
         known = sum(len(sample) - 1 for sample in self._samples if sample)
         fewest = 1 if len(self._samples) > 2 and known >= FEWEST_DEGREES else FEWEST
         self._members = [i for i, sample in enumerate(self._samples) if len(sample) >= fewest]
+        self._generations = [list(generations[i]) if generations else [] for i in self._members]
 
     def ratio(self, one: int, other: int, earlier: Sequence[float] = ()) -> Ratio:
         """The time of a candidate over that of another one, with its interval and what that shows.
@@ -51,37 +64,48 @@ class Family:
         processes = (len(ours), len(theirs))
         if not ours or not theirs:
             return unknown(math.nan, processes)
-        difference = fmean(ours) - fmean(theirs)
         if one not in self._members or other not in self._members:
-            return unknown(math.exp(difference), processes)
+            return unknown(math.exp(fmean(ours) - fmean(theirs)), processes)
         at, against = self._members.index(one), self._members.index(other)
+        difference = self._fit.effects[at] - self._fit.effects[against]
         sessions = margin_of_sessions(earlier)
         known = len(earlier) if sessions else 0
         return Ratio.of(difference, max(self._margins[at][against], sessions), processes, known)
 
+    def shift(self, one: int) -> float:
+        """What is to be added to the mean of the logarithms of a candidate's times, where it was not in all
+        generations; 0 where it was."""
+        if one not in self._members or not self._fit.blocked:
+            return 0.0
+        return round(self._fit.effects[self._members.index(one)] - fmean(self._samples[one]), 9)
+
     def itself(self, one: int) -> Ratio | None:
         """A candidate against itself: every second process over the others, with the spread of the family; `None` below
         four processes. It is no part of the family's statements."""
-        sample = self._samples[one]
-        if len(sample) < 4:
+        if len(self._samples[one]) < 4:
             return None
+        at = self._members.index(one)
+        sample = self._fit.without_generations[at]
         halves = sample[1::2], sample[::2]
-        spread, degrees = self._spreads[self._members.index(one)]
+        spread, degrees = self._spreads[at]
         width = math.sqrt(spread * sum(1 / len(half) for half in halves))
         margin = 0.0 if width == 0.0 else student(self._level, degrees) * width
         return Ratio.of(fmean(halves[0]) - fmean(halves[1]), margin, (len(halves[0]), len(halves[1])))
 
     @cached_property
+    def _fit(self) -> Fit:
+        return fit([self._samples[i] for i in self._members], self._generations)
+
+    @cached_property
     def _spreads(self) -> list[tuple[float, float]]:
         """Of each member the variance of a process, and its degrees of freedom."""
-        samples = [self._samples[i] for i in self._members]
-        own = [(variance(s) if len(s) > 1 else 0.0, float(len(s) - 1)) for s in samples]
-        if len(own) <= 2:
+        own = self._fit.spreads
+        if len(own) <= 2 and not self._fit.blocked:
             return own
         degrees = math.fsum(d for _, d in own)
-        most = _WILD**2 * median(v for v, d in own if d)
+        most = _WILD**2 * median([v for v, d in own if d >= _OWN] or [math.inf])
         pooled = math.fsum(min(v, most) * d for v, d in own) / degrees
-        return [(max(v, pooled), degrees) for v, _ in own]
+        return [(max(v, pooled) if d >= _OWN else pooled, degrees) for v, d in own]
 
     @cached_property
     def _margins(self) -> list[list[float]]:
@@ -89,15 +113,16 @@ class Family:
         with put_off():
             import numpy as np
             from scipy import stats
-        samples = [self._samples[i] for i in self._members]
-        means = np.array([fmean(sample) for sample in samples])
-        parts = np.array([v / len(s) for (v, _), s in zip(self._spreads, samples, strict=True)])
+        means = np.array(self._fit.effects)
+        covariance = self._fit.covariance([v for v, _ in self._spreads])
+        parts = np.diag(covariance)
         degrees = np.array([d for _, d in self._spreads], float)
-        total = parts[:, None] + parts
+        total = np.maximum(parts[:, None] + parts - 2 * covariance, 0.0)
         with np.errstate(all="ignore"):
             # Welch and Satterthwaite; a spread that is pooled is known as well as it is, and not twice.
             joint = total**2 / ((parts**2 / degrees)[:, None] + parts**2 / degrees)
-            joint = joint if len(samples) == 2 else np.full_like(joint, degrees[0])
+            pooled = len(means) > 2 or self._fit.blocked
+            joint = np.full_like(joint, degrees[0]) if pooled else joint
             distances = np.abs(means[:, None] - means) / np.sqrt(total)
             p = np.where(means[:, None] == means, 1.0, 2 * stats.t.sf(distances, joint))
             critical = np.array(_criticals(p.tolist(), self._level))
@@ -105,9 +130,16 @@ class Family:
         return [list(map(float, line)) for line in margins]
 
 
-def ratio(medians: Sequence[float], baseline: Sequence[float], *, earlier: Sequence[float] = ()) -> Ratio:
+def ratio(
+    medians: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    earlier: Sequence[float] = (),
+    generations: Sequence[Sequence[int]] = (),
+    level: float = LEVEL,
+) -> Ratio:
     """The ratio of the time of a candidate to that of a baseline, where no others are compared: a family of two."""
-    return Family([medians, baseline]).ratio(0, 1, earlier)
+    return Family([medians, baseline], level, generations).ratio(0, 1, earlier)
 
 
 def _criticals(p: Sequence[Sequence[float]], level: float) -> list[list[float]]:

@@ -48,7 +48,10 @@ def first_result(row: Row, from_cache: bool = False) -> float | None:
 
 
 def quickest(comparison: Comparison) -> Row | None:
-    """The row whose first result is there first, of those with a time."""
+    """The row whose first result is there first, of those with a time; `None` where one was not compiled
+    anew."""
+    if any(row.from_cache and not row.compilations for row in comparison.ranked):
+        return None
     known = [(seconds, row) for row in comparison.ranked if (seconds := first_result(row)) is not None]
     return min(known, key=lambda one: one[0])[1] if known else None
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from xbackend.results.schema import Measurement, Results
 
 LEVEL = 0.95  # of every interval that is shown
+LOOKED = 0.96  # of what is said in the end where somebody looked on the way, to stop, which uses up the rest of 5 %
 SAME = 0.05  # two are called equal where the interval shows a difference of 5 % at most
 FEWEST_SESSIONS = 5  # earlier runs: with fewer, nothing is known of how sessions differ
 FEWEST = 3  # processes a side: with two, nothing is known of how they spread
@@ -91,6 +92,11 @@ class Ratio:
     def words(self) -> str:
         """The verdict, of an equality within how much: ``equal within 3.2 %``."""
         return f"{self.verdict} within {percent(self.furthest)}" if self.verdict is Verdict.EQUAL else str(self.verdict)
+
+
+def level_of(results: Results) -> float:
+    """That of the statements of a session."""
+    return LOOKED if results.settings.adaptive else LEVEL
 
 
 def unknown(value: float, processes: tuple[int, int]) -> Ratio:

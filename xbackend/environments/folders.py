@@ -36,6 +36,11 @@ def unpacked() -> Path:
     return _own(home() / "unpacked")
 
 
+def compiled() -> Path:
+    """The directory that holds what sessions compiled and later ones begin with. Raises as `home` does."""
+    return _own(home() / "compiled-programs")
+
+
 def _own(path: Path) -> Path:
     """A directory which others cannot write to, nor put another one in its place. Raises `EnvironmentFailed`."""
     if said := open_to_others(path):

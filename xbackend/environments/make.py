@@ -90,7 +90,8 @@ def _problems(wanted: Recipe, present: Environment, hashes: bool, say: Progress)
 
 def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
     """Delete every environment of that name, also those made for older requirements, and of a framework without a
-    version what was unpacked of wheels and source distributions; return what was deleted.
+    version what was unpacked of wheels and source distributions, and what quick sessions compiled; return what was
+    deleted.
 
     Processes that run in one of them on Linux and macOS go on with the files that they have open.
 
@@ -110,7 +111,7 @@ def remove(name: str, on_progress: Progress | None = None) -> list[Path]:
                     _discard(environment.path)
                 removed.append(environment.path)
         wanted.forget()
-        for path in patched.unpacked_of(name):
+        for path in filter(Path.is_dir, [*patched.unpacked_of(name), folders.compiled() / name]):
             _discard(path)
             removed.append(path)
     return removed

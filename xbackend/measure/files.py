@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from xbackend.files import refused
+from xbackend import environments
+from xbackend.backends import registry
+from xbackend.environments.folders import compiled
+from xbackend.files import make_own, refused
 from xbackend.measure.candidates import Candidate, Group, Task
+
+LASTING = 200  # programs whose compiled code is kept for later sessions: those used last
 
 
 class Files:
-    """A temporary folder of .npy files and of compiled code, gone at the end of the block."""
+    """A temporary folder of .npy files and of compiled code, gone at the end of the block.
+
+    Where ``lasting``, the code that the locked environments compile stays for later sessions.
+    """
+
+    def __init__(self, lasting: bool = False) -> None:
+        self._lasting = lasting
 
     def __enter__(self) -> Files:
         self._folder = tempfile.TemporaryDirectory(prefix="xbackend-arrays-", ignore_cleanup_errors=True)
@@ -23,6 +37,9 @@ class Files:
 
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
+        if self._lasting:
+            for old in sorted(compiled().glob("*/*"), key=os.path.getmtime)[:-LASTING]:
+                shutil.rmtree(old)
 
     def of(self, task: Task) -> dict[str, list[str]]:
         """The paths of a task's ``inputs`` and of what is ``expected`` of it. Raises `StoreError`."""
@@ -37,6 +54,8 @@ class Files:
     def kept(self, candidate: Candidate) -> str:
         """Where the first process of a candidate keeps what it compiled, and its later ones find it."""
         which = candidate.task, candidate.group
+        if self._lasting and not candidate.environment and which not in self._kept:
+            self._kept[which] = str(_lasting(candidate))
         return self._kept.setdefault(which, str(Path(self._folder.name) / f"compiled-{len(self._kept)}"))
 
     def _write(self, name: str, arrays: Sequence[np.ndarray]) -> list[str]:
@@ -45,3 +64,14 @@ class Files:
             with refused(f"the arrays to measure with cannot be written to {path}"):
                 np.save(path, array, allow_pickle=False)
         return [*map(str, paths)]
+
+
+def _lasting(candidate: Candidate) -> Path:
+    """Where a session finds what an earlier one compiled of the same program with the same versions."""
+    environment = environments.get(registry.get(candidate.backend).environment)
+    which = [candidate.backend, candidate.devices, sorted(environment.versions().items()), candidate.task.text]
+    make_own(folder := compiled() / environment.name)
+    path = folder / hashlib.sha256(repr(which).encode()).hexdigest()[:32]
+    if path.exists():
+        os.utime(path)  # those used last stay
+    return path

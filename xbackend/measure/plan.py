@@ -17,8 +17,6 @@ EACH = 0.2  # of the time of a session: what each further workload, or size of o
 
 QUICK = Effort(visits=12, at_least=3, seconds=1.0)
 FULL = Effort(visits=20, at_least=5, seconds=2.0)
-# Candidates of a generation, however late it is: by their second processes it is known how all spread.
-FEWEST = 4
 
 
 @dataclass(frozen=True)
@@ -29,8 +27,8 @@ class Extent:
     Where it is not ``fixed``, ``processes`` is the most that a candidate gets: those that are far behind, or told apart
     from what they are compared with, get fewer. ``seconds`` bounds all of it: a generation that would not be finished
     by then is not begun, but for the first, and where it is not fixed for the second, without which nothing can be
-    said. ``wait`` is how many seconds it waits for others unless another number is
-    asked for. ``cold`` is that of `Candidate.cold`.
+    said. ``wait`` is how many seconds it waits for others unless another number is asked for. ``cold`` is that of
+    `Candidate.cold`. Where ``lasting``, what is compiled is kept for later sessions, which begin with it.
     """
 
     processes: int
@@ -39,6 +37,7 @@ class Extent:
     wait: float = WAIT
     fixed: bool = True
     cold: float = 0.0
+    lasting: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,6 +55,7 @@ class Preset:
     wait: float = WAIT
     fixed: bool = False
     cold: float = COLD
+    lasting: bool = False
 
     def extent(self, processes: int | None = None, minutes: float | None = None, workloads: int = 1) -> Extent:
         """Its extent for so many workloads, or sizes of one, with another number of processes or another time.
@@ -69,12 +69,13 @@ class Preset:
         usual = self.minutes and 60 * self.minutes * (1 + EACH * (workloads - 1))
         seconds = 60 * minutes if minutes is not None else usual if self.fixed or processes is None else None
         fixed = self.fixed or processes is not None
-        return Extent(processes or self.processes, self.width, seconds, self.wait, fixed, self.cold)
+        lasting = self.lasting and not fixed
+        return Extent(processes or self.processes, self.width, seconds, self.wait, fixed, self.cold, lasting)
 
 
 # Three processes are the fewest that give a verdict; what is told apart by then gets no more.
 PRESETS = {
-    "quick": Preset(3, 3, QUICK, minutes=1.5, wait=QUICK_WAIT, cold=0.0),
+    "quick": Preset(10, 3, QUICK, minutes=1.5, wait=QUICK_WAIT, cold=0.0, lasting=True),
     "default": Preset(10, 5, FULL, minutes=5.0),
     "thorough": Preset(10, 10, FULL, WIDTH, LONGEST, fixed=True, cold=THOROUGH_COLD),
 }

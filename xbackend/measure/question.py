@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from xbackend.analysis.comparison import generations
 from xbackend.analysis.family import Family
 from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, time_of
 from xbackend.measure.candidates import Candidate
@@ -15,6 +16,8 @@ FAR = 1.5  # times as slow as the other: no two processes of one candidate diffe
 # Of the statements after which nothing more is measured: who looks after each process, and stops where something is
 # shown, is wrong more often than who looks once (docs/measurement.md has how often).
 STOP = 0.995
+# Second processes of each task by which it is known how all of its candidates spread, also beside what generations add.
+SPREAD = 5
 Kind = Callable[[Candidate], Any]  # by which candidates of one backend are compared
 
 
@@ -23,28 +26,42 @@ def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int)
 
     What is compared: several numbers of devices of one backend with the fewest; revisions with each other; else all
     with the ``baseline``, where it is given, and with the fastest. Open is what is neither told apart nor shown to be
-    equal; where nothing can be said yet, what is near the other, and in any case the two that are nearest. What is
-    compared with nothing is measured `FEWEST` times.
+    equal, and what `spreading` has. What is compared with nothing is measured `FEWEST` times.
     """
-    found: set[Candidate] = set()
-    for part in _by_task(candidates):
-        pairs = _ratios(part, baseline)
-        unknown = [pair for pair, ratio in pairs.items() if ratio.verdict is Verdict.UNKNOWN]
+    found = set(spreading(candidates, baseline))
+    parts = list(_by_task(candidates))
+    for part in parts:
+        pairs = _ratios(part, baseline, STOP ** (1 / len(parts)))
         found |= {c for pair, ratio in pairs.items() if ratio.verdict is Verdict.NOT_TOLD_APART for c in pair}
-        found |= {c for pair in unknown if 1 / FAR < pairs[pair].value < FAR for c in pair}
-        found |= set(min(unknown, key=lambda pair: max(pairs[pair].value, 1 / pairs[pair].value), default=()))
         found |= {c for c in part if not pairs and len(c.processes) < FEWEST}
     return [candidate for candidate in candidates if candidate in found and len(candidate.processes) < most]
 
 
+def spreading(candidates: Sequence[Candidate], baseline: str | None) -> list[Candidate]:
+    """Of the tasks of which nothing can be said yet those whose next processes tell how all of it spread: what is near
+    the one that it is compared with, and the nearest two in any case, or the `SPREAD` fastest of many."""
+    found: list[Candidate] = []
+    for part in _by_task(candidates):
+        ratios = {pair: ratio for pair, ratio in _ratios(part, baseline, STOP).items() if _nothing_said(ratio)}
+        fastest = sorted(part, key=lambda candidate: time_of(candidate.times))
+        near = [pair for pair, ratio in ratios.items() if 1 / FAR < ratio.value < FAR]
+        nearest = min(ratios, key=lambda pair: max(ratios[pair].value, 1 / ratios[pair].value), default=())
+        found += fastest[:SPREAD] if ratios and len(part) > SPREAD else {c for pair in (*near, nearest) for c in pair}
+    return found
+
+
+def _nothing_said(ratio: Ratio) -> bool:
+    return ratio.verdict is Verdict.UNKNOWN
+
+
 def without_verdict(candidates: Sequence[Candidate], baseline: str | None) -> bool:
     """Whether of something that is compared nothing can be said, for too few processes."""
-    ratios = [ratio for part in _by_task(candidates) for ratio in _ratios(part, baseline).values()]
-    return any(ratio.verdict is Verdict.UNKNOWN for ratio in ratios)
+    ratios = [ratio for part in _by_task(candidates) for ratio in _ratios(part, baseline, STOP).values()]
+    return any(map(_nothing_said, ratios))
 
 
-def _ratios(part: Sequence[Candidate], baseline: str | None) -> dict[tuple[Candidate, Candidate], Ratio]:
-    family = Family([c.times for c in part], STOP)
+def _ratios(part: Sequence[Candidate], baseline: str | None, level: float) -> dict[tuple[Candidate, Candidate], Ratio]:
+    family = Family([c.times for c in part], level, [generations(c.processes) for c in part])
     return {(a, b): family.ratio(part.index(a), part.index(b)) for a, b in _pairs(part, baseline)}
 
 

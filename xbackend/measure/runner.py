@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import xbackend
@@ -85,6 +86,7 @@ class Session:
         cold = self.extent.cold if self.cold is None else self.cold
         self.schedule = Schedule(self.candidates, self.extent, self.baseline, cold)
         self.patience = Patience(self.wait, self.on_progress, self.extent.wait)
+        self._lasting = self.extent.lasting and self.cold is None
         self.store: Run | None = None  # where visits and processes are kept
         self.order: list[str] = []
         self.stopped = ""  # why it ended
@@ -102,7 +104,7 @@ class Session:
         self.warnings += machine.load_warnings()
         schedule = self.schedule
         schedule.began = time.perf_counter()
-        with Files() as self._files:
+        with Files(self._lasting) as self._files:
             while not self.stopped:
                 schedule.asked = schedule.wanted()
                 order, together = self._shuffle(list(dict.fromkeys(c.group for c in schedule.asked))), self._together()
@@ -192,7 +194,9 @@ class Session:
         """The candidate in a running process, ready to be visited; `None` where it is not right."""
         bindings = bind(candidate.task.program, worker.backend, candidate.devices, candidate.task.devices_map)
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
-        live = Live(candidate, worker, {"order": order, **self._begun[candidate.group]})
+        live = Live(
+            candidate, worker, {"order": order, "generation": self.schedule.generations, **self._begun[candidate.group]}
+        )
         measured = live.prepare(self._job(candidate))
         candidate.note(measured, worker, self.threads, self.cores_per_device is not None)
         known = self._hashes.setdefault(candidate.task.label, measured.inputs)
@@ -270,8 +274,8 @@ class Session:
             "program": candidate.task.text,
             "bindings": candidate.bindings,
             **self._files.of(candidate.task),
-            "kept": self._files.kept(candidate),
-            "cold": candidate.cold(self.schedule.cold),
+            "kept": (kept := self._files.kept(candidate)),
+            "cold": candidate.cold(self.schedule.cold) and not (self._lasting and Path(kept).exists()),
             "first": not candidate.processes,
             "profiled": not candidate.processes or candidate.devices > 1,
             "tolerance": candidate.task.tolerance,
@@ -299,6 +303,7 @@ class Session:
             stopped=self.stopped,
             width=width if width < float("inf") else None,
             allow_nan=self.allow_nan,
+            adaptive=not self.extent.fixed,
             wait=self.patience.total,
             waited=self.patience.waited,
             warnings=list(self.warnings),

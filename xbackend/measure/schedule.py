@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from xbackend.analysis import statistics
 from xbackend.measure.candidates import Candidate
-from xbackend.measure.plan import FEWEST, Extent
-from xbackend.measure.question import nearest_first, unanswered, without_verdict
+from xbackend.measure.plan import Extent
+from xbackend.measure.question import nearest_first, spreading, unanswered, without_verdict
 from xbackend.wording import counted
 
 
@@ -52,13 +52,18 @@ class Schedule:
         """Those that nothing has gone wrong with and that another process would tell something about."""
         if self.extent.fixed or not self.generations:
             return self._well()
-        return self._fitting(unanswered(self._well(), self.baseline, self.extent.processes))
+        return self._fitting(self._open())
+
+    def _open(self) -> list[Candidate]:
+        return unanswered(self._well(), self.baseline, self.extent.processes)
 
     def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
-        """Those that the time left is enough for. The nearest to the fastest come first; `FEWEST` are in any case."""
-        left, chosen = self.remaining, list[Candidate]()
-        for candidate in nearest_first(wanted):
-            if len(chosen) >= FEWEST and self._takes([*chosen, candidate]) > left:
+        """Those that the time left is enough for, the nearest to the fastest first; and, however late it is, those
+        without whose second and third processes nothing could be said."""
+        early = self.generations < statistics.FEWEST
+        left, chosen = self.remaining, spreading(self._well(), self.baseline) if early else []
+        for candidate in nearest_first([candidate for candidate in wanted if candidate not in chosen]):
+            if self._takes([*chosen, candidate]) > left:
                 break
             chosen.append(candidate)
         return [candidate for candidate in wanted if candidate in chosen]
@@ -107,17 +112,16 @@ class Schedule:
             return f"{each} each, as planned"
         if enough and self.extent.width is not None and self.width <= self.extent.width:
             return f"every time is known to {self.extent.width:.0%} after {each} each"
-        return self._used_up(self.wanted(), f"{each} each")
+        late = self.extent.seconds is not None and self._takes(self._well()) > self.remaining
+        return self._used_up(f"{each} each") if late else ""
 
     def _answered(self, each: str, enough: bool) -> str:
-        wanted, of_open = self.wanted(), f"{each} of what was still open"
+        still, of_open = self._open(), f"{each} of what was still open"
         if enough:
             return f"{of_open}, as planned"
-        if not wanted:
+        if not still:
             return f"nothing that is compared is open any more, after {each}"
-        return self._used_up(nearest_first(wanted)[:FEWEST], of_open) if self.generations > 1 else ""
+        return "" if len(self._fitting(still)) >= min(2, len(still)) else self._used_up(of_open)
 
-    def _used_up(self, following: Sequence[Candidate], measured: str) -> str:
-        if self.extent.seconds is None or self._takes(following) <= self.remaining:
-            return ""
-        return f"the time given, {self.extent.seconds / 60:g} minutes, was used up after {measured}"
+    def _used_up(self, measured: str) -> str:
+        return f"the time given, {(self.extent.seconds or 0.0) / 60:g} minutes, was used up after {measured}"

@@ -21,7 +21,11 @@ NOT_MEASURED = "What was not measured, and why"
 WARNINGS = "Warnings"
 
 READING = (
-    ("Time", "of one execution: the geometric mean over fresh processes of each process's median."),
+    (
+        "Time",
+        "of one execution: the geometric mean over fresh processes of each process's median. Those that took turns are "
+        "a generation; of a candidate that was not in all of them it is what it would be in their mean.",
+    ),
     (
         "Ratio",
         "a candidate's time divided by the baseline's, so below 1 is faster than the baseline. The interval holds the "
@@ -44,7 +48,7 @@ READING = (
         "Compile",
         "trace, lower and first call together, of the processes that compiled with an empty cache on disk. From "
         "cache: of those that found there what another process had compiled; without a number the framework leaves "
-        "nothing there.",
+        "nothing there. With --quick an earlier session may have left it, and then no time without it is known.",
     ),
     (
         "Plots",

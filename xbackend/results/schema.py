@@ -149,7 +149,8 @@ class Visit(msgspec.Struct, frozen=True, array_like=True):
 class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One fresh process: where it stood in the order, when it started, and the visits that it had.
 
-    A round of a visit is the mean of ``iterations`` calls made one after the other.
+    A round of a visit is the mean of ``iterations`` calls made one after the other. Processes of one ``generation``
+    took turns; `None` where none did.
     ``affinity`` are the cores that it could use, ``load`` the machine's load average of a minute when it started,
     ``accelerator_processes`` the processes of others on the GPUs, in words; `None` where the machine does not tell.
     ``compiled`` are the compilers that were watched in the timed rounds, and did nothing; `None` of a process that was
@@ -162,6 +163,7 @@ class Process(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """
 
     order: Count
+    generation: Count | None = None
     started: Moment
     iterations: Positive
     visits: Annotated[list[Visit], msgspec.Meta(min_length=1)]
@@ -326,7 +328,8 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     took, ``stopped`` why it ended, ``width`` the widest interval of a time over that time. ``warnings`` concern all of
     the run; `None` where nobody looked. What is not known has its default. ``wait`` is how many seconds it was allowed
     to wait for other processes to leave the cores alone, ``waited`` how many of ``seconds`` it did. ``allow_nan``: NaN
-    in a result was right where the oracle had it, too.
+    in a result was right where the oracle had it, too. ``adaptive``: candidates got no more processes where something
+    was shown.
     """
 
     quick: bool | None = None
@@ -343,6 +346,7 @@ class SessionSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     stopped: str = ""
     width: Amount | None = None
     allow_nan: bool = False
+    adaptive: bool = False
     wait: Amount | None = None
     waited: Seconds | None = None
     warnings: list[str] | None = None

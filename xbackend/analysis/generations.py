@@ -1,0 +1,89 @@
+"""What candidates, and the generations of processes that took turns, make of the logarithm of a time: least squares.
+
+The model is y = candidate + generation + rest. Without generations a candidate is the mean of its processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import Any
+
+from xbackend.interrupts import put_off
+
+FEWEST_DEGREES = 4  # of the rest of all together, from which on it shows how processes spread
+_DIGITS = 12  # of a logarithm of seconds
+_NONE = 1e-9  # degrees of freedom that are none
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What was found of each candidate.
+
+    ``effects`` are logarithms of seconds, in the mean of all generations; ``spreads`` the variance of a process about
+    them, of each candidate alone, and its degrees of freedom; ``without_generations`` the logarithms of its processes'
+    seconds, without what their generations added. ``blocked`` is whether there are generations in it.
+    """
+
+    effects: list[float]
+    spreads: list[tuple[float, float]]
+    without_generations: list[list[float]]
+    blocked: bool
+    _weights: Any  # of each process in each effect, (candidates, processes)
+    _candidate: Any  # of each process, (processes,)
+
+    def covariance(self, variances: Sequence[float]) -> Any:
+        """That of the effects, (candidates, candidates), where a process of each candidate has this variance."""
+        import numpy as np
+
+        return self._weights * np.array(variances)[self._candidate] @ self._weights.T
+
+
+def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]) -> Fit:
+    """Fit the logarithms of seconds of each candidate, and the generations of these processes.
+
+    These count where each two candidates were together in one, or beside others that were, and where at least
+    `FEWEST_DEGREES` degrees of freedom are left.
+    """
+    with put_off():
+        import numpy as np
+    y = np.array([value for sample in samples for value in sample])
+    candidate = np.repeat(np.arange(len(samples)), [len(sample) for sample in samples])
+    each = [candidate == i for i in range(len(samples))]
+    columns = np.eye(len(samples))[candidate]
+    between = _between(generations, len(samples), len(y))
+    if between is None:
+        spreads = [(variance(s) if len(s) > 1 else 0.0, float(len(s) - 1)) for s in samples]
+        weights = np.array([mine / mine.sum() for mine in each])
+        return Fit([fmean(s) for s in samples], spreads, [*map(list, samples)], False, weights, candidate)
+    columns = np.hstack([columns, between])
+    inverse = np.linalg.pinv(columns)
+    found = inverse @ y
+    rest, free = y - columns @ found, 1 - np.einsum("ij,ji->i", columns, inverse)
+    alone = np.round(y - between @ found[len(samples) :], _DIGITS)  # what is equal is so to the last bit
+    degrees = [float(free[mine].sum()) for mine in each]
+    squares = [float((np.round(rest[mine], _DIGITS) ** 2).sum()) for mine in each]
+    return Fit(
+        effects=list(map(float, np.round(found[: len(samples)], _DIGITS))),
+        spreads=[(square / d if d > _NONE else 0.0, d) for square, d in zip(squares, degrees, strict=True)],
+        without_generations=[list(map(float, alone[mine])) for mine in each],
+        blocked=True,
+        _weights=inverse[: len(samples)],
+        _candidate=candidate,
+    )
+
+
+def _between(generations: Sequence[Sequence[int]], candidates: int, processes: int) -> Any:
+    """The columns of generations, which are 0 in the mean of these; `None` where they do not count."""
+    import numpy as np
+
+    of = np.array([number for numbers in generations for number in numbers])
+    numbers = np.unique(of)
+    rank = candidates + len(numbers) - 1
+    if len(of) < processes or len(numbers) < 2 or processes - rank < FEWEST_DEGREES:
+        return None
+    columns = (of[:, None] == numbers).astype(float) - 1 / len(numbers)
+    candidate = np.repeat(np.arange(candidates), [len(numbers) for numbers in generations])
+    together = np.linalg.matrix_rank(np.hstack([np.eye(candidates)[candidate], columns])) == rank
+    return columns if together else None
