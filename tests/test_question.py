@@ -16,7 +16,7 @@ from xbackend.analysis.statistics import LEVEL, LOOKED
 from xbackend.measure import question
 from xbackend.measure.candidates import Candidate
 from xbackend.measure.plan import Extent
-from xbackend.measure.question import unanswered
+from xbackend.measure.question import STOP, unanswered
 from xbackend.measure.runner import Session
 from xbackend.measure.schedule import Schedule
 
@@ -120,6 +120,16 @@ def test_what_is_slow_for_all_hides_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr("test_question.generations", lambda _: [])
     fewer, more = shown(20, factors, 0.1)
     assert fewer < 12 and more > processes
+
+
+def test_of_several_tasks_each_is_looked_at_more_carefully(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the report says of all of them together."""
+    levels: list[float] = []
+    monkeypatch.setattr(question, "Family", lambda times, level, *rest: levels.append(level) or Family(times, level))
+    there = [Known("a", NEAR), Known("b", APART), Known("a", NEAR), Known("b", APART)]
+    for candidate in there[2:]:
+        candidate.task = replace(TASK, parameters={**TASK.parameters, "size": 2})
+    assert unanswered(there, None, 10) == [] and levels[-2:] == [STOP**0.5] * 2
 
 
 def test_of_each_task_five_have_a_second_process_however_late_it_is() -> None:
