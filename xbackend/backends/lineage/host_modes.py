@@ -131,7 +131,7 @@ class CMode(HostMode):
     mode_added: ClassVar[tuple[str, ...]] = (
         "powers of integers by squaring",
         "quotients of the smallest integer",
-        "integers that wrap (-fwrapv)",
+        "integers that wrap (-fwrapv, where a program computes some)",
         "no fused multiply-adds where variables on several devices are updated",
         CACHED,
     )
