@@ -32,6 +32,7 @@ from xbackend.errors import (
     WorkerDied,
     WorkloadError,
 )
+from xbackend.files import write_whole
 from xbackend.measure import candidates, checks, loop, session
 from xbackend.measure import machine as machine_module
 from xbackend.measure.candidates import task as traced_task
@@ -480,7 +481,7 @@ def test_numpy_in_real_processes(tmp_path: Path) -> None:
             assert [name for name, seconds in phases.items() if seconds is None] == missing
             assert all(seconds >= 0 for seconds in phases.values() if seconds is not None)
             assert process.iterations * process.time >= 1e-3
-    results.save(found, tmp_path / "results.json")
+    write_whole(tmp_path / "results.json", results.sealed(found))
     assert results.load(tmp_path / "results.json") == found
 
 
