@@ -110,7 +110,9 @@ def test_a_gradient_with_respect_to_a_copy_does_not_count_the_uses_of_the_origin
 @pytest.mark.parametrize("label", KNOWN)
 def test_the_oracles_gradient_is_the_known_one(label: str) -> None:
     (check,) = (c for b in BATCHES for c in b.checks if c.label == f"grad-known-{label}")
-    np.testing.assert_allclose(ORACLE.result(check), KNOWN[label].want, rtol=1e-12, atol=1e-14)
+    found = ORACLE.result(check)
+    last = 5e3 * np.finfo(found.dtype).eps if found.dtype == "float64" else 2 * np.finfo(found.dtype).eps
+    np.testing.assert_allclose(found, KNOWN[label].want, rtol=last, atol=last / 100)
 
 
 def test_gradients_of_shared_variables_and_arguments_in_one_list(backend: Backend) -> None:
