@@ -16,6 +16,7 @@ from xbackend.backends.own_cache import OwnCache
 from xbackend.cli import users
 from xbackend.measure import session
 from xbackend.measure.candidates import Candidate, task
+from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
@@ -176,6 +177,16 @@ def test_a_quick_session_begins_with_what_an_earlier_one_compiled(
         ["cold"], ["warm"], ["cold"], ["cold"], ["cold"],  # the one of 17 is kept, and no other
     ]  # fmt: skip
     assert len(list((tmp_path / "compiled").glob("*/*"))) == 1
+
+
+def test_a_home_in_which_nothing_can_be_kept_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be one that an administrator has made for all."""
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("xbackend.measure.files.compiled", lambda: tmp_path / "file" / "compiled")
+    with Files(lasting=True) as files:
+        kept = Path(files.kept(Candidate(TASK, "numpy", 1)))
+        assert kept.parent.is_dir() and not kept.is_relative_to(tmp_path)
+    assert not kept.parent.exists()
 
 
 def test_there_is_no_pay_off_where_one_was_not_compiled_anew() -> None:

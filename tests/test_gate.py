@@ -254,6 +254,25 @@ def test_machines_that_are_not_known_are_not_the_same() -> None:
     assert judge(results(machine=unknown), results(machine=unknown), SLOWER).outcome is Outcome.NO_VERDICT
 
 
+def test_only_what_took_turns_is_compared_within_generations() -> None:
+    """As both revisions of `gate --rev`, which are of one run; of two runs, with a name or without, none took turns."""
+    slow, chance = (1.0, 1.3, 0.9, 1.2, 1.0, 1.1), (1.0, 1.001, 0.999, 1.002, 0.998, 1.0)
+
+    def found(base: str, head: str) -> float:
+        both = [
+            results(
+                row(processes=[msgspec.structs.replace(process(m, i), generation=i) for i, m in enumerate(took)]),
+                run=run,
+            )
+            for run, took in ((base, slow), (head, [a * b for a, b in zip(slow, chance, strict=True)]))
+        ]
+        ratio = judge(*both, SLOWER).rows[0].ratio
+        assert ratio is not None
+        return ratio.smallest
+
+    assert found("one", "one") < 1.005 and min(found("", ""), found("one", "two")) > 1.1
+
+
 def test_other_inputs_are_not_judged() -> None:
     other = Parity(relative_error=0.0, tolerance=1.0, inputs="others")
     found = judge(results(row()), results(row(medians=times(2), parity=other)), SLOWER)

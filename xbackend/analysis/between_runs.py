@@ -22,9 +22,9 @@ def change(base: InRun, head: InRun, runs: Sequence[Results]) -> Ratio | None:
     if not (head[1].times and base[1].times):
         return None
     earlier = times_before(head[0], base[1].measurement, runs)
-    if head[0].run != base[0].run:
+    if not head[0].run or head[0].run != base[0].run:
         return ratio(head[1].times, base[1].times, earlier=earlier)
-    together = [head[1].generations, base[1].generations]  # of `gate --rev`
+    together = [head[1].generations, base[1].generations]  # both revisions of `gate --rev` are in one run
     return ratio(head[1].times, base[1].times, earlier=earlier, generations=together, level=level_of(head[0]))
 
 

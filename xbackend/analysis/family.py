@@ -8,10 +8,10 @@ of the American Statistical Association 72 (1977) 566): two are told apart where
 which all could be equal by the studentized range of p, at 1 - level^(p/k) of k candidates, and at 1 - level from k - 1
 candidates on.
 
-Processes of one generation take turns, so that the same seconds are slow for all of them. The logarithm of a time is
-therefore what its candidate and what its generation make of it, and a rest: two factors without interaction, by least
-squares (Scheffé, The Analysis of Variance (1959), chapter 4). Candidates that were in other generations are compared
-by those that were in both.
+Processes of one generation take turns, so the same seconds are slow for all of them. The logarithm of a time is
+therefore the sum of an effect of its candidate, an effect of its generation, and a residual: two factors without
+interaction, by least squares (Scheffé, The Analysis of Variance (1959), chapter 4). Two candidates that were in
+different generations are compared by way of candidates that were in both.
 
 The candidates are measured on one machine by turns, so their spread is pooled: the variance of a process is that of
 all, or its own where that is larger; a wild one adds at most five times the spread of the middle one. Of two candidates
@@ -73,8 +73,8 @@ class Family:
         return Ratio.of(difference, max(self._margins[at][against], sessions), processes, known)
 
     def shift(self, one: int) -> float:
-        """What is to be added to the mean of the logarithms of a candidate's times, where it was not in all
-        generations; 0 where it was."""
+        """The effect of a candidate less the mean of the logarithms of its times. It is 0 for one that was in all
+        generations; for another one it corrects for those that it missed."""
         if one not in self._members or not self._fit.blocked:
             return 0.0
         return round(self._fit.effects[self._members.index(one)] - fmean(self._samples[one]), 9)

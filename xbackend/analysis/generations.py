@@ -19,11 +19,11 @@ _NONE = 1e-9  # degrees of freedom that are none
 
 @dataclass(frozen=True)
 class Fit:
-    """What was found of each candidate.
+    """The fitted model, of each candidate.
 
-    ``effects`` are logarithms of seconds, in the mean of all generations; ``spreads`` the variance of a process about
-    them, of each candidate alone, and its degrees of freedom; ``without_generations`` the logarithms of its processes'
-    seconds, without what their generations added. ``blocked`` is whether there are generations in it.
+    ``effects`` are logarithms of seconds in the mean generation. ``spreads`` are the residual variance of a process and
+    its degrees of freedom. ``without_generations`` are the logarithms of the processes' seconds less the effect of
+    their generations. ``blocked`` says whether generations are part of the model.
     """
 
     effects: list[float]
@@ -41,10 +41,11 @@ class Fit:
 
 
 def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]) -> Fit:
-    """Fit the logarithms of seconds of each candidate, and the generations of these processes.
+    """Fit the logarithms of seconds of each candidate's processes, which were in these generations.
 
-    These count where each two candidates were together in one, or beside others that were, and where at least
-    `FEWEST_DEGREES` degrees of freedom are left.
+    Generations are part of the model under two conditions. They have to connect all candidates: each two were in the
+    same one, or in a chain of candidates each two neighbours were. And at least `FEWEST_DEGREES` degrees of freedom
+    have to be left. Otherwise a candidate is the mean of its processes.
     """
     with put_off():
         import numpy as np
@@ -75,7 +76,8 @@ def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]
 
 
 def _between(generations: Sequence[Sequence[int]], candidates: int, processes: int) -> Any:
-    """The columns of generations, which are 0 in the mean of these; `None` where they do not count."""
+    """The columns of generations in the design matrix, (processes, generations), each with mean 0 over generations;
+    `None` where generations are no part of the model."""
     import numpy as np
 
     of = np.array([number for numbers in generations for number in numbers])

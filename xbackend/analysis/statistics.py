@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from xbackend.results.schema import Measurement, Results
 
 LEVEL = 0.95  # of every interval that is shown
-LOOKED = 0.96  # of what is said in the end where somebody looked on the way, to stop, which uses up the rest of 5 %
+LOOKED = 0.96  # of the verdicts of a session that may stop early: looking on the way has an error of its own
 SAME = 0.05  # two are called equal where the interval shows a difference of 5 % at most
 FEWEST_SESSIONS = 5  # earlier runs: with fewer, nothing is known of how sessions differ
 FEWEST = 3  # processes a side: with two, nothing is known of how they spread

@@ -38,8 +38,8 @@ class Files:
     def __exit__(self, *_: object) -> None:
         self._folder.cleanup()
         if self._lasting:
-            for old in sorted(compiled().glob("*/*"), key=os.path.getmtime)[:-LASTING]:
-                shutil.rmtree(old)
+            for old in sorted(compiled().glob("*/*"), key=_used)[:-LASTING]:
+                shutil.rmtree(old, ignore_errors=True)  # another session may be at it, too
 
     def of(self, task: Task) -> dict[str, list[str]]:
         """The paths of a task's ``inputs`` and of what is ``expected`` of it. Raises `StoreError`."""
@@ -54,8 +54,8 @@ class Files:
     def kept(self, candidate: Candidate) -> str:
         """Where the first process of a candidate keeps what it compiled, and its later ones find it."""
         which = candidate.task, candidate.group
-        if self._lasting and not candidate.environment and which not in self._kept:
-            self._kept[which] = str(_lasting(candidate))
+        if self._lasting and not candidate.environment and which not in self._kept and (path := _lasting(candidate)):
+            self._kept[which] = str(path)
         return self._kept.setdefault(which, str(Path(self._folder.name) / f"compiled-{len(self._kept)}"))
 
     def _write(self, name: str, arrays: Sequence[np.ndarray]) -> list[str]:
@@ -66,12 +66,24 @@ class Files:
         return [*map(str, paths)]
 
 
-def _lasting(candidate: Candidate) -> Path:
-    """Where a session finds what an earlier one compiled of the same program with the same versions."""
+def _lasting(candidate: Candidate) -> Path | None:
+    """Where a session finds what an earlier one compiled of the same program with the same versions; `None` where the
+    home belongs to somebody else and nothing can be kept in it."""
     environment = environments.get(registry.get(candidate.backend).environment)
     which = [candidate.backend, candidate.devices, sorted(environment.versions().items()), candidate.task.text]
-    make_own(folder := compiled() / environment.name)
-    path = folder / hashlib.sha256(repr(which).encode()).hexdigest()[:32]
+    path = compiled() / environment.name / hashlib.sha256(repr(which).encode()).hexdigest()[:32]
+    try:
+        make_own(path.parent)
+    except OSError:
+        return None
     if path.exists():
         os.utime(path)  # those used last stay
     return path
+
+
+def _used(path: Path) -> float:
+    """When a program was used last; 0 where it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0

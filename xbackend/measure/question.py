@@ -38,8 +38,11 @@ def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int)
 
 
 def spreading(candidates: Sequence[Candidate], baseline: str | None) -> list[Candidate]:
-    """Of the tasks of which nothing can be said yet those whose next processes tell how all of it spread: what is near
-    the one that it is compared with, and the nearest two in any case, or the `SPREAD` fastest of many."""
+    """The candidates whose next processes show how the processes of a task spread, where that is not known yet.
+
+    Of a task with more than `SPREAD` candidates they are the `SPREAD` fastest. Of a smaller one they are the pairs that
+    are near each other, and the nearest pair in any case.
+    """
     found: list[Candidate] = []
     for part in _by_task(candidates):
         ratios = {pair: ratio for pair, ratio in _ratios(part, baseline, STOP).items() if _nothing_said(ratio)}

@@ -58,8 +58,8 @@ class Schedule:
         return unanswered(self._well(), self.baseline, self.extent.processes)
 
     def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
-        """Those that the time left is enough for, the nearest to the fastest first; and, however late it is, those
-        without whose second and third processes nothing could be said."""
+        """As many as fit into the time left, the nearest to the fastest first. In the second and third generation
+        those of `spreading` are in it however late it is: without them there is no verdict at all."""
         early = self.generations < statistics.FEWEST
         left, chosen = self.remaining, spreading(self._well(), self.baseline) if early else []
         for candidate in nearest_first([candidate for candidate in wanted if candidate not in chosen]):

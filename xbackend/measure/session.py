@@ -1,4 +1,4 @@
-"""A session: candidates measured in blocks of fresh processes, and what became of them as results.
+"""A session: candidates measured in generations of fresh processes, and what became of them as results.
 
 from xbackend.measure import candidates, session
 tasks = [candidates.task("matpow", size=512)]
@@ -61,7 +61,8 @@ def compare(
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
         devices: for each number, a process with so many devices; ``devices_map``: what names of devices are bound to.
-        quick: up to 3 processes of each backend and number of devices, with fewer visits; else up to 10.
+        quick: fewer visits of each process, in less time; what is compiled stays for later quick sessions. Without it,
+            and with it, a candidate has up to 10 processes.
         thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
         processes: so many of each; with ``thorough`` the fewest.
         minutes: after which no more processes are begun; 60 if ``thorough``, 1.5 if ``quick``, else 5.

@@ -152,9 +152,12 @@ class CMode(HostMode):
         return self.module("compile.mode").Mode(linker="cvm", optimizer="fast_run")
 
     def _compile(self, graph: Lowered) -> Built:
-        """Copies are equal to the bit only where the compiler does not contract products and sums, which rounds once in
-        place of twice. It takes for granted that signed integers do not overflow, so that ``x + 1 > x`` were true, and
-        what tells it otherwise makes loops over floats slower."""
+        """Compile with the flags that this program needs.
+
+        Copies of a variable are equal to the bit only without contraction: a product and a sum in one instruction are
+        rounded once, in two twice. By default gcc assumes that signed integers do not overflow, and takes ``x + 1 > x``
+        for true. ``-fwrapv`` ends that; loops over floats are slower with it, so programs of floats go without.
+        """
         flags = ["-ffp-contract=off"] * copies(graph) + ["-fwrapv"] * computes_integers(graph.program)
         name = f"gcc{self.separator}cxxflags"
         present = functools.reduce(getattr, name.split("."), self.framework.config)
