@@ -11,9 +11,10 @@ from statistics import median, quantiles
 import msgspec
 
 from xbackend.measure.machine import machine
-from xbackend.report import markdown, text
-from xbackend.report.blocks import Block, Heading, Image, paragraph, table
-from xbackend.report.canvas import COLOURS, GREY, canvas
+from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Heading, Image, paragraph, table
+from xbackend.report.written import markdown
 from xbackend.wording import counted, plain
 
 SEEN, GOING_ON = 2.0, 15.0  # seconds wanted: until a death is seen, until steps go on

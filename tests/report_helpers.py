@@ -18,8 +18,13 @@ from xbackend.analysis.comparison import comparisons
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.drawing import graph as g
-from xbackend.report import blocks, files, history, markdown, plots, ratio_plots, terminal, timelines
-from xbackend.report.document import build
+from xbackend.report import files
+from xbackend.report.drawn import ratios as ratio_plots
+from xbackend.report.drawn import timelines
+from xbackend.report.drawn import times as plots
+from xbackend.report.said import blocks, history
+from xbackend.report.said.document import build
+from xbackend.report.written import markdown, terminal
 from xbackend.results.schema import (
     MOST_OPERATIONS,
     Machine,

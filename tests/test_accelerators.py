@@ -11,7 +11,7 @@ from report_helpers import markdown_of, measured, of
 from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import comparisons
 from xbackend.measure import machine
-from xbackend.report import terminal
+from xbackend.report.written import terminal
 
 H200 = {
     "--query-gpu=name,driver_version": "NVIDIA H200, 580.159.04",

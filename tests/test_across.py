@@ -21,8 +21,9 @@ from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
-from xbackend.report import matrix as cells
-from xbackend.report import matrix_picture, terminal
+from xbackend.report.drawn import across as matrix_picture
+from xbackend.report.said import across as cells
+from xbackend.report.written import terminal
 from xbackend.results.schema import Measurement, Results
 
 SESSIONS = 300

@@ -19,8 +19,9 @@ from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends.description import IN_TURN, Description
-from xbackend.report import columns, terminal, text
-from xbackend.report.doubts import doubts
+from xbackend.report.said import text
+from xbackend.report.said.doubts import doubts
+from xbackend.report.written import columns, terminal
 from xbackend.results.schema import Measurement, Parity, Results, SessionSettings, load
 from xbackend.wording import visible
 

@@ -15,9 +15,9 @@ from xbackend.cli import STORE, main
 from xbackend.drawing.graph import bytes_text
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
 from xbackend.measure.machine import machine
-from xbackend.report import cluster as report
 from xbackend.report import files
-from xbackend.report.text import NOTHING
+from xbackend.report.said import cluster as report
+from xbackend.report.said.text import NOTHING
 from xbackend.results.clustered import Clustered, Fault, Jobs
 from xbackend.results.packing import packed, unpacked
 from xbackend.results.schema import read, sealed

@@ -20,8 +20,8 @@ from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session
-from xbackend.report import payoffs, tables, text
-from xbackend.report.blocks import Table
+from xbackend.report.said import payoffs, tables, text
+from xbackend.report.said.blocks import Table
 from xbackend.results.schema import Measurement, Phases, Process, Visit
 from xbackend.workers.remote import RemoteBackend
 

@@ -32,8 +32,11 @@ from xbackend.backends.threads import Pool
 from xbackend.cli import main
 from xbackend.cli.gate import gate
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.report import html, markdown, plots, ratio_plots, timelines
-from xbackend.report.document import build
+from xbackend.report.drawn import ratios as ratio_plots
+from xbackend.report.drawn import timelines
+from xbackend.report.drawn import times as plots
+from xbackend.report.said.document import build
+from xbackend.report.written import html, markdown
 from xbackend.results import schema
 from xbackend.results.runs import FILE, Store
 from xbackend.results.schema import Measurement, Profile, Results

@@ -137,7 +137,7 @@ def test_an_import_from_below_would_be_found() -> None:
     assert wrong_imports(planted, "xbackend.program.ops", order) == [
         "xbackend.program.ops:1 imports xbackend.backends.contract.Backend"
     ]
-    assert wrong_imports("def f():\n    import xbackend.cli", "xbackend.report.text", order)
+    assert wrong_imports("def f():\n    import xbackend.cli", "xbackend.report.said.text", order)
     assert wrong_imports("import xbackend as xb", "xbackend.program.ops", order)
     assert not wrong_imports("if TYPE_CHECKING:\n    " + planted, "xbackend.program.ops", order)
     assert not wrong_imports("from xbackend.program import ops", "xbackend.backends.contract", order)

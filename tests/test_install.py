@@ -62,7 +62,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_no_python_is_in_the_wheel(wheel: Path) -> None:
     files = [path for path in (ROOT / "xbackend").rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")]
     data = {path.relative_to(ROOT).as_posix() for path in files}
-    assert {"xbackend/report/templates/page.css", "xbackend/environments/requirements/numpy.txt"} < data
+    assert {"xbackend/report/written/templates/page.css", "xbackend/environments/requirements/numpy.txt"} < data
     assert data <= set(ZipFile(wheel).namelist())
 
 

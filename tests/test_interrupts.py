@@ -14,7 +14,7 @@ from xbackend.interrupts import put_off
 # Interrupts itself in the middle of matplotlib's import, where a C++ extension makes its enums.
 INTERRUPTED = """
 import builtins, enum, os, signal
-from xbackend.report.canvas import canvas
+from xbackend.report.drawn.canvas import canvas
 make = enum.EnumMeta.__call__
 def interrupted(cls, value, names=None, **options):
     if "_enums" in str(options.get("module")) or "ft2font" in str(options.get("module")):

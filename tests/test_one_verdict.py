@@ -13,7 +13,7 @@ from report_helpers import all_columns, measured, of, tables_of, whole_of
 
 from xbackend.analysis import history, statistics
 from xbackend.analysis.gate import Limit, judge
-from xbackend.report import text
+from xbackend.report.said import text
 from xbackend.results.schema import Results, SessionSettings
 
 TURNED = {"faster": "slower", "slower": "faster"}

@@ -15,7 +15,7 @@ from xbackend.backends import registry
 from xbackend.errors import BackendUnavailable
 from xbackend.measure.machine import machine
 from xbackend.measure.worker import Worker
-from xbackend.report.text import NOTHING
+from xbackend.report.said.text import NOTHING
 
 OTHERS = [name for name in registry.names() if name != "numpy"]
 

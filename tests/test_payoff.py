@@ -13,7 +13,7 @@ from report_helpers import of, whole_of
 from xbackend.analysis import payoff
 from xbackend.analysis.comparison import Comparison, Row, comparisons
 from xbackend.analysis.statistics import difference
-from xbackend.report import payoffs
+from xbackend.report.said import payoffs
 from xbackend.results.schema import Measurement, Phases, Process, Visit
 
 

@@ -27,7 +27,7 @@ from xbackend.backends.placement import (
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program.binding import Placed, bind
-from xbackend.report.placement import _backward_rows
+from xbackend.report.said.placement import _backward_rows
 from xbackend.results.schema import Evidence
 
 CPU0, CPU1 = Device("cpu", 0), Device("cpu", 1)

@@ -34,9 +34,10 @@ from store_helpers import results as stored_results
 from xbackend import cli, report
 from xbackend.analysis.comparison import comparisons, label
 from xbackend.errors import StoreError, UsageError
-from xbackend.report import blocks, markdown, text
-from xbackend.report.document import build
 from xbackend.report.kinds import COMPARISON
+from xbackend.report.said import blocks, text
+from xbackend.report.said.document import build
+from xbackend.report.written import markdown
 from xbackend.results.runs import Store
 from xbackend.results.schema import Parity, Results, SessionSettings, load
 from xbackend.wording import plain
@@ -120,7 +121,7 @@ def test_markdown_can_be_searched_with_what_a_keyboard_types(results: Results, d
 def test_matplotlib_waits_for_a_plot() -> None:
     code = (
         "import sys; from xbackend import report; import pathlib; from xbackend.results.schema import load;"
-        "from xbackend.report import terminal;"
+        "from xbackend.report.written import terminal;"
         f"terminal.lines(load(pathlib.Path({str(DATA / 'results.json')!r})), wide=True);"
         "sys.exit('matplotlib' in sys.modules)"
     )

@@ -22,7 +22,7 @@ from test_cli import xbackend
 
 from xbackend.analysis import history
 from xbackend.errors import UsageError
-from xbackend.report import text
+from xbackend.report.said import text
 from xbackend.results.runs import Store
 from xbackend.results.schema import Machine, Measurement, Results, SessionSettings
 
@@ -167,7 +167,8 @@ def test_nothing_to_compare_is_said() -> None:
 def test_drawing_waits_for_something_to_draw() -> None:
     files = history_of([run(1, measured("b", [], status="failed", reason="x"))])
     assert sorted(files) == ["history.html", "history.md"]
-    code = "import sys; from xbackend.report import history, html, markdown; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, xbackend.report.said.history, xbackend.report.written.html, xbackend.report.written.markdown"
+    code += "; sys.exit('matplotlib' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -30,8 +30,9 @@ from report_helpers import (
 )
 
 from xbackend import report
-from xbackend.report import blocks, html, markdown, text
-from xbackend.report.document import build
+from xbackend.report.said import blocks, text
+from xbackend.report.said.document import build
+from xbackend.report.written import html, markdown
 from xbackend.results.schema import Results
 from xbackend.wording import plain
 
@@ -189,7 +190,7 @@ def test_units_of_time() -> None:
 
 
 def test_names_in_a_picture_do_not_depend_on_the_last_bit_of_a_place() -> None:
-    from xbackend.report.canvas import _tidy
+    from xbackend.report.drawn.canvas import _tidy
 
     drawn = "".join(f'<g clip-path="url(#p{{{n}}})"/><clipPath id="p{{{n}}}"></clipPath>' for n in range(2))
     assert _tidy(drawn.format("73e2c7a211", "dcfd873e38")) == _tidy(drawn.format("b2cd10e1b1", "b83188d9a7"))

@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Page
 from report_helpers import NASTY, READER, any_results
 
 from xbackend import report
-from xbackend.report import blocks, html
+from xbackend.report.said import blocks
+from xbackend.report.written import html
 from xbackend.results.schema import Results, load
 from xbackend.wording import plain
 

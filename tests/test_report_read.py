@@ -22,18 +22,11 @@ from store_helpers import beside
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.scaling import scalings
 from xbackend.backends import registry
-from xbackend.report import (
-    blocks,
-    canvas,
-    doubts,
-    markdown,
-    plots,
-    ratio_plots,
-    tables,
-    text,
-    timelines,
-    writing,
-)
+from xbackend.report.drawn import canvas, timelines
+from xbackend.report.drawn import ratios as ratio_plots
+from xbackend.report.drawn import times as plots
+from xbackend.report.said import blocks, doubts, tables, text
+from xbackend.report.written import markdown, writing
 from xbackend.results.schema import Measurement, Parity, Profile, Results
 
 MOST = 250  # lines of all backends at two sizes, on one and two devices
@@ -289,7 +282,7 @@ def test_every_backend_has_its_own_colour_and_its_own_marker() -> None:
 
 
 def test_a_name_that_is_not_registered_looks_the_same_in_every_process() -> None:
-    code = "from xbackend.report import canvas; print([canvas.style(f'gone {i}') for i in range(9)])"
+    code = "from xbackend.report.drawn import canvas; print([canvas.style(f'gone {i}') for i in range(9)])"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.strip() == str([canvas.style(f"gone {i}") for i in range(9)])

@@ -22,8 +22,9 @@ from xbackend.analysis.statistics import Verdict
 from xbackend.backends.placement import ProfiledCall, Span
 from xbackend.devices import Device
 from xbackend.measure import profiles
-from xbackend.report import ledger, timelines
-from xbackend.report.document import build
+from xbackend.report.drawn import timelines
+from xbackend.report.said import ledger
+from xbackend.report.said.document import build
 from xbackend.results.schema import Measurement, Profile, Results, SessionSettings
 
 change: Callable[..., Any] = msgspec.structs.replace

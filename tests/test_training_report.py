@@ -18,8 +18,8 @@ from xbackend.drawing.graph import bytes_text
 from xbackend.errors import ArgumentError, DamagedStore, StoreError, WorkloadError
 from xbackend.measure.machine import machine
 from xbackend.report import files, write
-from xbackend.report import training as report
-from xbackend.report.text import NOTHING
+from xbackend.report.said import training as report
+from xbackend.report.said.text import NOTHING
 from xbackend.results.schema import read, sealed
 from xbackend.results.trained import Passed, Trained, Trainings
 from xbackend.strategies.named import NAMES, named

@@ -731,7 +731,7 @@ def _decided(
 
 def _verdicts(terminalreporter: Any, results: Results, baseline: str | None) -> None:
     """The answer, the table and the warnings, as every command shows them."""
-    from xbackend.report.terminal import lines
+    from xbackend.report.written.terminal import lines
 
     terminalreporter.section(f"verdicts: {results.name}")
     for line in lines(results, baseline, terminalreporter._tw.fullwidth):

@@ -12,8 +12,9 @@ from links import predictions
 from links.picture import picture
 from links.predictions import KINDS, Found
 from links.scaling import WAYS, Job, Point, daly, half, most
-from xbackend.report import markdown, text
-from xbackend.report.blocks import Block, Heading, Image, paragraph, table
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Heading, Image, paragraph, table
+from xbackend.report.written import markdown
 from xbackend.results.schema import Machine
 from xbackend.wording import counted, percent, plain
 

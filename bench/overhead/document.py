@@ -7,8 +7,9 @@ from typing import Any
 
 from overhead.figure import Figure
 from xbackend import wording
-from xbackend.report import markdown, text
-from xbackend.report.blocks import Block, Heading, paragraph, table
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Heading, paragraph, table
+from xbackend.report.written import markdown
 from xbackend.results.schema import Machine
 from xbackend.wording import plain
 

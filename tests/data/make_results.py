@@ -19,7 +19,7 @@ from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.measure.profiles import summary
 from xbackend.report import render
-from xbackend.report.history import build
+from xbackend.report.said.history import build
 from xbackend.results.schema import (
     Machine,
     Measurement,

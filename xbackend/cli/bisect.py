@@ -16,7 +16,7 @@ from xbackend.cli.console import progress, say, table
 from xbackend.environments.releases import EXAMPLE, releases
 from xbackend.errors import UsageError
 from xbackend.measure.bisect import Beside, Bisection, Found
-from xbackend.report import text
+from xbackend.report.said import text
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.wording import counted, join

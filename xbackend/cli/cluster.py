@@ -214,8 +214,9 @@ def _status() -> int:
 
 def _ended(done: Jobs, folder: Path) -> int:
     """Say what it came to, write the report, and return the exit code."""
-    from xbackend.report import cluster as report
-    from xbackend.report import columns, write
+    from xbackend.report import write
+    from xbackend.report.said import cluster as report
+    from xbackend.report.written import columns
 
     ended = report.ended(done)
     failed = ended.failures

@@ -112,7 +112,7 @@ def compare(
 ) -> int:
     """Run a workload on backends, print the answer and the table, write the report."""
     from xbackend.measure import session  # what they import would keep a shell waiting that completes an option
-    from xbackend.report.terminal import lines
+    from xbackend.report.written.terminal import lines
 
     runs = matrix.runs(measuring.backends, measuring.environments)
     matrix.check_baseline(measuring.baseline, runs)  # before environments are made, as all that may be refused

@@ -14,7 +14,7 @@ from xbackend.cli.console import progress, say, table, width
 from xbackend.environments import recipes, system_packages
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
-from xbackend.report import columns
+from xbackend.report.written import columns
 from xbackend.wording import join
 from xbackend.workers.diagnosis import diagnose, verified
 

@@ -16,8 +16,9 @@ from xbackend.cli.console import progress, say, width
 from xbackend.errors import UsageError
 from xbackend.measure import matrix, revisions
 from xbackend.measure.candidates import Task
-from xbackend.report import columns, text
-from xbackend.report.columns import WIDTH
+from xbackend.report.said import text
+from xbackend.report.written import columns
+from xbackend.report.written.columns import WIDTH
 from xbackend.results import FOLDER, naming
 from xbackend.results.runs import Store
 from xbackend.wording import plain

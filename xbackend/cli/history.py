@@ -10,7 +10,7 @@ from xbackend.analysis.history import series
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table
 from xbackend.errors import UsageError
-from xbackend.report.history import build, change_table
+from xbackend.report.said.history import build, change_table
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.wording import plain

@@ -13,7 +13,7 @@ from rich.table import Table
 
 from xbackend.cli.console import Log, one_line
 from xbackend.measure.standing import Standing
-from xbackend.report import text
+from xbackend.report.said import text
 from xbackend.wording import counted, visible
 
 Say = Callable[[str], None]

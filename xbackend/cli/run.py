@@ -22,7 +22,8 @@ from xbackend.measure.machine import load_warnings
 from xbackend.measure.oracle import Expected
 from xbackend.program.binding import spread
 from xbackend.program.structure import flatten
-from xbackend.report import columns, text
+from xbackend.report.said import text
+from xbackend.report.written import columns
 from xbackend.results.schema import FOREIGN
 from xbackend.wording import join
 from xbackend.workers.remote import RemoteBackend

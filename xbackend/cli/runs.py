@@ -7,7 +7,7 @@ from typing import Annotated
 from xbackend.cli import DONE, options
 from xbackend.cli.console import say, table, width
 from xbackend.errors import StoreError
-from xbackend.report.terminal import lines
+from xbackend.report.written.terminal import lines
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.wording import plain, unfinished

@@ -13,8 +13,9 @@ from xbackend.cli.users import calling, model
 from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
-from xbackend.report import columns, write
-from xbackend.report import training as report
+from xbackend.report import write
+from xbackend.report.said import training as report
+from xbackend.report.written import columns
 from xbackend.strategies.named import NAMES, named
 from xbackend.training.model import Model
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from xbackend.errors import DamagedStore, StoreError, UsageError
 from xbackend.files import read_file, refused, write_whole
 from xbackend.report import kinds
-from xbackend.report.blocks import Block, Image
+from xbackend.report.said.blocks import Block, Image
 from xbackend.results.clustered import Jobs
 from xbackend.results.packing import packed
 from xbackend.results.schema import Results, sealed
@@ -30,7 +30,7 @@ def render(told: Results | Trainings | Jobs, baseline: str | None = None) -> dic
     was measured, else the first that gave a time. Raises `UsageError`, which lists those there are, if it is not in the
     results.
     """
-    from xbackend.report import cluster, document, training
+    from xbackend.report.said import cluster, document, training
 
     if isinstance(told, Trainings):
         return files("training", *training.build(told))
@@ -41,8 +41,8 @@ def render(told: Results | Trainings | Jobs, baseline: str | None = None) -> dic
 
 def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> dict[str, bytes]:
     """A document as ``<name>.md``, the pictures that it shows beside it, and as ``<name>.html``, which holds all."""
-    from xbackend.report import html, markdown
-    from xbackend.report.writing import flat
+    from xbackend.report.written import html, markdown
+    from xbackend.report.written.writing import flat
 
     shown = {block.file: pictures[block.file] for block in flat(blocks, page=False) if isinstance(block, Image)}
     written = {f"{name}.html": html.write(blocks, pictures), f"{name}.md": markdown.write(blocks)}
@@ -101,7 +101,8 @@ def index(reports: Path) -> Path:
     Results that cannot be read are a row with the reason. Raises `UsageError` if there is no such folder, `StoreError`
     where the index cannot be written.
     """
-    from xbackend.report import markdown, overview
+    from xbackend.report.said import overview
+    from xbackend.report.written import markdown
 
     if not os.path.isdir(reports):
         raise UsageError(f"there is no folder of reports {str(reports)!r}; run xbackend compare to make one")

@@ -9,9 +9,21 @@ from collections.abc import Sequence
 
 from xbackend.analysis.history import Line, Point, Series, changes, name_of, series
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
-from xbackend.report import history_plots, text
-from xbackend.report.blocks import Block, Bold, Contents, Heading, Paragraph, Pictures, paragraph, table, tabled, terms
-from xbackend.report.tables import status
+from xbackend.report.drawn import history as history_plots
+from xbackend.report.said import text
+from xbackend.report.said.blocks import (
+    Block,
+    Bold,
+    Contents,
+    Heading,
+    Paragraph,
+    Pictures,
+    paragraph,
+    table,
+    tabled,
+    terms,
+)
+from xbackend.report.said.tables import status
 from xbackend.results.schema import Results
 from xbackend.wording import counted, join, plain
 

@@ -7,22 +7,12 @@ from collections.abc import Sequence
 from xbackend.analysis.across import Matrix, matrix
 from xbackend.analysis.answer import devices_compared, of_how_many
 from xbackend.analysis.comparison import Comparison, comparisons
-from xbackend.report import blocks as b
-from xbackend.report import (
-    circumstances,
-    doubts,
-    ledger,
-    matrix_picture,
-    memory,
-    payoffs,
-    placement,
-    plots,
-    ratio_plots,
-    summary,
-    tables,
-    text,
-)
-from xbackend.report import matrix as cells
+from xbackend.report.drawn import across as matrix_picture
+from xbackend.report.drawn import ratios as ratio_plots
+from xbackend.report.drawn import times as plots
+from xbackend.report.said import across as cells
+from xbackend.report.said import blocks as b
+from xbackend.report.said import circumstances, doubts, ledger, memory, payoffs, placement, summary, tables, text
 from xbackend.results.schema import Results
 from xbackend.wording import plain
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from xbackend.analysis.comparison import Comparison
-from xbackend.report.blocks import Block, Bold, Inline, points
+from xbackend.report.said.blocks import Block, Bold, Inline, points
 from xbackend.wording import counted, few, join, plain
 
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful

@@ -11,7 +11,7 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
-from xbackend.report.blocks import Block, Heading, OnPage, Pictures, paragraph, points, tabled
+from xbackend.report.said.blocks import Block, Heading, OnPage, Pictures, paragraph, points, tabled
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, join
 

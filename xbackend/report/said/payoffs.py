@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest
-from xbackend.report import tables, text
-from xbackend.report.blocks import Block, paragraph, table, tabled
+from xbackend.report.said import tables, text
+from xbackend.report.said.blocks import Block, paragraph, table, tabled
 from xbackend.wording import number
 
 READING = (

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from xbackend.drawing import dark
 from xbackend.drawing.graph import GREY
-from xbackend.report.blocks import Block, Image
-from xbackend.report.writing import flat, template
+from xbackend.report.said.blocks import Block, Image
+from xbackend.report.written.writing import flat, template
 from xbackend.wording import plain
 
 _SVG = "{http://www.w3.org/2000/svg}"

@@ -8,8 +8,9 @@ from xbackend import wording
 from xbackend.analysis.comparison import Comparison
 from xbackend.analysis.scaling import SHARING, Scaling, Shares, Sweep, scalings, sweeps
 from xbackend.analysis.statistics import FEWEST, Verdict
-from xbackend.report import tables, text, timelines
-from xbackend.report.blocks import Block, Bold, OnPage, Pictures, paragraph, points, section, table, tabled
+from xbackend.report.drawn import timelines
+from xbackend.report.said import tables, text
+from xbackend.report.said.blocks import Block, Bold, OnPage, Pictures, paragraph, points, section, table, tabled
 from xbackend.results.schema import FOREIGN, Results
 from xbackend.wording import counted, join
 

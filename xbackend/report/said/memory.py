@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from xbackend.analysis.across import Matrix
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.drawing.graph import bytes_text
-from xbackend.report import tables, text
-from xbackend.report.blocks import Block, paragraph, points, table, tabled
+from xbackend.report.said import tables, text
+from xbackend.report.said.blocks import Block, paragraph, points, table, tabled
 from xbackend.wording import counted, few, plain
 
 READING = (

@@ -9,9 +9,10 @@ from xbackend.analysis.answer import APART, answer, devices_compared, named
 from xbackend.analysis.comparison import Comparison, Row, comparisons
 from xbackend.analysis.scaling import Scaling, scalings
 from xbackend.analysis.statistics import Ratio
-from xbackend.report import columns, tables, text
-from xbackend.report import matrix as cells
-from xbackend.report.doubts import doubts
+from xbackend.report.said import across as cells
+from xbackend.report.said import tables, text
+from xbackend.report.said.doubts import doubts
+from xbackend.report.written import columns
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, plain
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from xbackend.analysis.comparison import Comparison, Row, cold, median_of
 from xbackend.analysis.scaling import Scaling, scalings
-from xbackend.report import text
-from xbackend.report.blocks import Block, Bold, Inline, paragraph, section, table, tabled
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Bold, Inline, paragraph, section, table, tabled
 from xbackend.results.schema import Measurement, Parity, Phases
 from xbackend.wording import counted, join, plain
 

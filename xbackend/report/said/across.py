@@ -8,8 +8,9 @@ from itertools import groupby
 
 from xbackend.analysis.across import Cell, Matrix, Mean
 from xbackend.analysis.statistics import SAME, Verdict
-from xbackend.report import columns, text
-from xbackend.report.blocks import Block, Bold, Inline, table, tabled
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Bold, Inline, table, tabled
+from xbackend.report.written import columns
 from xbackend.wording import plain
 
 _MARKS = {Verdict.NOT_TOLD_APART: "~", Verdict.EQUAL: "=", Verdict.UNKNOWN: "?"}

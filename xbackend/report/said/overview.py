@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError
-from xbackend.report import cluster, kinds, text
-from xbackend.report.blocks import Block, Heading, Hyperlink, Inline, paragraph, points, section, table, tabled
+from xbackend.report import kinds
 from xbackend.report.kinds import CLUSTER, COMPARISON, KINDS, TRAINING, Kind
+from xbackend.report.said import cluster, text
+from xbackend.report.said.blocks import Block, Heading, Hyperlink, Inline, paragraph, points, section, table, tabled
 from xbackend.results.clustered import Jobs
 from xbackend.results.schema import Measurement, Outcome, Results
 from xbackend.results.trained import Trainings

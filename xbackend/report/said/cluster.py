@@ -6,9 +6,9 @@ from itertools import chain
 from statistics import median
 
 from xbackend.drawing.graph import bytes_text
-from xbackend.report import text
-from xbackend.report.blocks import Block, Pictures, points, section, table, tabled, terms
-from xbackend.report.outcomes import Ended, circumstances, opening
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Pictures, points, section, table, tabled, terms
+from xbackend.report.said.outcomes import Ended, circumstances, opening
 from xbackend.results.clustered import Clustered, Jobs
 from xbackend.wording import counted, join, plain
 

@@ -11,9 +11,9 @@ from xbackend.analysis.answer import answer, named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.statistics import FEWEST, Ratio, drift_warnings
 from xbackend.drawing.graph import bytes_text
-from xbackend.report import text
-from xbackend.report.blocks import Block, Bold, Hyperlink, Inline, Paragraph, anchor, bullets, paragraph, table
-from xbackend.report.doubts import doubts
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, Paragraph, anchor, bullets, paragraph, table
+from xbackend.report.said.doubts import doubts
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, join
 

@@ -12,7 +12,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from xbackend.report import blocks as b
+from xbackend.report.said import blocks as b
 from xbackend.wording import join, plain
 
 _FOREIGN = re.compile(r"(?!https?:)[a-zA-Z][a-zA-Z0-9+.-]*:")
@@ -35,7 +35,7 @@ def template(name: str, escape: Callable[[object], str], **filters: Callable[[st
         return made.render(blocks=blocks, fragments=b.fragments(blocks), **values)
 
     environment = Environment(
-        loader=PackageLoader("xbackend.report"),
+        loader=PackageLoader("xbackend.report.written"),
         autoescape=True,
         finalize=lambda value: value if isinstance(value, Markup) else Markup(escape(value)),
         trim_blocks=True,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, paragraph, points, section
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Heading, paragraph, points, section
 from xbackend.results.schema import Outcome, Outcomes
 from xbackend.wording import counted, join, plain
 from xbackend.workloads.agreement import agree

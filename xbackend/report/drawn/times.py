@@ -10,8 +10,8 @@ from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row, size_of, titled, without_size
 from xbackend.analysis.statistics import interval
-from xbackend.report import text
-from xbackend.report.canvas import GREY, canvas, style
+from xbackend.report.drawn.canvas import GREY, canvas, style
+from xbackend.report.said import text
 from xbackend.wording import plain
 
 # So many times the median time the longest is drawn on a linear axis; above it would flatten the rest.

@@ -8,11 +8,11 @@ from statistics import median
 from typing import Any
 
 from xbackend.drawing.graph import GREY, bytes_text
-from xbackend.report import text
-from xbackend.report.blocks import Block, Heading, Pictures, paragraph, points, section, table, tabled, terms
-from xbackend.report.canvas import canvas, style
-from xbackend.report.outcomes import Ended, circumstances, opening
-from xbackend.report.plots import log_ticks, note
+from xbackend.report.drawn.canvas import canvas, style
+from xbackend.report.drawn.times import log_ticks, note
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, Heading, Pictures, paragraph, points, section, table, tabled, terms
+from xbackend.report.said.outcomes import Ended, circumstances, opening
 from xbackend.results.trained import Trained, Trainings
 from xbackend.wording import counted, join, plain
 from xbackend.workloads.agreement import of_roundings

@@ -15,8 +15,8 @@ from xbackend.analysis.disturbed import disturbed
 from xbackend.analysis.packages import versions
 from xbackend.backends.description import Description
 from xbackend.drawing.graph import bytes_text
-from xbackend.report import text
-from xbackend.report.blocks import Block, paragraph, table, tabled
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, paragraph, table, tabled
 from xbackend.results.schema import Process, Results
 from xbackend.wording import counted, plain
 

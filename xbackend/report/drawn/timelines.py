@@ -9,8 +9,8 @@ from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.drawing.graph import PAPER, colours, ordered
-from xbackend.report import text
-from xbackend.report.canvas import GREY, canvas
+from xbackend.report.drawn.canvas import GREY, canvas
+from xbackend.report.said import text
 from xbackend.results.schema import Profile, typical
 from xbackend.wording import join, plain
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from xbackend.analysis.across import Cell, Matrix
 from xbackend.drawing.graph import GREY, INK, SHADES
-from xbackend.report import text
-from xbackend.report.canvas import canvas
+from xbackend.report.drawn.canvas import canvas
+from xbackend.report.said import text
 
 # Up to so many times the smallest time; the first is for what is not shown to be slower than that.
 FILLS = tuple(zip((1.0, 1.5, 3.0, 10.0, math.inf), SHADES, strict=True))

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from xbackend.report.blocks import Block
-from xbackend.report.writing import flat, template
+from xbackend.report.said.blocks import Block
+from xbackend.report.written.writing import flat, template
 from xbackend.wording import plain
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the

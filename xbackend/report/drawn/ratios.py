@@ -13,9 +13,9 @@ from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import scalings
-from xbackend.report import text
-from xbackend.report.canvas import GREY, canvas, style
-from xbackend.report.plots import log_ticks, note, row_labels, tick
+from xbackend.report.drawn.canvas import GREY, canvas, style
+from xbackend.report.drawn.times import log_ticks, note, row_labels, tick
+from xbackend.report.said import text
 from xbackend.wording import plain
 
 _COLUMNS = 4

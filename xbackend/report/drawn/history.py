@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xbackend.analysis.history import Line, Point, Series
-from xbackend.report import text
-from xbackend.report.canvas import COLOURS, GREY, canvas
-from xbackend.report.plots import bar, errors, note, tick_time
+from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
+from xbackend.report.drawn.times import bar, errors, note, tick_time
+from xbackend.report.said import text
 from xbackend.results.schema import Results
 from xbackend.wording import counted
 

@@ -1,0 +1,1 @@
+"""What a report says: sentences and tables, as blocks."""

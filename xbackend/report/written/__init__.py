@@ -1,0 +1,1 @@
+"""How a report is written: as markdown, as HTML, in a terminal."""
