@@ -19,11 +19,9 @@ from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.drawing import graph as g
 from xbackend.report import files
-from xbackend.report.drawn import ratios as ratio_plots
-from xbackend.report.drawn import timelines
-from xbackend.report.drawn import times as plots
+from xbackend.report.drawn import ratios, timelines, times
 from xbackend.report.said import blocks, history
-from xbackend.report.said.document import build
+from xbackend.report.said.comparison import build
 from xbackend.report.written import markdown, terminal
 from xbackend.results.schema import (
     MOST_OPERATIONS,
@@ -105,7 +103,8 @@ def markdown_of(found: Results, baseline: str | None = None) -> str:
 
 def all_columns(found: Results, baseline: str | None = None) -> tuple[list[str], list[list[str]]]:
     """The headers and the rows of the report's own tables, over all workloads, as a terminal shows them."""
-    return terminal.all_columns(comparisons(found, baseline))
+    rows = terminal.all_columns(comparisons(found, baseline))
+    return [*rows[0]] if rows else [], [[*row.values()] for row in rows]
 
 
 def history_of(
@@ -122,9 +121,9 @@ def whole_of(found: Results, baseline: str | None = None) -> str:
 
 def _built(found: Results, baseline: str | None) -> list[blocks.Block]:
     with (
-        mock.patch.object(plots, "medians", return_value=b""),
-        mock.patch.object(plots, "sizes", return_value=b""),
-        mock.patch.object(ratio_plots, "picture", return_value=b""),
+        mock.patch.object(times, "medians", return_value=b""),
+        mock.patch.object(times, "sizes", return_value=b""),
+        mock.patch.object(ratios, "picture", return_value=b""),
         mock.patch.object(timelines, "picture", return_value=b""),
     ):
         return build(found, baseline)[0]

@@ -21,7 +21,7 @@ from xbackend.analysis.answer import answer
 from xbackend.analysis.comparison import comparisons
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
-from xbackend.report.drawn import across as matrix_picture
+from xbackend.report.drawn import across as drawn
 from xbackend.report.said import across as cells
 from xbackend.report.written import terminal
 from xbackend.results.schema import Measurement, Results
@@ -109,7 +109,7 @@ def test_means_do_not_depend_on_what_ratios_are_to() -> None:
 def test_what_shares_no_line_is_not_compared() -> None:
     matrix = made(table_of({"a": {"x": 1.0, "y": None}, "b": {"x": None, "y": 1.0}}))
     assert matrix.pairs == {} and matrix.absent == (1, 1)
-    assert [row[1] for row in cells.means(matrix)[1]] == ["1", "\N{EN DASH}"]
+    assert [[*row.values()][1] for row in cells.means(matrix)] == ["1", "\N{EN DASH}"]
 
 
 def test_two_workloads_give_no_interval_whatever_their_sizes() -> None:
@@ -200,7 +200,7 @@ def wide() -> Results:
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_a_terminal_shows_every_column_within_its_width(width: int) -> None:
     matrix = made(wide())
-    lines = cells.lines(matrix, width)
+    lines = terminal.matrix_lines(matrix, width)
     assert max(map(len, lines)) <= width
     bands = "\n".join(lines).split("\n\n")
     heads = [" ".join(re.split(r"\s+", band.split("\n---")[0])) for band in bands]
@@ -253,21 +253,21 @@ def test_of_few_comparisons_the_table_stands_below_the_matrix() -> None:
 
 def test_the_picture_has_every_cell_and_is_readable_in_grey() -> None:
     matrix = made(wide())
-    svg = matrix_picture.picture(matrix, "title")
+    svg = drawn.picture(matrix, "title")
     found = ElementTree.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")
     texts = ["".join(e.itertext()).strip() for e in found]
     assert {*registry.names()} <= {*texts}
-    cells_shown = [matrix_picture.short(one.slowdown) for line in matrix.lines for one in line]
+    cells_shown = [drawn.short(one.slowdown) for line in matrix.lines for one in line]
     assert all(texts.count(words) >= cells_shown.count(words) for words in set(cells_shown))
-    assert svg == matrix_picture.picture(matrix, "title")
+    assert svg == drawn.picture(matrix, "title")
 
     def lightness(colour: str) -> float:
         red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
         return 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2
 
-    fills = [lightness(fill) for _, fill in matrix_picture.FILLS]
+    fills = [lightness(fill) for _, fill in drawn.FILLS]
     assert all(b - a > 0.05 for a, b in pairwise(fills))
-    ink = lightness(matrix_picture.INK)
+    ink = lightness(drawn.INK)
     assert all((fill + 0.05) / (ink + 0.05) > 4.5 for fill in fills)
 
 
@@ -279,11 +279,11 @@ def test_the_picture_has_every_cell_and_is_readable_in_grey() -> None:
     ],
 )
 def test_a_number_of_the_picture_is_short(value: float | None, words: str) -> None:
-    assert matrix_picture.short(value) == words
+    assert drawn.short(value) == words
 
 
 def test_the_comparisons_are_folded_and_the_page_is_whole() -> None:
-    with mock.patch.object(matrix_picture, "picture", return_value=b"<svg xmlns='http://www.w3.org/2000/svg'/>"):
+    with mock.patch.object(drawn, "picture", return_value=b"<svg xmlns='http://www.w3.org/2000/svg'/>"):
         files = report.render(table_of(THREE))
     page = files["report.html"].decode()
     assert page.count("<details>") >= 3 and "Each comparison" in page

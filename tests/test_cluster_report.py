@@ -60,15 +60,15 @@ def test_a_report_says_first_whether_the_variables_agree() -> None:
 
 def test_other_variables_are_no_roundings() -> None:
     near, far = run_of("jax", difference=3e-12), run_of("theano", difference=0.25)
-    said = report.answer(jobs(run_of(), near, far))
+    said = report.said(jobs(run_of(), near, far)).answer
     assert "with the variables of numpy but for 3.0e-12 at most (jax)" in said
     assert said.endswith("other variables than numpy, by more than roundings make: theano (2.5e-01)")
-    assert report.ended(jobs(run_of(), near, far)).apart == [far]
+    assert report.said(jobs(run_of(), near, far)).ended.apart == [far]
 
 
 def test_the_reference_is_the_first_that_ended_and_who_did_not_is_named() -> None:
     nan = run_of("jax", status="not verified", reason="NaN")
-    assert report.answer(jobs(FAILED, run_of(), nan)) == (
+    assert report.said(jobs(FAILED, run_of(), nan)).answer == (
         "served, 2 workers and 1 server, 4 steps: 1 backend ended; 1 backend failed; with NaN, not verified: jax; the "
         "reference is numpy, as theano failed"
     )
@@ -77,9 +77,9 @@ def test_the_reference_is_the_first_that_ended_and_who_did_not_is_named() -> Non
 @pytest.mark.parametrize(("replayed", "said"), [(True, "replayed to the bit"), (False, "replayed: other numbers")])
 def test_what_a_replay_came_to_is_said(replayed: bool, said: str) -> None:
     done = jobs(run_of(replayed=replayed), asynchronous=True)
-    assert f"{int(replayed)} of 1 repeated to the bit in one process" in report.answer(done)
-    assert report.rows(done)[0][1] == said
-    assert report.rows(jobs(run_of(), asynchronous=True))[0][1] == "an order of its own"
+    assert f"{int(replayed)} of 1 repeated to the bit in one process" in report.said(done).answer
+    assert report.said(done).rows[0]["variables"] == said
+    assert report.said(jobs(run_of(), asynchronous=True)).rows[0]["variables"] == "an order of its own"
 
 
 @given(st.text(min_size=1), st.text(), st.text())

@@ -99,7 +99,7 @@ def test_compile_times_are_those_of_an_empty_cache() -> None:
     assert found.phase("lower") == pytest.approx(2.1)
     assert Row(row("jax", process(0, 2.0), process(1, 0.1))).from_cache == ()
     (comparison,) = comparisons(of(measured, row("numpy", process(3, 0.0))))
-    wide = dict(zip(tables.HEADERS, tables.comparison_rows(comparison)[0], strict=True))
+    wide = tables.figures(comparison)[0]
     assert (wide["compile"], wide["compile from cache"]) == ("2.100 s", "0.1000 s")
 
 
@@ -116,7 +116,7 @@ def test_the_first_result_counts_the_import_and_the_pay_off_takes_the_cold_one()
     cold, warm = (payoff.pay_off(compiled, numpy, comparison, from_cache=each) for each in (False, True))
     assert cold is not None and cold.calls == pytest.approx((6.0 - 0.3) / 0.04, rel=0.02)
     assert warm is not None and warm.calls == pytest.approx((1.5 - 0.3) / 0.04, rel=0.02)
-    said = str(payoffs.each([comparison]))
+    said = str(payoffs.each(comparison))
     assert "142 to 144); from cache 31.0 calls (30.0 to 31.0)" in said
 
 
@@ -192,7 +192,7 @@ def test_a_home_in_which_nothing_can_be_kept_is_no_error(tmp_path: Path, monkeyp
 def test_there_is_no_pay_off_where_one_was_not_compiled_anew() -> None:
     compiled = row("c", *(process(i, 0.5, "warm") for i in range(3)))
     (comparison,) = comparisons(of(compiled, row("numpy", *(process(i, 0.1) for i in range(3, 6)))))
-    assert payoff.quickest(comparison) is None and not payoffs.each([comparison]) and not payoffs.across([comparison])
+    assert payoff.quickest(comparison) is None and not payoffs.each(comparison) and not payoffs.across([comparison])
 
 
 def test_rewriting_and_compiling_are_parts_of_lower() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from xbackend.report import kinds
 from xbackend.results import packing
+from xbackend.results.schema import read
 
 ROOT = Path(__file__).parent.parent
 MOST, LINES = 3_000_000, 300  # bytes of all, and lines of the report of a suite
@@ -44,7 +45,7 @@ def test_a_committed_report_can_be_read_and_has_its_pictures(name: str) -> None:
     folder = ROOT / "reports" / name
     there = committed(folder)
     for kind in WRITTEN[name]:
-        kind.load(folder / kind.file)
+        read(folder / kind.file, kind.told)
         document = (folder / f"{kind.document}.md").read_text()
         assert len(document.splitlines()) <= LINES
         shown = set(re.findall(r"\]\(([\w-]+\.svg)\)", document))

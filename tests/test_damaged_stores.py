@@ -32,10 +32,8 @@ from xbackend.backends.threads import Pool
 from xbackend.cli import main
 from xbackend.cli.gate import gate
 from xbackend.errors import DamagedStore, StoreError, StoreVersionError
-from xbackend.report.drawn import ratios as ratio_plots
-from xbackend.report.drawn import timelines
-from xbackend.report.drawn import times as plots
-from xbackend.report.said.document import build
+from xbackend.report.drawn import ratios, timelines, times
+from xbackend.report.said.comparison import build
 from xbackend.report.written import html, markdown
 from xbackend.results import schema
 from xbackend.results.runs import FILE, Store
@@ -354,9 +352,9 @@ def check_shown(found: Results) -> None:
     """Nothing of the report gets out of its place, as markdown and as a page, its plots left out."""
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>x</title></svg>'
     with (
-        mock.patch.object(plots, "medians", return_value=picture),
-        mock.patch.object(plots, "sizes", return_value=picture),
-        mock.patch.object(ratio_plots, "picture", return_value=picture),
+        mock.patch.object(times, "medians", return_value=picture),
+        mock.patch.object(times, "sizes", return_value=picture),
+        mock.patch.object(ratios, "picture", return_value=picture),
         mock.patch.object(timelines, "picture", return_value=picture),
     ):
         blocks, pictures = build(found, None)

@@ -13,17 +13,14 @@ from report_helpers import all_columns, measured, of, tables_of, whole_of
 
 from xbackend.analysis import history, statistics
 from xbackend.analysis.gate import Limit, judge
-from xbackend.report.said import text
+from xbackend.report.said import tables, text
 from xbackend.results.schema import Results, SessionSettings
 
 TURNED = {"faster": "slower", "slower": "faster"}
 # What the ledger says of several devices, by the verdict on them.
 SAID = {
-    "faster": r"evices are [\d.e+-]+ times as fast as one",
-    "slower": r"evices are slower than one",
-    "equal": r"devices are as fast as one, equal within",
-    "not told apart": r"devices are not told apart from one",
-    "too few processes": r"hether (two|3) devices are faster is not known",
+    said: rf"(?i)^{said}( within [^,]*| \([^)]*\))?, \S+ \([^)]*\) times as fast as one device"
+    for said in map(str, statistics.Verdict)
 }
 Found = dict[tuple[str, str, str], set[str]]  # group, candidate, baseline -> verdicts
 
@@ -102,16 +99,16 @@ def verdicts(results: Results) -> tuple[Found, str]:
     for part in re.split(r"\n(?=##)", source):  # a heading with what stands below it
         title = part.split("\n", maxsplit=1)[0].replace("\\", "")
         for heads, *rows in tables_of(part):
-            if heads[:3] == ["backend", "devices", "time"]:
+            if heads[:4] == ["backend", "devices", "time", tables.SPEEDUP]:
+                ones = {row[0]: row[2] for row in rows if row[1] == "1"}
+                for row in (row for row in rows if row[3] not in ("1", text.NOTHING)):
+                    of_devices(found, group_of(title), row[0], (row[0], row[1]), [ones[row[0]], *row[2:4], row[5]])
+            elif heads[:3] == ["backend", "devices", "time"]:
                 of_comparison(found, group_of(title), heads, rows)
             elif heads[:2] == ["backend", "time"]:
                 (count,) = counts
                 wider = [[row[0], count, *row[1:]] for row in rows]
                 of_comparison(found, group_of(title), [heads[0], "devices", *heads[1:]], wider)
-            elif heads[:2] == ["backend", "1 device"]:
-                for row in rows:
-                    if row[3] != text.NOTHING:
-                        of_devices(found, group_of(title), row[0], (row[0], heads[2].split()[0]), [*row[1:4], row[5]])
             elif heads[:2] == ["comparison", "fastest"]:
                 for row in rows:
                     for cell, than in [(c, re.search(r" of (\S+ on \d devices?): ", c)) for c in row[3:5]]:
@@ -120,8 +117,7 @@ def verdicts(results: Results) -> tuple[Found, str]:
                             add(found, group_of(row[0]), (first[0], than[1]), verdict(cell))
             elif heads[:4] == ["backend", "devices", "one device", "several"]:
                 for row in rows:
-                    cells = [row[2], row[3], row[4], row[6]]
-                    of_devices(found, group_of(title), row[0], (row[0], row[1]), cells)
+                    of_devices(found, group_of(title), row[0], (row[0], row[1]), row[2:6])
     return found, source
 
 
@@ -179,4 +175,4 @@ def test_the_report_that_contradicted_itself() -> None:
     results = of(measured("b", [1.0, 1.01, 1.02]), measured("b", [1.01, 1.03, 1.0], 2))
     found, source = verdicts(results)
     assert found["8", "b on 2 devices", "b on 1 device"] == {"equal"}
-    assert "Two devices are as fast as one, equal within 3.5 % (0.997 times as fast)" in source
+    assert "Equal within 3.5 %, 0.997 (0.967 to 1.03) times as fast as one device" in source

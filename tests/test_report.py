@@ -34,10 +34,9 @@ from store_helpers import results as stored_results
 from xbackend import cli, report
 from xbackend.analysis.comparison import comparisons, label
 from xbackend.errors import StoreError, UsageError
-from xbackend.report.kinds import COMPARISON
 from xbackend.report.said import blocks, text
-from xbackend.report.said.document import build
-from xbackend.report.written import markdown
+from xbackend.report.said.comparison import build
+from xbackend.report.written import markdown, terminal
 from xbackend.results.runs import Store
 from xbackend.results.schema import Parity, Results, SessionSettings, load
 from xbackend.wording import plain
@@ -151,14 +150,15 @@ def test_what_is_not_ok_is_a_row_with_its_reason(results: Results, document: str
     bad = [m for m in results.measurements if m.status != "ok"]
     assert {m.status for m in bad} == {"missing", "failed", "wrong"}
     rows = rows_of(document)
-    printed = all_columns(results)[1]
+    printed, shown = all_columns(results)[1], "\n".join(terminal.lines(results, wide=True))
     for m in bad:
         reason = plain(m.reason)
         assert [r for r in rows if r[0] == m.backend and r[-1] == m.status and len(r) == 6]
         assert [r for r in rows_of(whole) if r[0] == m.backend and r[-1] == m.status and len(r) == 11]
         where = "matpow size=128 on 1 device; matpow size=1024 on 1 device"
         assert [r for r in rows if r == [m.backend, m.status, reason, where]]
-        assert [r for r in printed if r[1] == m.backend and r[-1] == f"{m.status}: {reason}"]
+        assert [r for r in printed if r[1] == m.backend and r[-1] == m.status]
+        assert f"{m.status}: {m.backend} on 1 device (2 rows): {reason}" in shown
 
 
 def test_a_long_reason_is_whole_somewhere() -> None:
@@ -458,7 +458,7 @@ def test_a_report_that_is_written_again_leaves_its_data_as_they_are(
     monkeypatch.setattr(report, "render", lambda results, baseline=None: {"report.md": b"", "report.html": b""})
     for data in ((DATA / "results.json").read_bytes(), (DATA / "results.json").read_bytes() + b"\n"):
         (tmp_path / "results.json.gz").write_bytes(data)
-        report.write(COMPARISON.load(tmp_path / "results.json.gz"), tmp_path, again=True)
+        report.write(load(tmp_path / "results.json.gz"), tmp_path, again=True)
         assert (tmp_path / "results.json.gz").read_bytes() == data
 
 

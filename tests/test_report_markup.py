@@ -31,7 +31,7 @@ from report_helpers import (
 
 from xbackend import report
 from xbackend.report.said import blocks, text
-from xbackend.report.said.document import build
+from xbackend.report.said.comparison import build
 from xbackend.report.written import html, markdown
 from xbackend.results.schema import Results
 from xbackend.wording import plain
@@ -91,12 +91,12 @@ def test_text_is_shown_as_it_is_on_a_page(foreign: str) -> None:
             blocks.Heading(2, foreign),
             blocks.paragraph(foreign),
             blocks.Paragraph((foreign,), notice=True),
-            blocks.bullets([foreign]),
+            *blocks.points([[foreign]]),
         ),
         *(
             table,
             blocks.Image("f.svg", foreign),
-            blocks.bullets([blocks.Hyperlink("", foreign)]),
+            *blocks.points([[blocks.Hyperlink("", foreign)]]),
         ),
     ]
     picture = b'<svg xmlns="http://www.w3.org/2000/svg"><title>t</title></svg>'

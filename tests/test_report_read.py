@@ -19,12 +19,12 @@ from hypothesis import example, given
 from report_helpers import READER, flat, markdown_of, measured, of, tables_of, whole_of
 from store_helpers import beside
 
-from xbackend.analysis.comparison import comparisons
+from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.scaling import scalings
+from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.backends import registry
-from xbackend.report.drawn import canvas, timelines
-from xbackend.report.drawn import ratios as ratio_plots
-from xbackend.report.drawn import times as plots
+from xbackend.report.drawn import axes as shared
+from xbackend.report.drawn import canvas, ratios, timelines, times
 from xbackend.report.said import blocks, doubts, tables, text
 from xbackend.report.written import markdown, writing
 from xbackend.results.schema import Measurement, Parity, Profile, Results
@@ -123,7 +123,9 @@ def test_a_folded_part_that_has_nothing_is_not_there() -> None:
         blocks.Folded("a <b>", (blocks.Heading(3, "x"),)),
     ]
     assert markdown.write(written) == "<details><summary>a &lt;b&gt;</summary>\n\n### x\n\n</details>\n"
-    opened = [block.title for block in writing.flat(written, page=True) if isinstance(block, blocks.Opened)]
+    opened = [
+        block.title for block in writing.flat(written, page=True) if isinstance(block, blocks.Fold) and block.title
+    ]
     assert opened == ["left", "a <b>"]
 
 
@@ -134,7 +136,7 @@ def test_what_is_left_to_the_page_is_said_once_also_from_within_a_fold() -> None
     (written,) = writing.flat(parts, page=False)
     assert isinstance(written, blocks.Paragraph) and written.parts[-1] == "phases and parity."
     assert [type(block) for block in writing.flat(parts, page=True)] == [
-        blocks.Opened, blocks.Paragraph, blocks.Paragraph, blocks.Closed, blocks.Paragraph,
+        blocks.Fold, blocks.Paragraph, blocks.Paragraph, blocks.Fold, blocks.Paragraph,
     ]  # fmt: skip
 
 
@@ -150,21 +152,35 @@ def test_the_answer_comes_before_the_evidence(everything: Results) -> None:
 # The table that is read first.
 
 
-def test_several_devices_are_ranked_by_their_speedup(everything: Results) -> None:
+def table_of(comparison: Comparison, asked: bool = False) -> blocks.Table:
+    (table,) = tables.ranking(comparison, asked)
+    assert isinstance(table, blocks.Table)
+    return table
+
+
+def test_several_devices_are_ranked_by_their_time_beside_one_device_of_the_same_backend(everything: Results) -> None:
     for comparison in comparisons(everything):
-        table = tables.ranking(comparison)
-        assert isinstance(table, blocks.Table)
-        assert table.headers == ("backend", "1 device", "2 devices", tables.SPEEDUP, text.ERROR, "verdict")
-        own = sorted(scalings(comparison), key=lambda s: -s.speedup)
-        assert [row[0] for row in table.rows][: len(own)] == [s.many.label for s in own]
-        assert len(table.rows) == len(registry.names())
-        assert {row[-1] for row in table.rows[len(own) :]} == {"missing", "failed"}
+        table = table_of(comparison)
+        assert table.headers == ("backend", "devices", "time", tables.SPEEDUP, text.ERROR, "verdict")
+        assert [row[:2] for row in table.rows] == [(row.label, str(row.devices)) for row in comparison.ordered]
+        assert len(table.rows) == 2 * len(registry.names())
+        speedups = {(s.many.label, "2"): text.ratio(s.ratio.inverse) for s in scalings(comparison)}
+        assert speedups and {row[:2]: row[3] for row in table.rows if row[3] not in ("1", text.NOTHING)} == speedups
+        without = [row for row in table.rows if row[2] == text.NOTHING]
+        assert {row[-1] for row in without} == {"missing", "failed"} and without == [*table.rows[-len(without) :]]
+
+
+def test_a_baseline_that_was_asked_for_is_that_of_all_rows(everything: Results) -> None:
+    for comparison in comparisons(everything, "numpy"):
+        assert tables.SPEEDUP not in table_of(comparison, asked=True).headers
+        (row,) = (row for row in table_of(comparison, asked=True).rows if row[-1] == "baseline")
+        assert row[:2] == ("numpy", "1") and row[3] == "1"
 
 
 def test_one_device_is_ranked_by_its_time() -> None:
     found = of(measured("numpy", [3.0] * 3), measured("a", [2.0] * 3), measured("b", [1.0] * 3), measured("c", []))
-    table = tables.ranking(comparisons(found)[0])
-    assert isinstance(table, blocks.Table) and [row[0] for row in table.rows] == ["b", "a", "numpy", "c"]
+    table = table_of(comparisons(found)[0])
+    assert [row[0] for row in table.rows] == ["b", "a", "numpy", "c"]
     assert table.rows[0][1] == blocks.Bold("1.000 s") and table.rows[2][-3:] == ("1", text.NOTHING, "baseline")
 
 
@@ -172,14 +188,19 @@ def test_of_several_numbers_of_devices_each_has_a_row() -> None:
     rows = [measured("a", [4.0 / many * part for part in (0.99, 1.0, 1.01)], many) for many in (1, 2, 4)]
     rows += [measured("b", [5.0] * 3), measured("b", [], 2, status="failed"), measured("b", [], 4, status="missing")]
     (comparison,) = comparisons(of(*rows))
-    table = tables.ranking(comparison)
-    assert isinstance(table, blocks.Table)
-    assert table.headers == ("backend", "devices", "1 device", "several", tables.SPEEDUP, text.ERROR, "verdict")
-    assert [row[:2] for row in table.rows] == [("a", "4"), ("a", "2"), ("b", text.NOTHING)]
+    table = table_of(comparison)
+    assert [row[:2] for row in table.rows] == [("a", "4"), ("a", "2"), ("a", "1"), ("b", "1"), ("b", "2"), ("b", "4")]
     low, high = next(s.interval for s in scalings(comparison) if s.devices == 4) or (0.0, 0.0)
-    assert low < 4 < high and table.rows[0][4] == f"4.00 ({text.number(low)} to {text.number(high)})"
-    assert table.rows[0][2:4] == ("4.000 s", blocks.Bold("1.000 s"))
-    assert table.rows[2][2:] == ("5.000 s", "missing", text.NOTHING, text.NOTHING, "missing")  # on most devices
+    assert low < 4 < high and table.rows[0][3] == f"4.00 ({text.number(low)} to {text.number(high)})"
+    assert [row[2] for row in table.rows] == [
+        blocks.Bold("1.000 s"),
+        "2.000 s",
+        "4.000 s",
+        "5.000 s",
+        *[text.NOTHING] * 2,
+    ]
+    assert [row[3] for row in table.rows[2:]] == ["1", "1", text.NOTHING, text.NOTHING]
+    assert [row[-1] for row in table.rows[2:]] == ["one device", "one device", "failed", "missing"]
 
 
 # One warning for each cause.
@@ -306,17 +327,22 @@ def test_colours_stand_out_from_light_and_dark_pages(page: str) -> None:
         assert (high + 0.05) / (low + 0.05) >= 3, colour
 
 
+def without(panel: ratios.Panel) -> dict[str, str]:
+    """What became of the rows without a ratio."""
+    return {name: row.measurement.status for name, row in panel.rows.items() if name not in panel.ratios}
+
+
 def test_the_first_picture_shows_the_figures_of_the_analysis(everything: Results) -> None:
     compared = comparisons(everything)
-    drawn = ratio_plots.ratios(compared)
+    drawn = ratios.ratios(compared)
     assert drawn is not None and drawn.more_is_better
     assert [panel.title for panel in drawn.panels] == ["size=128", "size=512"]
     for panel, comparison in zip(drawn.panels, compared, strict=True):
         expected = {s.many.label: (s.speedup, *(s.interval or ())) for s in scalings(comparison)}
-        assert {label: (m.value, m.low, m.high) for label, m in panel.marks.items()} == expected
+        assert {label: (ratio.value, ratio.low, ratio.high) for label, ratio in panel.ratios.items()} == expected
         assert panel.ideal == 2
-        assert set(panel.without.values()) == {"missing", "failed"}
-    words = ratio_plots.picture(drawn, "t").decode()
+        assert set(without(panel).values()) == {"missing", "failed"}
+    words = ratios.picture(drawn, "t").decode()
     order = [words.index(f">{s.many.label}<") for s in sorted(scalings(compared[-1]), key=lambda s: -s.speedup)]
     assert order == sorted(order)  # sorted by the last panel
     assert words.count(">ideal<") == 2 and ">size=512<" in words
@@ -324,36 +350,36 @@ def test_the_first_picture_shows_the_figures_of_the_analysis(everything: Results
 
 def test_without_several_devices_the_first_picture_is_against_the_baseline() -> None:
     found = of(measured("numpy", [1.0, 1.01, 1.02]), measured("a", [2.0] * 3), measured("b", [0.5] * 3))
-    drawn = ratio_plots.ratios(comparisons(found))
+    drawn = ratios.ratios(comparisons(found))
     assert drawn is not None and not drawn.more_is_better and drawn.axis == "time over that of numpy on 1 device"
-    assert list(drawn.panels[0].marks) == ["a", "b"] and drawn.panels[0].marks["b"].shown
-    assert ratio_plots.ratios(comparisons(of(measured("a", [1.0])))) is None
+    assert list(drawn.panels[0].ratios) == ["a", "b"] and drawn.panels[0].ratios["b"].shown
+    assert ratios.ratios(comparisons(of(measured("a", [1.0])))) is None
 
 
 def test_an_outlier_does_not_flatten_the_first_picture() -> None:
     rows = [measured(f"b{i}", [1 + i / 100] * 3) for i in range(8)]
     found = of(measured("numpy", [1.0] * 3), *rows, measured("far", [90.0] * 3))
-    drawn = ratio_plots.ratios(comparisons(found))
+    drawn = ratios.ratios(comparisons(found))
     assert drawn is not None
-    low, high = ratio_plots._limits(drawn.panels)
+    low, high = ratios._limits(drawn.panels)
     assert 0.4 < low < 1 and 1.07 < high < 3
-    assert ">90 \N{RIGHTWARDS ARROW}<" in ratio_plots.picture(drawn, "t").decode()
+    assert ">90 \N{RIGHTWARDS ARROW}<" in ratios.picture(drawn, "t").decode()
 
 
 def test_of_many_comparisons_the_first_picture_shows_the_last_and_says_so() -> None:
     sizes = range(1, 11)
     rows = [measured(name, [t] * 3, parameters={"size": n}) for n in sizes for name, t in (("numpy", 1.0), ("a", 2.0))]
-    drawn = ratio_plots.ratios(comparisons(of(*rows)))
+    drawn = ratios.ratios(comparisons(of(*rows)))
     assert drawn is not None and [panel.title for panel in drawn.panels] == [f"size={n}" for n in sizes[2:]]
-    words = ratio_plots.reading(drawn)
+    words = ratios.reading(drawn)
     assert words.startswith("Farther to the left is faster.") and "the ideal" not in words
     assert words.endswith(" The first 2 comparisons are not in it, but below.")
 
 
 def test_the_words_of_the_first_picture_say_which_way_is_faster(everything: Results) -> None:
-    drawn = ratio_plots.ratios(comparisons(everything))
+    drawn = ratios.ratios(comparisons(everything))
     assert drawn is not None
-    words = ratio_plots.reading(drawn)
+    words = ratios.reading(drawn)
     assert words.startswith("Farther to the right is faster.")
     assert words.endswith("the dashed line is the ideal, as many times as there are devices.")
 
@@ -362,21 +388,27 @@ def test_each_number_of_devices_has_a_panel_with_its_own_rows() -> None:
     rows = [measured("a", [4.0 / many] * 3, many) for many in (1, 2, 4)]
     rows += [measured("b", [], many, status="failed") for many in (1, 4)]
     rows.append(measured("c", [], 4, status="missing"))
-    drawn = ratio_plots.ratios(comparisons(of(*rows)))
+    drawn = ratios.ratios(comparisons(of(*rows)))
     assert drawn is not None
     assert [(panel.title, panel.ideal) for panel in drawn.panels] == [
         ("matpow, 2 devices", 2),
         ("matpow, 4 devices", 4),
     ]
-    assert [panel.marks["a"].value for panel in drawn.panels] == pytest.approx([2.0, 4.0])
-    assert [panel.without for panel in drawn.panels] == [{"b": "failed"}, {"b": "failed", "c": "missing"}]
+    assert [panel.ratios["a"].value for panel in drawn.panels] == pytest.approx([2.0, 4.0])
+    assert [without(panel) for panel in drawn.panels] == [{"b": "failed"}, {"b": "failed", "c": "missing"}]
+
+
+def marked(ratio: Ratio) -> mock.MagicMock:
+    """Axes from 0.5 to 2 with a ratio on them."""
+    axes = mock.MagicMock()
+    axes.get_xlim.return_value = (0.5, 2.0)
+    ratios._mark(axes, 0, canvas.style("numpy"), ratio, 1)
+    return axes
 
 
 @pytest.mark.parametrize("shown", [True, False])
 def test_a_mark_is_full_where_a_difference_is_shown_and_has_its_interval(shown: bool) -> None:
-    (comparison,) = comparisons(of(measured("numpy", [1.0] * 3)))
-    axes = mock.MagicMock()
-    ratio_plots._mark(axes, 0, ratio_plots.Mark(comparison.rows[0], 1.5, 1.4, 1.6, shown), (0.5, 2.0), 1)
+    axes = marked(Ratio(1.5, 1.4, 1.6, Verdict.SLOWER if shown else Verdict.NOT_TOLD_APART, (3, 3)))
     _, interval, point = axes.plot.call_args_list
     assert interval.args == ([1.4, 1.6], [0, 0]) and point.args == ([1.5], [0])
     assert point.kwargs["marker"] == (canvas.style("numpy")["marker"] if shown else "|")
@@ -384,48 +416,46 @@ def test_a_mark_is_full_where_a_difference_is_shown_and_has_its_interval(shown: 
 
 
 def test_an_interval_that_leaves_the_axis_ends_in_an_arrow() -> None:
-    (comparison,) = comparisons(of(measured("numpy", [1.0] * 3)))
-    axes = mock.MagicMock()
-    ratio_plots._mark(axes, 0, ratio_plots.Mark(comparison.rows[0], 1.5, 0.1, 1.6, False), (0.5, 2.0), 1)
+    axes = marked(Ratio(1.5, 0.1, 1.6, Verdict.NOT_TOLD_APART, (3, 3)))
     _, interval, arrow, _ = axes.plot.call_args_list
     assert interval.args == ([0.5, 1.6], [0, 0])
     assert arrow.args == ([0.5], [0]) and arrow.kwargs["marker"] == "<" and not arrow.kwargs["clip_on"]
 
 
 def test_marks_say_of_how_many_devices_they_are_where_that_differs(everything: Results) -> None:
-    drawn = plots.medians(comparisons(everything)[-1], "t").decode()
+    drawn = times.medians(comparisons(everything)[-1], "t").decode()
     assert drawn.count(">1<") == drawn.count(">2<") > 3
     (one,) = comparisons(of(measured("numpy", [1.0] * 3), measured("a", [2.0] * 3)))
-    assert ">1<" not in plots.medians(one, "t").decode().replace("axis", "")
+    assert ">1<" not in times.medians(one, "t").decode().replace("axis", "")
     axes = mock.MagicMock()
-    plots._ends(axes, {1: (8.0, 100.0), 2: (8.0, 190.0), 4: (8.0, 110.0)})
+    times._ends(axes, {1: (8.0, 100.0), 2: (8.0, 190.0), 4: (8.0, 110.0)})
     assert [call.args[0] for call in axes.annotate.call_args_list] == ["1, 4", "2"]
 
 
 def test_sizes_that_would_touch_are_left_out_below_a_panel() -> None:
-    assert plots._that_fit([128.0, 512.0, 1024.0, 2048.0]) == ["128", "512", "", "2048"]
-    assert plots._that_fit([1.0, 10.0, 100.0]) == ["1", "10", "100"]
+    assert times._that_fit([128.0, 512.0, 1024.0, 2048.0]) == ["128", "512", "", "2048"]
+    assert times._that_fit([1.0, 10.0, 100.0]) == ["1", "10", "100"]
 
 
 def test_one_and_the_ideal_are_lines() -> None:
     axes = mock.MagicMock()
-    ratio_plots._background(axes, ratio_plots.Panel("t", {}, {}, 4), 1)
+    ratios._background(axes, ratios.Panel("t", {}, {}, 4), 1)
     assert [call.args[0] for call in axes.axvline.call_args_list] == [1, 4]
 
 
 def test_a_ratio_that_is_not_shown_to_differ_is_no_shown_one() -> None:
     rows = {"numpy": [1.0, 1.01, 1.02], "faster": [0.5, 0.51, 0.52], "slower": [2.0, 2.01, 2.02]}
     rows |= {"not told apart": [0.5, 1.0, 2.1], "once": [1.1]}
-    drawn = ratio_plots.ratios(comparisons(of(*(measured(name, each) for name, each in rows.items()))))
+    drawn = ratios.ratios(comparisons(of(*(measured(name, each) for name, each in rows.items()))))
     assert drawn is not None
-    assert [name for name, mark in drawn.panels[0].marks.items() if mark.shown] == ["faster", "slower"]
+    assert [name for name, ratio in drawn.panels[0].ratios.items() if ratio.shown] == ["faster", "slower"]
 
 
 def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_rest() -> None:
     near = [measured(f"b{i}", [1 + i / 10] * 3) for i in range(4)]
     (one,), (other,) = (comparisons(of(*near, *more)) for more in ((), (measured("far", [9.0] * 3),)))
-    assert "logarithmic" not in plots.medians(one, "t").decode()
-    assert "logarithmic" in plots.medians(other, "t").decode()
+    assert "logarithmic" not in times.medians(one, "t").decode()
+    assert "logarithmic" in times.medians(other, "t").decode()
 
 
 @given(st.lists(st.floats(1e-9, 1e3), min_size=3, max_size=5), st.integers(1, 10**12))
@@ -433,8 +463,8 @@ def test_the_axis_of_times_is_logarithmic_where_an_outlier_would_flatten_the_res
 def test_no_bar_reaches_the_wrong_way(times: list[float], operations: int) -> None:
     (row,) = comparisons(of(measured("a", times, operations=operations)))[0].ranked
     assert row.time is not None and row.gflops is not None
-    first, last = plots.bar(row) or (0.0, 0.0)
-    ((below,), (above,)), ((less,), (more,)) = plots.errors([row]), plots.errors([row], rated=True)
+    first, last = shared.bar(row) or (0.0, 0.0)
+    ((below,), (above,)), ((less,), (more,)) = shared.errors([row]), shared.errors([row], rated=True)
     assert min(below, above, less, more) >= 0.0 and less <= row.gflops and more < math.inf
     assert (row.time - below, row.time + above) == pytest.approx((first, last), rel=1e-6)
     assert row.gflops - less == pytest.approx(row.gflops * row.time / last, rel=1e-6, abs=1e-9 * row.gflops)
@@ -442,8 +472,8 @@ def test_no_bar_reaches_the_wrong_way(times: list[float], operations: int) -> No
 
 
 def test_every_backend_has_a_panel_of_its_own(everything: Results) -> None:
-    (series,) = plots.over_sizes(comparisons(everything)).values()
-    words = plots.sizes(series, "t").decode()
+    (series,) = times.over_sizes(comparisons(everything)).values()
+    words = times.sizes(series, "t").decode()
     for m in everything.measurements:
         assert words.count(f">{m.backend}<") == (m.status == "ok")
 

@@ -18,6 +18,7 @@ from xbackend.drawing.graph import bytes_text
 from xbackend.errors import ArgumentError, DamagedStore, StoreError, WorkloadError
 from xbackend.measure.machine import machine
 from xbackend.report import files, write
+from xbackend.report.drawn import losses
 from xbackend.report.said import training as report
 from xbackend.report.said.text import NOTHING
 from xbackend.results.schema import read, sealed
@@ -167,7 +168,7 @@ def test_a_report_says_first_whether_the_weights_agree() -> None:
 def test_trainings_that_coincide_are_one_curve_and_rounding_is_no_divergence() -> None:
     near = [run_of(name, losses=(1.0, 0.5 + 1e-15)) for name in ("jax", "theano")]
     far = run_of("aesara", losses=(1.0, 0.6))
-    drawn = report._losses([run_of(), *near, far], 1e-5, "t").decode()
+    drawn = losses.picture([run_of(), *near, far], report.named, 1e-5, "t").decode()
     assert ">numpy, one on 1 device, and 2 that coincide with it<" in drawn and ">aesara, one on 1 device<" in drawn
     assert "jax" not in drawn and "theano" not in drawn
     # The axis goes up to what roundings make, with numbers on it.
@@ -175,25 +176,25 @@ def test_trainings_that_coincide_are_one_curve_and_rounding_is_no_divergence() -
 
 
 def test_losses_that_are_equal_to_the_bit_are_drawn() -> None:
-    assert b"and 1 that coincide" in report._losses([run_of(), run_of("jax")], 1e-5, "t")
+    assert b"and 1 that coincide" in losses.picture([run_of(), run_of("jax")], report.named, 1e-5, "t")
 
 
 def test_other_weights_are_no_roundings() -> None:
     near, far = (run_of("jax", difference=3e-12), run_of("theano", difference=0.25))
-    said = report.answer(trainings(run_of(), near, far))
+    said = report.said(trainings(run_of(), near, far)).answer
     assert said.startswith(
         "2 of 3 trainings of classifier end with the weights of numpy, one on 1 device, but for 3.0e"
     )
     assert said.endswith("other weights, by more than roundings make: theano, one on 1 device (2.5e-01)")
-    assert report.ended(trainings(run_of(), near, far)).apart == [far]
-    assert report.answer(trainings(run_of(), far)).startswith("1 of 2 trainings of classifier")
+    assert report.said(trainings(run_of(), near, far)).ended.apart == [far]
+    assert report.said(trainings(run_of(), far)).answer.startswith("1 of 2 trainings of classifier")
     single = msgspec.structs.replace(trainings(run_of(), run_of("jax", difference=1e-3)), dtypes=("float32",))
-    assert report.ended(single).apart == []
+    assert report.said(single).ended.apart == []
 
 
 def test_the_reference_is_the_first_that_ended_and_who_did_not_is_named() -> None:
     nan, same = run_of("jax", status="not verified", reason="NaN"), run_of("aesara", difference=1e-17)
-    assert report.answer(trainings(FAILED, run_of(), nan, same)) == (
+    assert report.said(trainings(FAILED, run_of(), nan, same)).answer == (
         "all 2 trainings of classifier end with the weights of numpy, one on 1 device, but for 1.0e-17 of the largest "
         "at most (aesara, one on 1 device, float64); 1 training failed; with NaN, not verified: jax, one on 1 device; "
         "the reference is numpy, one on 1 device, as theano, mirrored on 2 devices failed"
@@ -213,8 +214,8 @@ def test_a_report_that_is_written_again_leaves_no_picture_of_the_one_before(tmp_
 
 
 def test_without_two_that_ended_nothing_is_said_of_weights() -> None:
-    assert report.answer(trainings(FAILED)) == "0 trainings of classifier ended; 1 training failed"
-    assert report.answer(trainings(run_of())) == "1 training of classifier ended"
+    assert report.said(trainings(FAILED)).answer == "0 trainings of classifier ended; 1 training failed"
+    assert report.said(trainings(run_of())).answer == "1 training of classifier ended"
     blocks, pictures = report.build(trainings(FAILED))
     assert not pictures and blocks
 

@@ -6,7 +6,10 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+Key = TypeVar("Key")
+Item = TypeVar("Item")
 
 # Control characters but for line breaks and tabs, surrogates, marks that turn the direction of writing, noncharacters.
 _UNSAFE = re.compile(
@@ -42,6 +45,14 @@ def number(value: float, digits: int = 3) -> str:
 def percent(factor: float) -> str:
     """By how many percent a factor differs from 1."""
     return f"{number(100 * (factor - 1), 2)} %"
+
+
+def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
+    """The second ones of pairs by the first ones, both in their order."""
+    groups: dict[Key, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    return groups
 
 
 def few(words: Sequence[str], most: int = 4) -> str:

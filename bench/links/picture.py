@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from links.scaling import WAYS, Point
+from xbackend.report.drawn.axes import log_ticks
 from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
-from xbackend.report.drawn.times import log_ticks
 
 
 def picture(points: Sequence[Point], title: str) -> bytes:

@@ -156,6 +156,11 @@ class Comparison:
         """Those that have a time, the smallest first."""
         return sorted((row for row in self.rows if row.times), key=lambda row: row.time or 0.0)
 
+    @property
+    def ordered(self) -> list[Row]:
+        """As `ranked`, and behind these the rows without a time."""
+        return [*self.ranked, *(row for row in self.rows if not row.times)]
+
     def ratio(self, row: Row, other: Row | None) -> Ratio | None:
         """The time of a row over that of another one: what all that is said of the two comes from.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, stdev, variance
 from typing import TYPE_CHECKING
@@ -71,6 +71,11 @@ class Ratio:
             same = abs(difference) + margin <= math.log1p(SAME)
             verdict = Verdict.EQUAL if same else Verdict.NOT_TOLD_APART
         return cls(value, low, high, verdict, processes, sessions)
+
+    @property
+    def inverse(self) -> Ratio:
+        """How many times as fast the candidate is; the verdict stays the candidate's."""
+        return replace(self, value=1 / self.value, low=1 / self.high, high=1 / self.low)
 
     @property
     def shown(self) -> bool:

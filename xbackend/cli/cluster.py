@@ -215,17 +215,14 @@ def _status() -> int:
 def _ended(done: Jobs, folder: Path) -> int:
     """Say what it came to, write the report, and return the exit code."""
     from xbackend.report import write
-    from xbackend.report.said import cluster as report
-    from xbackend.report.written import columns
+    from xbackend.report.said.cluster import said
+    from xbackend.report.written.terminal import outcomes
 
-    ended = report.ended(done)
-    failed = ended.failures
-    _say(columns.wrapped(report.answer(done), width()))
-    _say(columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT))
-    _say(failed)
+    told = said(done)
+    _say(outcomes(told, width()))
     say(f"report: {write(done, folder)}")
-    wrong = ended.apart or [one for one in done.runs if one.replayed is False]
-    return INCOMPLETE if failed or wrong else DONE
+    wrong = told.ended.apart or [one for one in done.runs if one.replayed is False]
+    return INCOMPLETE if told.ended.failures or wrong else DONE
 
 
 def _say(lines: Iterable[str]) -> None:

@@ -10,7 +10,7 @@ from xbackend.analysis.history import series
 from xbackend.cli import DONE, INCOMPLETE, options
 from xbackend.cli.console import say, table
 from xbackend.errors import UsageError
-from xbackend.report.said.history import build, change_table
+from xbackend.report.said.history import build, change_rows
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
 from xbackend.wording import plain
@@ -31,9 +31,10 @@ def history(
     if not runs and not damaged:
         raise UsageError(f"there is no run in {store}; xbackend compare makes one{former and f'; {former}'}")
     files = report.files("history", *build(runs, workload, damaged))
-    headers, rows = change_table(series(runs, workload))
+    rows = change_rows(series(runs, workload))
     if rows:
-        table(headers, rows, title="Shown to be faster or slower than in the run before")
+        cells = [[*row.values()] for row in rows]
+        table([*rows[0]], cells, title="Shown to be faster or slower than in the run before")
     else:
         say("Nothing is shown to be faster or slower than in the run before.")
     for name, reason in damaged:

@@ -16,6 +16,7 @@ from xbackend.errors import StoreError, UsageError
 from xbackend.report import kinds
 from xbackend.results import FOLDER
 from xbackend.results.runs import Store
+from xbackend.results.schema import read
 from xbackend.wording import unfinished
 
 
@@ -79,7 +80,7 @@ def _again(folder: Path, names: Sequence[str], baseline: str | None) -> list[str
         if not names or name in names:
             for kind in found:
                 try:
-                    told = kind.load(folder / name / kind.file)
+                    told = read(folder / name / kind.file, kind.told)
                     say(f"report: {reporting.write(told, folder / name, baseline, again=True)}")
                 except StoreError as error:
                     wrong.append(str(error))

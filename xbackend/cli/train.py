@@ -14,8 +14,8 @@ from xbackend.devices import DeviceMap
 from xbackend.errors import UsageError
 from xbackend.measure import matrix
 from xbackend.report import write
-from xbackend.report.said import training as report
-from xbackend.report.written import columns
+from xbackend.report.said.training import said
+from xbackend.report.written.terminal import outcomes
 from xbackend.strategies.named import NAMES, named
 from xbackend.training.model import Model
 
@@ -82,17 +82,13 @@ def train(
         done = measure.trainings(asked, runs, spreads)
     for notice in notices:
         say(notice, error=True)
-    ended = report.ended(done)
-    failed = ended.failures
-    for line in columns.wrapped(report.answer(done), width()):
+    told = said(done)
+    for line in outcomes(told, width()):
         say(line)
-    table = columns.lines(list(report.HEADERS), [("", report.rows(done))], width() or columns.WIDTH, report.RIGHT)
-    notes = [part for note in (*failed, *report.notes(done)) for part in columns.wrapped(note, width(), "  ")]
-    for line in (*table, *notes):
-        say(line)
+    failed = told.ended.failures
     if len(failed) < len(done.runs):
         say(f"report: {write(done, folder)}")
-    return INCOMPLETE if failed or ended.apart else DONE
+    return INCOMPLETE if failed or told.ended.apart else DONE
 
 
 def _spreads(names: list[str], devices: int | None, chosen: Model) -> list[tuple[str, int]]:

@@ -14,29 +14,20 @@ from xbackend.errors import DamagedStore, StoreError, UsageError
 from xbackend.files import read_file, refused, write_whole
 from xbackend.report import kinds
 from xbackend.report.said.blocks import Block, Image
-from xbackend.results.clustered import Jobs
 from xbackend.results.packing import packed
-from xbackend.results.schema import Results, sealed
-from xbackend.results.trained import Trainings
+from xbackend.results.schema import Results, Stored, load, sealed
 
 __all__ = ["files", "index", "render", "write", "write_files", "write_times"]
 
 
-def render(told: Results | Trainings | Jobs, baseline: str | None = None) -> dict[str, bytes]:
-    """The files of a report by name: for a comparison ``report.md``, the SVG plots that it shows, and ``report.html``,
-    which has more.
+def render(told: Stored, baseline: str | None = None) -> dict[str, bytes]:
+    """The files of a report by name: markdown, the SVG plots that it shows, and a page, which has more.
 
-    ``baseline`` is the backend whose time the ratios are taken over, or the environment; left out, it is numpy if that
-    was measured, else the first that gave a time. Raises `UsageError`, which lists those there are, if it is not in the
-    results.
+    ``baseline`` is the backend or the environment that times are divided by: numpy if left out and measured, else the
+    first that gave a time. Raises `UsageError`, which lists those there are, if it is not in the results.
     """
-    from xbackend.report.said import cluster, document, training
-
-    if isinstance(told, Trainings):
-        return files("training", *training.build(told))
-    if isinstance(told, Jobs):
-        return files("cluster", *cluster.build(told))
-    return files("report", *document.build(told, baseline))
+    kind = kinds.of(told)
+    return files(kind.document, *kind.build(told, baseline))
 
 
 def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -45,25 +36,21 @@ def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> 
     from xbackend.report.written.writing import flat
 
     shown = {block.file: pictures[block.file] for block in flat(blocks, page=False) if isinstance(block, Image)}
-    written = {f"{name}.html": html.write(blocks, pictures), f"{name}.md": markdown.write(blocks)}
-    return {**shown, **{file: text.encode() for file, text in written.items()}}
+    documents = {f"{name}.html": html.write(blocks, pictures), f"{name}.md": markdown.write(blocks)}
+    return {**shown, **{file: text.encode() for file, text in documents.items()}}
 
 
-def write(told: Results | Trainings | Jobs, folder: Path, baseline: str | None = None, *, again: bool = False) -> Path:
-    """Write the data, the plots, the page and the document of a report into a folder, made if need be; returns the path
-    of the last.
+def write(told: Stored, folder: Path, baseline: str | None = None, *, again: bool = False) -> Path:
+    """Write a report and its data into a folder, made if need be; returns the path of the document.
 
-    Each is written whole, the document at the end; then plots go that only the one before showed. Other files in the
-    folder stay, and ``again`` the data, too. What was measured is in the store before.
-
-    Raises `StoreError` where the folder cannot be written, and what `render` raises; then nothing has changed.
+    Each file is written whole, the document at the end. Then plots go that only the one before showed. Other files
+    stay, and ``again`` the data, too. Raises what `render` raises, and `StoreError` where the folder cannot be written;
+    then nothing has changed.
     """
-    kind = next(kind for kind in kinds.KINDS if isinstance(told, kind.told))
-    document = f"{kind.document}.md"
-    written = render(told, baseline)
+    kind, before = kinds.of(told), ""
+    document, written = f"{kind.document}.md", render(told, baseline)
     if not again:
         written[kind.file] = packed(sealed(told))
-    before = ""
     with suppress(OSError, DamagedStore):
         before = read_file(folder / document).decode(errors="replace")
     path = write_files(written, folder, document)
@@ -78,7 +65,7 @@ def write_times(results: Results, folder: Path, baseline: str | None = None) -> 
     """As `write`, but a report that has times stays where these results have none: then nothing is written."""
     if not _has_times(results):
         with suppress(StoreError):  # one that cannot be read does not stay
-            if _has_times(kinds.COMPARISON.load(folder / kinds.COMPARISON.file)):
+            if _has_times(load(folder / kinds.COMPARISON.file)):
                 return None
     return write(results, folder, baseline)
 
@@ -96,10 +83,9 @@ def write_files(files: Mapping[str, bytes], folder: Path, last: str) -> Path:
 
 
 def index(reports: Path) -> Path:
-    """Write ``index.md`` over the reports in the folders of ``reports``, the newest first; returns its path.
+    """Write ``index.md`` over the reports in the folders of ``reports``; returns its path.
 
-    Results that cannot be read are a row with the reason. Raises `UsageError` if there is no such folder, `StoreError`
-    where the index cannot be written.
+    Raises `UsageError` if there is no such folder, `StoreError` where the index cannot be written.
     """
     from xbackend.report.said import overview
     from xbackend.report.written import markdown

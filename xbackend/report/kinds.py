@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Any
 
+from msgspec import Struct
+
+from xbackend.report.said.blocks import Block, Pictures
 from xbackend.results.clustered import Jobs
 from xbackend.results.packing import SUFFIX
-from xbackend.results.schema import Results, Stored, read
+from xbackend.results.schema import Results, Stored
 from xbackend.results.trained import Trainings
+from xbackend.wording import grouped
 
 
-@dataclass(frozen=True)
-class Kind:
-    """A kind of report: its data lie in ``file``; ``<document>.md`` and ``.html`` are written."""
+class Kind(Struct, frozen=True):
+    """A kind of report: its data lie in ``file``, ``<document>.md`` and ``.html`` are written, ``said`` says them."""
 
     told: type[Stored]
     file: str
     document: str
+    said: str
 
-    def load(self, path: Path) -> Any:
-        """Its data. Raises as `read`."""
-        return read(path, self.told)
+    def build(self, told: Stored, baseline: str | None) -> tuple[list[Block], Pictures]:
+        """The blocks of a report, and its pictures by file name."""
+        built: tuple[list[Block], Pictures] = import_module(f"xbackend.report.said.{self.said}").build(told, baseline)
+        return built
 
 
-COMPARISON = Kind(Results, f"results{SUFFIX}", "report")
-TRAINING, CLUSTER = Kind(Trainings, f"training{SUFFIX}", "training"), Kind(Jobs, f"cluster{SUFFIX}", "cluster")
+COMPARISON = Kind(Results, f"results{SUFFIX}", "report", "comparison")
+TRAINING = Kind(Trainings, f"training{SUFFIX}", "training", "training")
+CLUSTER = Kind(Jobs, f"cluster{SUFFIX}", "cluster", "cluster")
 KINDS = (COMPARISON, TRAINING, CLUSTER)
+
+
+def of(told: Stored) -> Kind:
+    """The kind of a report of this data."""
+    return next(kind for kind in KINDS if isinstance(told, kind.told))
 
 
 def there(reports: Path) -> dict[str, list[Kind]]:
     """The reports in the folders of ``reports``, by name: the kinds of which data lie there."""
-    found: dict[str, list[Kind]] = {}
-    for kind in KINDS:
-        for path in reports.glob(f"[!.]*/{kind.file}"):
-            found.setdefault(path.parent.name, []).append(kind)
-    return dict(sorted(found.items()))
+    found = ((path.parent.name, kind) for kind in KINDS for path in reports.glob(f"[!.]*/{kind.file}"))
+    return dict(sorted(grouped(found).items()))

@@ -1,8 +1,6 @@
-"""The matrix of several workloads as a picture: the nearer a time is to the smallest of its line, the stronger the
-colour of its cell.
+"""The matrix of several workloads as a picture: a cell near the smallest time of its line has a strong colour.
 
-The fills are of one hue and get lighter in steps that are told apart in grey; the words on them stand out from each, on
-a light page and on a dark one.
+The fills are of one hue, in steps that are told apart in grey. The words on them stand out, also on a dark page.
 """
 
 from __future__ import annotations
@@ -14,24 +12,18 @@ from xbackend.analysis.across import Cell, Matrix
 from xbackend.drawing.graph import GREY, INK, SHADES
 from xbackend.report.drawn.canvas import canvas
 from xbackend.report.said import text
+from xbackend.wording import join
 
 # Up to so many times the smallest time; the first is for what is not shown to be slower than that.
 FILLS = tuple(zip((1.0, 1.5, 3.0, 10.0, math.inf), SHADES, strict=True))
 _WITHOUT = {"missing": "\N{EN DASH}", "failed": "\N{MULTIPLICATION SIGN}", "wrong": "!"}
 _WITHOUT |= {"not verified": "?", "not determined": "~"}
 _LABEL, _NAME = 32, 30
-
-
-def reading(matrix: Matrix) -> str:
-    """What the picture shows."""
-    bounds = [f"up to {limit:g} times" for limit, _ in FILLS[1:-1]]
-    to = "the baseline's" if matrix.to_baseline else "the smallest one of its line"
-    without = ", ".join(f"{sign} {status}" for status, sign in _WITHOUT.items())
-    return (
-        f"A number is a time over {to}. Cells of the strongest colour are not shown to be slower than the "
-        f"fastest, a frame is what is shown to be faster than all others; then {', '.join(bounds)} and more of the "
-        f"smallest time; {without}."
-    )
+READING = (
+    "Cells of the strongest colour are not shown to be slower than the fastest, a frame is what is shown to be faster "
+    f"than all others; then up to {join(f'{limit:g}' for limit, _ in FILLS[1:-1])} times the smallest time, and more; "
+    f"{', '.join(f'{sign} {status}' for status, sign in _WITHOUT.items())}."
+)
 
 
 def picture(matrix: Matrix, title: str) -> bytes:

@@ -1,12 +1,11 @@
 """What pictures are drawn on: SVG, the same bytes for the same data, readable on light and dark pages, self-contained.
 
-matplotlib is imported when the first plot is drawn. Text stays text, so that it can be searched and takes the reader's
-font; the background is transparent, text and axes are a grey that stands out from white and from black alike.
+matplotlib is imported when the first plot is drawn. Text stays text: it can be searched and takes the reader's font.
+The background is transparent; text and axes are a grey that stands out from white and from black.
 
-A backend has its own colour and its own marker. The colours were searched for among those that are at least three times
-as light or dark as a white page and as a dark one, for the largest of the smallest differences between two of them, as
-seen by everybody and without red or green cones (Machado, Oliveira and Fernandes 2009,
-https://doi.org/10.1109/TVCG.2009.113): 18 in CIELAB. The markers tell them apart in grey.
+A backend has its own colour and its own marker. Every colour is at least three times as light or dark as a white page
+and as a dark one. Any two differ by 18 or more in CIELAB, as seen by everybody and without red or green cones (Machado,
+Oliveira and Fernandes 2009, https://doi.org/10.1109/TVCG.2009.113). The markers tell them apart in grey.
 """
 
 from __future__ import annotations
@@ -48,8 +47,7 @@ _STYLE: Any = dict.fromkeys((*_GREY, "text.color", "xtick.color", "ytick.color")
 def style(backend: str) -> dict[str, Any]:
     """Colour and marker of a backend, or of one with options, as matplotlib's ``plot`` takes them.
 
-    They repeat together after as many backends as there are pairs of the two. A name that is not registered, of stored
-    results, has those of a place beyond the registry, always the same.
+    A name of stored results that is not registered has those of a place beyond the registry, always the same.
     """
     names = registry.names()
     base = registry.base(backend)
@@ -83,8 +81,7 @@ def canvas(height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
 
 
 def _tidy(svg: str) -> bytes:
-    """Without the type declaration and the metadata, which name addresses that a viewer might fetch, and with names
-    that depend on nothing but what is drawn."""
+    """Without type declaration and metadata, whose addresses a viewer might fetch, and with stable names."""
     svg = re.sub(r"<!DOCTYPE[^>]*>\n", "", svg, count=1)
     # Matplotlib names a clip path by a hash of its place, to the last bit, which the layout does not always give alike.
     for number, name in enumerate(re.findall(r'<clipPath id="(p[0-9a-f]+)">', svg)):

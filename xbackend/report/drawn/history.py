@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from xbackend.analysis.history import Line, Point, Series
+from xbackend.report.drawn.axes import bar, errors, note, panels, tick_time
 from xbackend.report.drawn.canvas import COLOURS, GREY, canvas
-from xbackend.report.drawn.times import bar, errors, note, tick_time
 from xbackend.report.said import text
-from xbackend.results.schema import Results
 from xbackend.wording import counted
 
+_COMPLETE: Any = {"marker": "o", "markersize": 5.5}
 _INCOMPLETE: Any = {"marker": "_", "markersize": 11, "markeredgewidth": 2.4}
 _PANEL = 1.35  # inches
 _LETTERS = 80  # as many letters of the smallest size have room in the width of a panel
@@ -19,59 +19,48 @@ _DATES = 7  # as many dates have room below a panel
 _ROOM = 1.1  # so many times the largest and the smallest time are on an axis at least
 
 
-def drawn(series: Series) -> list[str]:
-    """The labels of the panels: of those that have a time at all, in their order."""
-    return list(dict.fromkeys(line.label for line in series.lines if any(p.measured.times for p in line.points)))
-
-
 def picture(series: Series, title: str) -> bytes:
-    """The plot of a series of which something is `drawn`."""
-    labels = drawn(series)
+    """The plot of a series: a panel for each label that has a time at all. Empty where none has."""
+    timed = [line for line in series.lines if any(p.measured.times for p in line.points)]
+    labels = list(dict.fromkeys(line.label for line in timed))
+    if not labels:
+        return b""
     places = {id(run): position for position, run in enumerate(series.runs)}
     counts = sorted({line.devices for line in series.lines})
     with canvas(0.6 + _PANEL * len(labels)) as (figure, finish):
-        panels = figure.subplots(len(labels), 1, sharex=True, squeeze=False)[:, 0]
         handles: dict[str, Any] = {}
-        for axes, label in zip(panels, labels, strict=True):
+        for axes, label in zip(panels(figure, len(labels)), labels, strict=True):
             lines = [line for line in series.lines if line.label == label]
-            colours = {id(line): COLOURS[counts.index(line.devices) % len(COLOURS)] for line in lines}
-            for line in lines:
-                handles[counted(line.devices, "device")] = _line(axes, line, places, colours[id(line)])
-            _marks(axes, lines, places)
             _time_axis(axes, [p for line in lines for p in line.points if p.measured.times])
+            _marks(axes, lines, places)
             for line in lines:
-                _arrows(axes, line, places, colours[id(line)])
+                colour = COLOURS[counts.index(line.devices) % len(COLOURS)]
+                handles[counted(line.devices, "device")] = _line(axes, line, places, colour)
             axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)
-        _dates(panels[-1], series.runs)
+        step, last = -(-len(series.runs) // _DATES), len(series.runs) - 1
+        shown = range(last, -1, -step)[::-1]  # the newest always has its date
+        axes.set_xticks(shown, [text.moment(series.runs[i].created)[:10] for i in shown])
+        axes.set_xlim(-0.6, last + 0.6)
         if len(handles) > 1:
             figure.legend(handles.values(), handles.keys(), loc="outside upper right", fontsize=9, ncols=len(handles))
         return finish(title)
 
 
 def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
-    """The points of a line that have a time, and crosses where there was none."""
-    there = [p for p in line.points if p.measured.times]
+    """The points of a line that have a time, arrows where an interval leaves the panel, crosses without a time."""
+    there, (bottom, top) = [p for p in line.points if p.measured.times], axes.get_ylim()
     at = [places[id(p.run)] for p in there]
-    times = [p.measured.time or 0.0 for p in there]
-    handle = axes.errorbar(
-        at, times, yerr=errors([p.measured for p in there]), color=colour, linewidth=1.3, capsize=2.5
-    )
-    for complete, looks in ((True, {"marker": "o", "markersize": 5.5}), (False, _INCOMPLETE)):
-        own = [i for i, p in enumerate(there) if p.run.complete is complete]
-        axes.plot([at[i] for i in own], [times[i] for i in own], color=colour, linestyle="", **looks)
-    missing = [places[id(p.run)] for p in line.points if not p.measured.times]
-    axes.plot(missing, [0.06] * len(missing), "x", color=GREY, transform=axes.get_xaxis_transform(), markersize=6)
-    return handle
-
-
-def _arrows(axes: Any, line: Line, places: dict[int, int], colour: str) -> None:
-    """Where an interval leaves the panel."""
-    bottom, top = axes.get_ylim()
-    for p in line.points:
+    times, reach = [p.measured.time or 0.0 for p in there], errors([p.measured for p in there])
+    handle = axes.errorbar(at, times, yerr=reach, color=colour, linewidth=1.3, capsize=2.5)
+    for p, place, time in zip(there, at, times, strict=True):
+        axes.plot([place], [time], color=colour, **(_COMPLETE if p.run.complete else _INCOMPLETE))
         low, high = bar(p.measured) or (bottom, top)
         for leaves, end, marker in ((low < bottom, bottom, "v"), (high > top, top, "^")):
             if leaves:
-                axes.plot([places[id(p.run)]], [end], marker=marker, color=colour, markersize=5, clip_on=False)
+                axes.plot([place], [end], marker=marker, color=colour, markersize=5, clip_on=False)
+    missing = [places[id(p.run)] for p in line.points if not p.measured.times]
+    axes.plot(missing, [0.06] * len(missing), "x", color=GREY, transform=axes.get_xaxis_transform(), markersize=6)
+    return handle
 
 
 def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
@@ -89,22 +78,14 @@ def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
 
 def _time_axis(axes: Any, points: Sequence[Point]) -> None:
     """From a little below to a little above what is there; a wide interval leaves the panel, not the others flat."""
+    from matplotlib.ticker import MaxNLocator
+
     times = [p.measured.time or 0.0 for p in points]
     low, high = min(times), max(times)
     reach = [t for p in points for t in bar(p.measured) or ()] or times
     bottom = max(min(*reach, low / _ROOM), low / 2)
     top = min(max(*reach, high * _ROOM), high * 2)
     axes.set_ylim(bottom - 0.05 * (top - bottom), top + 0.05 * (top - bottom))
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: tick_time(value)))
+    axes.yaxis.set_major_formatter(lambda value, _: tick_time(value))
     axes.grid(axis="y")
-
-
-def _dates(axes: Any, runs: Sequence[Results]) -> None:
-    step = -(-len(runs) // _DATES)
-    # The newest always has its date.
-    shown = list(range(len(runs) - 1, -1, -step))[::-1]
-    axes.set_xticks(shown, [text.moment(runs[i].created)[:10] for i in shown])
-    axes.set_xlim(-0.6, len(runs) - 0.4)

@@ -1,20 +1,23 @@
-"""The first picture: of each backend the ratio that was asked for, with its interval, sorted, and a line at 1. With
-several devices it is the speed-up over one, each drawn from 1 towards the ideal; else the ratio to the baseline. One
-panel for each comparison, all on the same logarithmic axis.
+"""The first picture: the ratio that was asked for, of each backend, with its interval.
+
+With several devices it is the speed-up over one, drawn from 1 towards the ideal; else the ratio to the baseline. Each
+comparison has a panel, all on the same logarithmic axis.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from statistics import quantiles
 from typing import Any
 
+from msgspec import Struct, structs
+
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.scaling import scalings
+from xbackend.analysis.statistics import Ratio
+from xbackend.report.drawn.axes import log_ticks, note, panels, row_labels, tick
 from xbackend.report.drawn.canvas import GREY, canvas, style
-from xbackend.report.drawn.times import log_ticks, note, row_labels, tick
 from xbackend.report.said import text
 from xbackend.wording import plain
 
@@ -26,29 +29,16 @@ _STROKE: Any = {"marker": "|", "markersize": 12, "markeredgewidth": 2.4}  # no d
 _OUTLIER = 3.0  # quartile distances beyond the quartiles: what is farther off is an arrow at the edge
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A ratio as it is drawn: its value, its interval (nan without one), and whether a difference is shown."""
-
-    row: Row
-    value: float
-    low: float
-    high: float
-    shown: bool
-
-
-@dataclass(frozen=True)
-class Panel:
-    """The ratios of a comparison by label, and why others have none; ``ideal`` is 1 where there is none."""
+class Panel(Struct, frozen=True):
+    """The rows of a comparison by label, and the ratios of those that have one; ``ideal`` is 1 where there is none."""
 
     title: str
-    marks: dict[str, Mark]
-    without: dict[str, str]
-    ideal: int
+    rows: dict[str, Row]
+    ratios: dict[str, Ratio]
+    ideal: int = 1
 
 
-@dataclass(frozen=True)
-class Ratios:
+class Ratios(Struct, frozen=True):
     """What the first picture shows: its axis in words, and whether more is better."""
 
     axis: str
@@ -70,41 +60,27 @@ def ratios(comparisons: Sequence[Comparison]) -> Ratios | None:
     workloads = {c.workload for c in comparisons}
     if len(workloads) == 1:  # then the parameters alone tell the panels apart
         same = f"{plain(workloads.pop())} "
-        panels = [replace(panel, title=panel.title.removeprefix(same)) for panel in panels]
+        panels = [structs.replace(panel, title=panel.title.removeprefix(same)) for panel in panels]
     return Ratios(axis, devices, tuple(panels[-_MOST:]), max(0, len(panels) - _MOST))
 
 
 def _speedups(comparison: Comparison) -> list[Panel]:
-    own = scalings(comparison)
+    own, found = scalings(comparison), []
     counts = sorted({s.devices for s in own})
-    panels = []
     for devices in counts:
-        marks = {}
-        for s in (s for s in own if s.devices == devices):
-            low, high = s.interval or (math.nan, math.nan)
-            marks[s.many.label] = Mark(s.many, s.speedup, low, high, s.ratio.shown)
-        rest = [row for row in comparison.rows if row.devices in (1, devices)]
-        without = {row.label: _without(row) for row in rest if row.label not in marks}
+        rows = {row.label: row for row in comparison.rows if row.devices in (1, devices)}
+        speedups = {s.many.label: s.ratio.inverse for s in own if s.devices == devices}
         title = comparison.label + (f", {devices} devices" if len(counts) > 1 else "")
-        panels.append(Panel(title, marks, without, devices))
-    return panels
+        found.append(Panel(title, rows, speedups, devices))
+    return found
 
 
 def _against_baseline(comparison: Comparison) -> list[Panel]:
     same = len({row.devices for row in comparison.rows}) == 1
-    others = [row for row in comparison.rows if row is not comparison.baseline]
-    against = {row.label if same else row.name: (row, comparison.against_baseline(row)) for row in others}
-    marks = {
-        name: Mark(row, ratio.value, ratio.low, ratio.high, ratio.shown)
-        for name, (row, ratio) in against.items()
-        if ratio is not None and math.isfinite(ratio.value)
-    }
-    without = {name: _without(row) for name, (row, _) in against.items() if name not in marks}
-    return [Panel(comparison.label, marks, without, 1)] if marks else []
-
-
-def _without(row: Row) -> str:
-    return row.measurement.status if row.measurement.status != "ok" else "no ratio"
+    rows = {row.label if same else row.name: row for row in comparison.rows if row is not comparison.baseline}
+    against = {name: comparison.against_baseline(row) for name, row in rows.items()}
+    known = {name: ratio for name, ratio in against.items() if ratio is not None and math.isfinite(ratio.value)}
+    return [Panel(comparison.label, rows, known)] if known else []
 
 
 def reading(drawn: Ratios) -> str:
@@ -114,8 +90,7 @@ def reading(drawn: Ratios) -> str:
     more = f" The first {drawn.left_out} comparisons are not in it, but below." if drawn.left_out else ""
     return (
         f"Farther to the {better} is faster. A line is the {text.INTERVAL}, with an arrow where it goes on beyond the "
-        f"axis; a full mark is a difference that is shown, a stroke none{ideal}."
-        f"{more}"
+        f"axis; a full mark is a difference that is shown, a stroke none{ideal}.{more}"
     )
 
 
@@ -123,21 +98,19 @@ def picture(drawn: Ratios, title: str) -> bytes:
     """A row for each backend, the fastest of the last panel above, and a panel for each comparison."""
     labels = _order(drawn)
     columns = min(_COLUMNS, len(drawn.panels))
-    bands = -(-len(drawn.panels) // columns)
     low, high = _limits(drawn.panels)
-    with canvas(bands * (0.85 + 0.25 * len(labels))) as (figure, finish):
-        grid = figure.subplots(bands, columns, sharex=True, sharey=True, squeeze=False)
-        for axes in grid.flat[len(drawn.panels) :]:
-            axes.set_visible(False)
-        for axes, panel in zip(grid.flat, drawn.panels, strict=False):
+    with canvas(-(-len(drawn.panels) // columns) * (0.85 + 0.25 * len(labels))) as (figure, finish):
+        for axes, panel in zip(panels(figure, len(drawn.panels), columns, sharey=True), drawn.panels, strict=True):
             axes.set_xscale("log")
             axes.set_xlim(low, high)
             _background(axes, panel, columns)
             for place, label in enumerate(labels):
-                if label in panel.marks:
-                    _mark(axes, place, panel.marks[label], (low, high), columns)
-                else:
-                    axes.text(1, place, panel.without.get(label, ""), va="center", ha="center", style="italic", size=8)
+                row, ratio = panel.rows.get(label), panel.ratios.get(label)
+                if row is not None and ratio is not None:
+                    _mark(axes, place, style(row.measurement.backend), ratio, columns)
+                elif row is not None:
+                    state = row.measurement.status if row.measurement.status != "ok" else "no ratio"
+                    axes.text(1, place, state, va="center", ha="center", style="italic", size=8)
             axes.set_ylim(len(labels) - 0.4, -1.1)
             row_labels(axes, labels)
             log_ticks(axes.xaxis, (low, high), tick, most=6 if columns == 1 else 3)
@@ -147,21 +120,19 @@ def picture(drawn: Ratios, title: str) -> bytes:
 
 
 def _order(drawn: Ratios) -> list[str]:
-    """The labels, the fastest of the last panel first, then those that only earlier ones have, then those without."""
-    labels: dict[str, None] = {}
+    labels: list[str] = []
     for panel in reversed(drawn.panels):
-        ranked = sorted(panel.marks.items(), key=lambda item: item[1].value, reverse=drawn.more_is_better)
-        labels |= dict.fromkeys(label for label, _ in ranked)
-    return list(labels | {label: None for panel in drawn.panels for label in panel.without})
+        labels += sorted(panel.ratios, key=lambda label: panel.ratios[label].value, reverse=drawn.more_is_better)
+    return list(dict.fromkeys([*labels, *(label for panel in drawn.panels for label in panel.rows)]))
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
     """The ends of the axis: 1, the ideal, and every value and interval that is not far off from the others."""
-    logs = [math.log(m.value) for panel in panels for m in panel.marks.values()]
+    logs = [math.log(m.value) for panel in panels for m in panel.ratios.values()]
     first, _, third = quantiles(logs, n=4) if len(logs) > 3 else (min(logs), 0.0, max(logs))
     reach = max(_OUTLIER * (third - first), math.log(2))
     fence = math.exp(first - reach), math.exp(third + reach)
-    ends = [e for p in panels for m in p.marks.values() for e in (m.value, m.low, m.high)]
+    ends = [e for p in panels for m in p.ratios.values() for e in (m.value, m.low, m.high)]
     within = [end for end in ends if fence[0] <= end <= fence[1]]
     within += [1.0, *(float(p.ideal) for p in panels)]
     low, high = min(within), max(within)
@@ -179,36 +150,29 @@ def _background(axes: Any, panel: Panel, columns: int) -> None:
     axes.set_axisbelow(True)
 
 
-def _mark(axes: Any, place: int, mark: Mark, limits: tuple[float, float], columns: int) -> None:
-    looks = style(mark.row.measurement.backend)
-    low, high = limits
-    value = min(max(mark.value, low), high)
-    if value != mark.value:
-        number = text.number(mark.value, 2)
-        right = value == high
-        words = f"{number} \N{RIGHTWARDS ARROW}" if right else f"\N{LEFTWARDS ARROW} {number}"
-        axes.text(value, place, words, ha="right" if right else "left", va="center", size=8.5)
+def _mark(axes: Any, place: int, looks: dict[str, Any], ratio: Ratio, columns: int) -> None:
+    """A ratio from 1 on with its interval; an arrow where it is off the axis, or where the interval leaves it."""
+    left, right = axes.get_xlim()
+    value, *ends = (min(max(each, left), right) for each in (ratio.value, ratio.low, ratio.high))
+    colour = looks["color"]
+    if value != ratio.value:
+        words, beyond = text.number(ratio.value, 2), value == right
+        words = f"{words} \N{RIGHTWARDS ARROW}" if beyond else f"\N{LEFTWARDS ARROW} {words}"
+        axes.text(value, place, words, ha="right" if beyond else "left", va="center", size=8.5)
     else:
-        axes.plot([1, value], [place] * 2, color=looks["color"], linewidth=0.8, alpha=0.7)
-        if math.isfinite(mark.low):
-            _interval(axes, place, mark, limits)
-        axes.plot([value], [place], **{**looks, "markersize": 7, **({} if mark.shown else _STROKE)})
-    _number(axes, place, mark, columns)
-
-
-def _interval(axes: Any, place: int, mark: Mark, limits: tuple[float, float]) -> None:
-    """A line from end to end, with an arrow where it leaves the axis."""
-    colour = style(mark.row.measurement.backend)["color"]
-    ends = [min(max(end, limits[0]), limits[1]) for end in (mark.low, mark.high)]
-    axes.plot(ends, [place] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
-    for drawn, end, marker in zip(ends, (mark.low, mark.high), "<>", strict=True):
-        if drawn != end:
-            axes.plot([drawn], [place], color=colour, marker=marker, markersize=6, clip_on=False)
-
-
-def _number(axes: Any, place: int, mark: Mark, columns: int) -> None:
+        axes.plot([1, value], [place] * 2, color=colour, linewidth=0.8, alpha=0.7)
+        if math.isfinite(ratio.low):
+            axes.plot(ends, [place] * 2, color=colour, linewidth=2.2, solid_capstyle="butt")
+            for drawn, end, marker in zip(ends, (ratio.low, ratio.high), "<>", strict=True):
+                if drawn != end:
+                    axes.plot([drawn], [place], color=colour, marker=marker, markersize=6, clip_on=False)
+        axes.plot([value], [place], **{**looks, "markersize": 7, **({} if ratio.shown else _STROKE)})
     if columns <= _WRITTEN:
-        words = text.number(mark.value)
-        if columns == 1 and math.isfinite(mark.low):
-            words += f" ({text.number(mark.low)} to {text.number(mark.high)})"
-        note(axes, words, (1, place), (4, 0), axes.get_yaxis_transform())
+        sure = columns == 1 and math.isfinite(ratio.low)
+        note(
+            axes,
+            text.ratio(ratio) if sure else text.number(ratio.value),
+            (1, place),
+            (4, 0),
+            axes.get_yaxis_transform(),
+        )

@@ -1,14 +1,16 @@
-"""Timelines: what each device did when in one profiled execution, so that it is seen whether they worked at once."""
+"""Timelines: what each device did in one profiled execution, and whether devices worked at once."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median_low
 from typing import Any
 
+from msgspec import Struct
+
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.drawing.graph import PAPER, colours, ordered
+from xbackend.report.drawn.axes import panels
 from xbackend.report.drawn.canvas import GREY, canvas
 from xbackend.report.said import text
 from xbackend.results.schema import Profile, typical
@@ -19,15 +21,13 @@ _LABEL = 60
 _LONG = 3.0  # times the middle one: an execution that took longer leaves the common axis
 
 READING = (
-    "In a timeline a row is a device, a bar in its colour a stretch in which it computed, a grey bar one in which it "
-    "received a value. Executions are profiled after the timed rounds, slower than usual; each timeline is of one "
-    "execution in one process, the one whose shares are nearest to the medians that the ledger has, and says its own. "
-    "All timelines of a picture have the same axis of time."
+    "A row is a device, a bar in its colour a stretch in which it computed, a grey bar one in which it received a "
+    "value. Executions are profiled after the timed rounds, and are slower. A timeline is of one execution in one "
+    "process, whose shares are nearest to the medians of the ledger. All of a picture have the same axis of time."
 )
 
 
-@dataclass(frozen=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The spans of a profile that are drawn, by device."""
 
     row: Row
@@ -39,9 +39,9 @@ class Timeline:
 def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
     """Those of the rows with so many devices and a time that have stored spans."""
     found = []
-    for row in (row for row in comparison.rows if row.times and row.devices == devices):
+    for row in comparison.rows:
         profile = typical([p.profile for p in row.processes if p.profile and p.profile.spans])
-        if profile is not None:
+        if profile is not None and row.times and row.devices == devices:
             on = ordered([*row.measurement.bindings.values(), *(span[0] for span in profile.spans)])
             without = [f"{len(on) - _ROWS} more devices"] if len(on) > _ROWS else []
             if profile.count > len(profile.spans):
@@ -51,21 +51,17 @@ def timelines(comparison: Comparison, devices: int) -> list[Timeline]:
 
 
 def picture(drawn: Sequence[Timeline], title: str) -> bytes:
-    """A panel for each backend, one above the other, all on one axis of time.
-
-    An execution that took over `_LONG` times as long as the middle one goes on beyond the axis, and says until when.
-    """
+    """A panel for each backend, all on one axis of time; one that took `_LONG` times the middle one leaves it."""
     heights = [0.42 + 0.2 * len(line.devices) for line in drawn]
     walls = [line.profile.wall for line in drawn]
     unit = text.time_unit(walls)
     shared = max(wall for wall in walls if wall <= _LONG * median_low(walls))
     with canvas(0.5 + sum(heights)) as (figure, finish):
-        panels = figure.subplots(len(drawn), 1, sharex=True, squeeze=False, height_ratios=heights)[:, 0]
         palette = colours(device for line in drawn for device in line.devices)
-        for axes, line in zip(panels, drawn, strict=True):
+        for axes, line in zip(panels(figure, len(drawn), height_ratios=heights), drawn, strict=True):
             _panel(axes, line, {device: outline for device, (outline, _) in palette.items()}, unit, shared)
-        panels[-1].set_xlim(0, shared * 1.02 / unit[1])
-        panels[-1].set_xlabel(f"time ({unit[0]})", fontsize=9)
+        axes.set_xlim(0, shared * 1.02 / unit[1])
+        axes.set_xlabel(f"time ({unit[0]})", fontsize=9)
         return finish(title)
 
 
@@ -79,7 +75,7 @@ def _panel(axes: Any, line: Timeline, palette: dict[str, str], unit: tuple[str, 
             ]
             looks = {"facecolors": colour, "edgecolors": PAPER, "linewidth": 0.4}
             axes.broken_barh(bars, (row - height / 2, height), **looks)
-    words = f"{line.row.label}, {100 * line.profile.at_once:.0f} % at once"
+    words = f"{line.row.label}, {text.share(line.profile.at_once)} at once"
     words += f", goes on to {text.time(line.profile.wall, unit)} \N{RIGHTWARDS ARROW}" * (line.profile.wall > shared)
     words += f", without {line.left_out}" if line.left_out else ""
     axes.set_title(text.shorten(words, _LABEL), loc="left", fontsize=9, pad=3)

@@ -1,56 +1,41 @@
-"""The plots of times: of one comparison, one device against several, and against the size, a panel for each backend."""
+"""Plots of times: those of one comparison, and speed against size with a panel for each backend."""
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from xbackend.analysis.comparison import Comparison, Row, size_of, titled, without_size
-from xbackend.analysis.statistics import interval
+from xbackend.report.drawn.axes import bar, errors, in_lines, log_ticks, note, panels, row_labels, tick, tick_time
 from xbackend.report.drawn.canvas import GREY, canvas, style
 from xbackend.report.said import text
-from xbackend.wording import plain
+from xbackend.wording import grouped
 
 # So many times the median time the longest is drawn on a linear axis; above it would flatten the rest.
 _WIDE = 4
-_LABEL = 30
 _COLUMNS = 3
+_LOOKS = {"markersize": 4.5, "linewidth": 1.3, "elinewidth": 1, "capsize": 2}
 _TOGETHER = 1.3  # ends of lines that are closer than so many times have one label
-
 
 BySize = list[tuple[float, Comparison]]
 
 
 def over_sizes(comparisons: Sequence[Comparison]) -> dict[str, BySize]:
     """The comparisons with times of workloads that were measured at two sizes or more, all other parameters equal."""
-    series: dict[str, BySize] = {}
-    for comparison in comparisons:
-        size = size_of(comparison.parameters)
-        if size is not None and comparison.ranked:
-            title = titled(comparison.workload, without_size(comparison.parameters))
-            series.setdefault(title, []).append((size, comparison))
+    sized = [(size, c) for c in comparisons if c.ranked and (size := size_of(c.parameters)) is not None]
+    series = grouped((titled(c.workload, without_size(c.parameters)), (size, c)) for size, c in sized)
     return {title: sorted(each, key=lambda member: member[0]) for title, each in series.items() if len(dict(each)) > 1}
 
 
-def bar(row: Row) -> tuple[float, float] | None:
-    """Both ends of the interval of a time; `None` where there are too few processes for one."""
-    low, high = interval(row.times)
-    return None if math.isnan(low) else (low, high)
-
-
 def medians(comparison: Comparison, title: str) -> bytes:
-    """A line for each backend, the fastest above: a dot for each process, a line for the interval, a mark at the time,
-    under the number of devices where rows differ in it; a cross stroke is the ideal, the time on the fewest over how
-    many times as many the most are.
+    """A line for each backend, the fastest above; one row at least must have a time.
 
-    There must be a row that has a time.
+    A dot is a process, a line the interval, a mark the time, below its number of devices. A cross stroke is the ideal:
+    the time on the fewest devices over how many times as many the most are.
     """
-    by_label: dict[str, list[Row]] = {}
-    for row in [*comparison.ranked, *(row for row in comparison.rows if not row.times)]:
-        by_label.setdefault(row.label, []).append(row)
+    by_label = grouped((row.label, row) for row in comparison.ordered)
     several = len({row.devices for row in comparison.rows}) > 1
     with canvas(0.8 + (0.32 if several else 0.26) * len(by_label)) as (figure, finish):
         axes = figure.add_subplot()
@@ -63,21 +48,6 @@ def medians(comparison: Comparison, title: str) -> bytes:
         axes.set_ylim(len(by_label) - 0.4, -0.6)
         axes.grid(axis="x")
         return finish(title)
-
-
-def row_labels(axes: Any, labels: Sequence[str]) -> None:
-    """The names of the rows, an environment or an option on a line of its own, smaller."""
-    axes.set_yticks(range(len(labels)), [_in_lines(label, _LABEL) for label in labels])
-    for shown in axes.get_yticklabels():
-        if "\n" in shown.get_text():
-            shown.set_fontsize(7.5)
-    axes.tick_params(axis="y", length=0)
-
-
-def _in_lines(label: str, length: int) -> str:
-    """At most ``length`` letters a line: the backend, and below it what tells it from others of its name."""
-    parts = re.split(r" (?=\()|(?=\[)", plain(label), maxsplit=1)
-    return "\n".join(text.shorten(part, length) for part in parts if part)
 
 
 def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float, middle: float) -> None:
@@ -98,11 +68,13 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], s
     looks = style(rows[0].measurement.backend)
     marks = [(row.time / unit[1], row) for row in rows if row.time is not None]
     words = [row.measurement.status if row.measurement.status != "ok" else "no time" for row in rows if not row.time]
+
+    def level(seconds: Sequence[float], *marker: str, **more: Any) -> None:
+        axes.plot([t / unit[1] for t in seconds], [place] * len(seconds), *marker, **{"color": looks["color"], **more})
+
     for at, row in marks:
-        ends = [t / unit[1] for t in bar(row) or ()]
-        axes.plot(ends, [place] * len(ends), color=looks["color"], linewidth=1.8, alpha=0.8)
-        dots = [t / unit[1] for t in row.times]
-        axes.plot(dots, [place] * len(dots), ".", color=looks["color"], markersize=4, alpha=0.6, markeredgewidth=0)
+        level(bar(row) or (), linewidth=1.8, alpha=0.8)
+        level(row.times, ".", markersize=4, alpha=0.6, markeredgewidth=0)
         axes.plot([at], [place], **looks, markersize=6)
     if several:
         _numbers_of_devices(axes, place, marks)
@@ -115,13 +87,6 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], s
     note(axes, ", ".join(filter(None, [times, *dict.fromkeys(words)])), (1, place), (5, 0), axes.get_yaxis_transform())
 
 
-def note(
-    axes: Any, words: str, at: tuple[float, float], offset: tuple[float, float], of: Any = "data", **looks: Any
-) -> None:
-    """Words so many points from a place, in the coordinates ``of`` something; to its right if nothing else is said."""
-    axes.annotate(words, at, offset, of, "offset points", **{"va": "center", "fontsize": 8.5, **looks})
-
-
 def _numbers_of_devices(axes: Any, place: int, marks: Sequence[tuple[float, Row]]) -> None:
     """The number of devices above each mark; those of the outer marks stand aside."""
     ranked = sorted(marks, key=lambda mark: mark[0])
@@ -131,46 +96,47 @@ def _numbers_of_devices(axes: Any, place: int, marks: Sequence[tuple[float, Row]
 
 
 def sizes(series: BySize, title: str) -> bytes:
-    """A panel for each backend: GFLOP/s against size where operations were counted, else the time, both logarithmic,
-    with intervals; the others stand behind it in grey."""
-    lines: dict[str, dict[int, list[tuple[float, Row]]]] = {}
-    for size, comparison in series:
-        for row in comparison.rows:
-            if row.times:
-                lines.setdefault(row.label, {}).setdefault(row.devices, []).append((size, row))
+    """GFLOP/s where operations were counted, else the time, against the size; a panel for each backend."""
+    timed = [(size, row) for size, comparison in series for row in comparison.rows if row.times]
+    labels = grouped((row.label, (row.devices, (size, row))) for size, row in timed)
+    lines = {label: grouped(points) for label, points in labels.items()}
     every = [points for own in lines.values() for points in own.values()]
     rated = all(row.gflops for points in every for _, row in points)
     counts = sorted({devices for own in lines.values() for devices in own})
-    bands = -(-len(lines) // _COLUMNS)
-    with canvas(0.6 + 1.25 * bands) as (figure, finish):
-        grid = figure.subplots(bands, min(_COLUMNS, len(lines)), sharex=True, sharey=True, squeeze=False)
-        for axes in grid.flat[len(lines) :]:
-            axes.set_visible(False)
-        for axes, (label, own) in zip(grid.flat, lines.items(), strict=False):
+    with canvas(0.6 + 1.25 * -(-len(lines) // _COLUMNS)) as (figure, finish):
+        shown = panels(figure, len(lines), _COLUMNS, sharey=True)
+        for axes, (label, own) in zip(shown, lines.items(), strict=True):
             for points in every:
-                axes.plot(*zip(*_curve(points, rated), strict=True), color=GREY, linewidth=0.6, alpha=0.45)
+                axes.plot(*_curve(points, rated), color=GREY, linewidth=0.6, alpha=0.45)
             for devices, points in own.items():
-                _curve_of(axes, points, rated, dashed=len(counts) > 1 and devices == counts[0])
+                rows = [row for _, row in points]
+                looks = style(rows[0].measurement.backend) | _LOOKS
+                line = "--" if len(counts) > 1 and devices == counts[0] else "-"
+                axes.errorbar(*_curve(points, rated), yerr=errors(rows, rated), linestyle=line, **looks)
             if len(counts) > 1:
-                _ends(axes, {devices: _curve(points, rated)[-1] for devices, points in own.items()})
-            axes.set_title(_in_lines(label, 20), loc="left", fontsize=8.5)
-        _size_axes(grid.flat[0], sorted(dict(series)), rated)
-        for axes in grid.flat:
+                _ends(axes, {devices: [at[-1] for at in _curve(points, rated)] for devices, points in own.items()})
+            axes.set_title(in_lines(label, 20), loc="left", fontsize=8.5)
+        first, ticks = shown[0], sorted(dict(series))
+        first.set(xscale="log", yscale="log")
+        log_ticks(first.yaxis, first.get_ylim(), tick if rated else tick_time, most=4)
+        log_ticks(first.xaxis, first.get_xlim(), tick, most=4)
+        if len(ticks) <= 4:
+            first.set_xticks(ticks, _that_fit(ticks))
+        for axes in shown:
             axes.tick_params(labelsize=8)
             axes.grid()
-        for column in range(grid.shape[1]):  # the lowest panel that is there has the sizes
-            shown = [axes for axes in grid[:, column] if axes.get_visible()]
-            shown[-1].tick_params(axis="x", labelbottom=True)
+        for axes in shown[-_COLUMNS:]:  # the lowest of each column has the sizes
+            axes.tick_params(axis="x", labelbottom=True)
         figure.supxlabel("size", fontsize=9, color=GREY)
         figure.supylabel("GFLOP/s" if rated else "time of one execution", fontsize=9, color=GREY)
         return finish(title)
 
 
-def _curve(points: Sequence[tuple[float, Row]], rated: bool) -> list[tuple[float, float]]:
-    return [(size, (row.gflops if rated else row.time) or 0.0) for size, row in points]
+def _curve(points: Sequence[tuple[float, Row]], rated: bool) -> tuple[list[float], list[float]]:
+    return [size for size, _ in points], [(row.gflops if rated else row.time) or 0.0 for _, row in points]
 
 
-def _ends(axes: Any, ends: Mapping[int, tuple[float, float]]) -> None:
+def _ends(axes: Any, ends: Mapping[int, Sequence[float]]) -> None:
     """Behind each line how many devices it is of; those that end nearly together have one place."""
     groups: list[list[int]] = []
     for devices, (_, value) in sorted(ends.items(), key=lambda end: end[1][1]):
@@ -179,35 +145,7 @@ def _ends(axes: Any, ends: Mapping[int, tuple[float, float]]) -> None:
         else:
             groups.append([devices])
     for group in groups:
-        note(axes, ", ".join(map(str, sorted(group))), ends[group[0]], (4, 0), fontsize=7.5)
-
-
-def _curve_of(axes: Any, points: Sequence[tuple[float, Row]], rated: bool, dashed: bool) -> None:
-    """A line with the marks of its backend, dashed on the fewest devices of several."""
-    looks: dict[str, Any] = {**style(points[0][1].measurement.backend), "linestyle": "--" if dashed else "-"}
-    at, values = zip(*_curve(points, rated), strict=True)
-    reach = errors([row for _, row in points], rated)
-    axes.errorbar(at, values, yerr=reach, **looks, markersize=4.5, linewidth=1.3, elinewidth=1, capsize=2)
-
-
-def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
-    """How far the intervals reach below and above the times, or operations over time where they are ``rated``: no bar
-    without an interval, and never less than 0, which rounding may give."""
-    ends = []
-    for row in rows:
-        time, rate = row.time or 0.0, row.gflops or 0.0
-        low, high = bar(row) or (time, time)
-        ends.append((rate, rate * time / high, rate * time / max(low, 1e-300)) if rated else (time, low, high))
-    return [[max(value - low, 0.0) for value, low, _ in ends], [max(high - value, 0.0) for value, _, high in ends]]
-
-
-def _size_axes(axes: Any, ticks: list[float], rated: bool) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    log_ticks(axes.yaxis, axes.get_ylim(), tick if rated else tick_time, most=4)
-    log_ticks(axes.xaxis, axes.get_xlim(), tick, most=4)
-    if len(ticks) <= 4:
-        axes.set_xticks(ticks, _that_fit(ticks))
+        note(axes, ", ".join(map(str, sorted(group))), tuple(ends[group[0]]), (4, 0), fontsize=7.5)
 
 
 def _that_fit(ticks: Sequence[float]) -> list[str]:
@@ -221,28 +159,3 @@ def _that_fit(ticks: Sequence[float]) -> list[str]:
             if points * abs(math.log(ticks[i] / ticks[j])) < 2.6 * (len(words[i]) + len(words[j])):
                 words[i] = ""
     return words
-
-
-def tick(value: float) -> str:
-    """A number for the tick of an axis."""
-    return f"{value:.6g}"
-
-
-def tick_time(value: float) -> str:
-    """Seconds for the tick of an axis."""
-    name, length = text.time_unit([value])
-    return f"{tick(value / length)} {name}"
-
-
-def log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], str], most: int = 9) -> None:
-    """At least two ticks in words of our own: matplotlib's would be mathematics, which no renderer of SVG sets."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
-
-    low, high = limits
-    located: Any = LogLocator(subs=(1.0,) if high > 300 * low else (1.0, 2.0, 5.0), numticks=most)
-    if sum(low <= place <= high for place in located.tick_values(low, high)) < 2:  # round numbers that are close
-        near = MaxNLocator(max(most - 1, 1)).tick_values(low, high)
-        located = FixedLocator([float(place) for place in near if low <= place <= high])
-    axis.set_major_locator(located)
-    axis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
-    axis.set_minor_locator(NullLocator())

@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
 
 from xbackend.wording import plain
 
 
-@dataclass(frozen=True, slots=True)
-class Bold:
+class Bold(Struct, frozen=True):
     """Text to stress."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Hyperlink:
+class Hyperlink(Struct, frozen=True):
     """Text that leads to an address."""
 
     text: str
@@ -31,95 +30,74 @@ class Hyperlink:
 Inline = str | Bold | Hyperlink
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(Struct, frozen=True):
     """A heading; level 1 is the title of the document."""
 
     level: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+class Paragraph(Struct, frozen=True):
     """Running text; a ``notice`` is some that nobody should miss."""
 
     parts: tuple[Inline, ...]
     notice: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Bullets:
+class Bullets(Struct, frozen=True):
     """A list of points."""
 
     items: tuple[tuple[Inline, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """The table of contents, made by the writer from the headings of level 2 below it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A table. Every row has as many cells as there are headers; columns in ``right`` hold numbers."""
 
     headers: tuple[str, ...]
     rows: tuple[tuple[Inline, ...], ...]
     right: frozenset[str] = frozenset()
 
-    def __post_init__(self) -> None:
-        wrong = [row for row in self.rows if len(row) != len(self.headers)]
-        if wrong:
-            raise ValueError(f"a table of {len(self.headers)} columns was given a row of {len(wrong[0])}: {wrong[0]}")
 
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """A picture that lies beside the document, and what it shows in words. A ``large`` one is shown as large as it is
-    drawn, and scrolls; others shrink and grow with the page."""
+class Image(Struct, frozen=True):
+    """A picture beside the document, and what it shows in words. A ``large`` one scrolls, others grow with the page."""
 
     file: str
     alt: str
     large: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Folded:
+class Folded(Struct, frozen=True):
     """Blocks that are shown when somebody opens them, under words of ours."""
 
     title: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
 
 
-@dataclass(frozen=True, slots=True)
-class OnPage:
+class OnPage(Struct, frozen=True):
     """Blocks that the page has and the markdown leaves to it; ``what`` they are, in words."""
 
     what: str
-    blocks: tuple[Block, ...]
+    blocks: Sequence[Block]
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer:
+class Pointer(Struct, frozen=True):
     """Where the markdown says what it leaves to the page, a file beside it."""
 
     file: str
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """Where a folded part begins, for a writer."""
+class Fold(Struct, frozen=True):
+    """For a writer: where a folded part begins, with its title, or where it ends, without one."""
 
-    title: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """Where a folded part ends, for a writer."""
+    title: str | None = None
 
 
 Block = Heading | Paragraph | Bullets | Contents | Table | Image | Folded | OnPage | Pointer
-Written = Block | Opened | Closed
+Written = Block | Fold
 
 
 def paragraph(*parts: Inline) -> Paragraph:
@@ -127,30 +105,34 @@ def paragraph(*parts: Inline) -> Paragraph:
     return Paragraph(parts)
 
 
-def bullets(*items: Sequence[Inline]) -> Bullets:
-    """A list of points, each of these parts."""
-    return Bullets(tuple(map(tuple, items)))
+def notice(what: str, words: str) -> Paragraph:
+    """A paragraph that nobody should miss."""
+    return Paragraph((Bold(what), f" {words}"), notice=True)
 
 
 def points(items: Iterable[Sequence[Inline]]) -> list[Block]:
     """A list of points, or nothing where it would have none."""
-    there = list(items)
-    return [bullets(*there)] if there else []
+    there = tuple(map(tuple, items))
+    return [Bullets(there)] if there else []
 
 
-def terms(meanings: Sequence[tuple[str, str]]) -> Bullets:
+def terms(meanings: Mapping[str, str]) -> Bullets:
     """A list of terms, each with what it means."""
-    return Bullets(tuple((Bold(term), f": {words}") for term, words in meanings))
+    return Bullets(tuple((Bold(term), f": {words}") for term, words in meanings.items()))
 
 
-def table(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> Table:
+def table(headers: Sequence[str], rows: Iterable[Sequence[Inline]], right: Iterable[str] = ()) -> Table:
     """A table from any sequences."""
-    return Table(tuple(headers), tuple(tuple(row) for row in rows), frozenset(right))
+    return Table(tuple(headers), tuple(map(tuple, rows)), frozenset(right))
 
 
-def tabled(headers: Sequence[str], rows: Sequence[Sequence[Inline]], right: Sequence[str] = ()) -> list[Block]:
-    """A table, or nothing where it would have no row."""
-    return [table(headers, rows, right)] if rows else []
+def records(
+    rows: Sequence[Mapping[str, Inline]], right: Iterable[str] = (), words: Sequence[str] | None = None
+) -> list[Block]:
+    """A table of rows by the names of their columns; nothing without a row. With ``words`` all others are numbers."""
+    columns = [*rows[0]] if rows else []
+    numbers = right if words is None else [column for column in columns if column not in words]
+    return [table(columns, ([*row.values()] for row in rows), numbers)] if rows else []
 
 
 def section(title: str, blocks: Sequence[Block], level: int = 2) -> list[Block]:
@@ -161,12 +143,9 @@ def section(title: str, blocks: Sequence[Block], level: int = 2) -> list[Block]:
 class Pictures(dict[str, bytes]):
     """File names to SVG. A name is safe everywhere; its number keeps workloads of similar names apart."""
 
-    def add(
-        self, kind: str, workload: str, data: bytes, alt: str, *, number: int | None = None, large: bool = False
-    ) -> Image:
-        """Keep a picture and return it as a block; without a ``number`` it gets the next one of its kind."""
-        if number is None:
-            number = 1 + sum(name.startswith(f"{kind}-") for name in self)
+    def add(self, kind: str, workload: str, data: bytes, alt: str, large: bool = False) -> Image:
+        """Keep a picture, with the next number of its kind, and return it as a block."""
+        number = 1 + sum(name.startswith(f"{kind}-") for name in self)
         name = re.sub(r"[^a-z0-9]+", "-", workload.lower()).strip("-")[:40]
         file = "-".join(part for part in (kind, f"{number:02}", name) if part) + ".svg"
         self[file] = data

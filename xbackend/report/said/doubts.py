@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from xbackend.analysis.comparison import Comparison
 from xbackend.report.said.blocks import Block, Bold, Inline, points
-from xbackend.wording import counted, few, join, plain
+from xbackend.wording import counted, few, grouped, join, plain
 
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
 # A number that stands by itself, or several with commas between them; not the one in `cpu:0` or `float32`.
 _NUMBERS = re.compile(r"(?<![\w.:-])\d+(?:\.\d+)?(?:, \d+(?:\.\d+)?)*(?![\w:]|\.\d)")
 
 
-@dataclass(frozen=True)
-class Doubt:
+class Doubt(Struct, frozen=True):
     """A cause in words, with the range of its numbers, and the comparisons and the names of the rows it concerns."""
 
     cause: str
@@ -28,14 +28,10 @@ class Doubt:
 
 def doubts(comparisons: Sequence[Comparison]) -> list[Doubt]:
     """Every cause once, those that concern most rows first."""
-    causes: dict[tuple[str, ...], list[tuple[str, tuple[str, str]]]] = {}  # by the text between the numbers
-    for comparison in comparisons:
-        for name, words in _said(comparison):
-            causes.setdefault(tuple(_NUMBERS.split(words)), []).append((words, (comparison.label, name)))
-    found = [
-        Doubt(_ranged([words for words, _ in said]), tuple(dict.fromkeys(row for _, row in said)))
-        for said in causes.values()
-    ]
+    every = [(words, (c.label, name)) for c in comparisons for name, words in _said(c)]
+    causes = grouped((tuple(_NUMBERS.split(words)), (words, row)) for words, row in every)
+    split = (zip(*said, strict=True) for said in causes.values())
+    found = [Doubt(_ranged(words), tuple(dict.fromkeys(rows))) for words, rows in split]
     return sorted(found, key=lambda doubt: -len(doubt.concerned))
 
 
@@ -67,25 +63,18 @@ def _ranged(same: Sequence[str]) -> str:
 
 def listed(found: Sequence[Doubt], comparisons: int) -> list[Block]:
     """A point for each doubt; of many rows some by name, the rest counted."""
-    return points(_point(doubt, comparisons) for doubt in found)
-
-
-def _point(doubt: Doubt, comparisons: int) -> list[Inline]:
-    names = list(dict.fromkeys(name for _, name in doubt.concerned))
-    where = list(dict.fromkeys(label for label, _ in doubt.concerned))
-    there = ""
-    if comparisons > 1:
-        there = f" ({where[0] if len(where) == 1 else f'in {len(where)} of {comparisons} comparisons'})"
-    return [Bold(doubt.cause), f": {few(names)}{there}."]
+    said: list[list[Inline]] = []
+    for doubt in found:
+        names, where = dict.fromkeys(name for _, name in doubt.concerned), {label for label, _ in doubt.concerned}
+        there = where.pop() if len(where) == 1 else f"in {len(where)} of {comparisons} comparisons"
+        said.append([Bold(doubt.cause), f": {few([*names])}{f' ({there})' if comparisons > 1 else ''}."])
+    return points(said)
 
 
 def row_by_row(found: Sequence[Doubt]) -> list[Block]:
     """All rows of each doubt."""
-    said: list[list[Inline]] = []
+    said = []
     for doubt in found:
-        by_comparison: dict[str, list[str]] = {}
-        for label, name in doubt.concerned:
-            by_comparison.setdefault(label, []).append(name)
-        rows = "; ".join(f"{label}: {join(dict.fromkeys(names))}" for label, names in by_comparison.items())
-        said.append([f"{doubt.cause} ({counted(len(doubt.concerned), 'row')}): {rows}."])
+        names = [f"{label}: {join(dict.fromkeys(each))}" for label, each in grouped(doubt.concerned).items()]
+        said.append([f"{doubt.cause} ({counted(len(doubt.concerned), 'row')}): {'; '.join(names)}."])
     return points(said)

@@ -1,6 +1,6 @@
-"""One workload over time: a comparison in the runs of a store, each machine by itself, changes of versions marked.
+"""One workload over time: the runs of a store, each machine by itself, with changes of versions.
 
-A pure function of the runs. A verdict is on a run and the one before it on the same machine with as many threads.
+A verdict is on a run and the one before it on the same machine with as many threads.
 """
 
 from __future__ import annotations
@@ -9,44 +9,25 @@ from collections.abc import Sequence
 
 from xbackend.analysis.history import Line, Point, Series, changes, name_of, series
 from xbackend.analysis.statistics import FEWEST_SESSIONS, Verdict
-from xbackend.report.drawn import history as history_plots
+from xbackend.report.drawn import history as drawn
 from xbackend.report.said import text
-from xbackend.report.said.blocks import (
-    Block,
-    Bold,
-    Contents,
-    Heading,
-    Paragraph,
-    Pictures,
-    paragraph,
-    table,
-    tabled,
-    terms,
-)
-from xbackend.report.said.tables import status
+from xbackend.report.said.blocks import Block, Contents, Heading, Pictures, notice, paragraph, records, section, terms
+from xbackend.report.said.tables import reason
 from xbackend.results.schema import Results
 from xbackend.wording import counted, join, plain
 
-_HEADERS = ("backend", "devices", "run", "time", f"against the run before ({text.INTERVAL})", "verdict", "notes")
-_CHANGES = ("comparison", "machine", *_HEADERS)
-
-READING = (
-    ("Against the run before", "the time divided by that of the complete run before it, so below 1 is faster."),
-    (
-        "Verdict",
-        "as in a report, of two, and the interval at least as wide as "
-        f"earlier sessions differ, where {FEWEST_SESSIONS} or more with the same versions are known; where not, it is "
-        "said. Between two runs lie hours or months, in which more changes than versions: measure both versions in one "
-        "run (--env) before blaming one.",
-    ),
-    (
-        "Plots",
-        "a panel for each backend, a point the time in a run, its bar the 95 % interval, which takes at least 3 "
-        "processes, with an arrow where it goes on beyond the panel. A flat stroke is of an incomplete run, a cross of "
-        "one that gave no time; a dashed line is where versions changed. Runs stand one beside the other, however long "
-        "apart; the axes of time do not begin at 0.",
-    ),
-)
+_SHORT = 160  # characters of a reason
+_NUMBERS = ("devices", "time", f"against the run before ({text.INTERVAL})")
+READING = {
+    "Against the run before": "the time over that of the complete run before it: below 1 is faster.",
+    "Verdict": f"as in a report, of two. The interval is at least as wide as earlier sessions differ, where "
+    f"{FEWEST_SESSIONS} or more with the same versions are known; where not, it is said. Between two runs lie hours or "
+    "months, in which more changes than versions: measure both versions in one run (--env) before blaming one.",
+    "Plots": "a panel for each backend, a point the time in a run, a bar its 95 % interval, which takes at least 3 "
+    "processes, with an arrow where it leaves the panel. A flat stroke is of an incomplete run, a cross of one without "
+    "a time; a dashed line is where versions changed. The distance of runs is not that of their dates; axes of time do "
+    "not begin at 0.",
+}
 
 
 def build(
@@ -62,35 +43,31 @@ def build(
     blocks: list[Block] = [Heading(1, title), *_notices(runs, damaged), Heading(2, "Summary"), *_summary(runs, shown)]
     blocks += [Heading(2, "Contents"), Contents(), Heading(2, "How to read it"), terms(READING)]
     last = ""
-    for number, each in enumerate(shown, 1):
-        if each.title != last:
-            blocks.append(Heading(2, each.title))
-            last = each.title
+    for each in shown:
+        blocks += [Heading(2, each.title)] if each.title != last else []
+        last = each.title
         blocks.append(Heading(3, f"On {each.place}"))
-        if history_plots.drawn(each):
-            words = f"{each.title} over {counted(len(each.runs), 'run')}, on {each.place}"
-            drawn = history_plots.picture(each, words)
-            blocks.append(pictures.add("history", each.workload, drawn, words, number=number))
-        rows = [_row(line, point) for line in each.lines for point in line.points]
-        blocks.append(table(_HEADERS, rows, right=("devices", *_HEADERS[3:5])))
-    return [*blocks, Heading(2, "Runs"), _runs(runs, damaged)], pictures
+        words = f"{each.title} over {counted(len(each.runs), 'run')}, on {each.place}"
+        if picture := drawn.picture(each, words):
+            blocks.append(pictures.add("history", each.workload, picture, words))
+        blocks += records([_row(line, point) for line in each.lines for point in line.points], right=_NUMBERS)
+    return [*blocks, *section("Runs", records(_runs(runs, damaged)))], pictures
 
 
 def _notices(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[Block]:
-    """What stands above all the rest: runs that are not in it, or not whole."""
-    said = []
+    said = list[Block]()
     if damaged:
-        words = f" {counted(len(damaged), 'run')} cannot be read and will not be found below"
+        words = f"{counted(len(damaged), 'run')} cannot be read and will not be found below"
         names = join(plain(name) for name, _ in damaged)
-        said.append(("Damaged.", f"{words}: {names}. The reasons stand with the list of runs."))
+        said.append(notice("Damaged.", f"{words}: {names}. The reasons stand with the list of runs."))
     if cut_off := [name_of(run) for run in runs if not run.complete]:
-        said.append(("Incomplete.", f" {counted(len(cut_off), 'run')} did not finish: {join(cut_off)}."))
-    return [Paragraph((Bold(what), words), notice=True) for what, words in said]
+        said.append(notice("Incomplete.", f"{counted(len(cut_off), 'run')} did not finish: {join(cut_off)}."))
+    return said
 
 
-def change_table(of: Sequence[Series]) -> tuple[list[str], list[list[str]]]:
-    """The headers and rows of `changes`, as plain text."""
-    return list(_CHANGES), [[each.title, each.place, *_row(line, point)] for each, line, point in changes(of)]
+def change_rows(of: Sequence[Series]) -> list[dict[str, str]]:
+    """The rows of `changes`, as plain text."""
+    return [{"comparison": each.title, "machine": each.place, **_row(line, point)} for each, line, point in changes(of)]
 
 
 def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[Block]:
@@ -106,30 +83,31 @@ def _summary(runs: Sequence[Results], of: Sequence[Series]) -> list[Block]:
         if newest
         else " Nothing can be compared with a run before on the same machine."
     )
-    return [paragraph(words, outcome), *tabled(*change_table(of), right=("devices", *_HEADERS[3:5]))]
+    return [paragraph(words, outcome), *records(change_rows(of), right=_NUMBERS)]
 
 
-def _row(line: Line, point: Point) -> list[str]:
+def _row(line: Line, point: Point) -> dict[str, str]:
     change, m = point.change, point.measured.measurement
     notes = [point.news] if point.news else []
     notes += [] if point.run.complete else ["incomplete run"]
     notes += [] if change is None or change.sessions else ["how sessions differ is not known"]
-    notes += [] if m.status == "ok" else [status(m)]
-    return [
-        line.label,
-        str(line.devices),
-        name_of(point.run),
-        text.time(point.measured.time),
-        text.NOTHING if change is None else text.ratio(change),
-        text.NOTHING if change is None else text.verdict(change),
-        "; ".join(notes) or text.NOTHING,
-    ]
+    notes += [] if m.status == "ok" else [f"{m.status}: {text.shorten(reason(m), _SHORT)}"]
+    return {
+        "backend": line.label,
+        "devices": str(line.devices),
+        "run": name_of(point.run),
+        "time": text.time(point.measured.time),
+        _NUMBERS[-1]: text.NOTHING if change is None else text.ratio(change),
+        "verdict": text.NOTHING if change is None else text.verdict(change),
+        "notes": "; ".join(notes) or text.NOTHING,
+    }
 
 
-def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> Block:
+def _runs(runs: Sequence[Results], damaged: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
     rows = []
     for run in runs:
-        when, state = text.moment(run.created), "complete" if run.complete else "incomplete"
-        rows.append([name_of(run), when, state, run.machine.processor, run.machine.fingerprint, run.xbackend])
-    rows += [[name, text.NOTHING, f"damaged: {reason}", *[text.NOTHING] * 3] for name, reason in damaged]
-    return table(("run", "measured", "state", "machine", "fingerprint", "xbackend"), rows)
+        state, machine = "complete" if run.complete else "incomplete", run.machine
+        row = {"run": name_of(run), "measured": text.moment(run.created), "state": state}
+        rows.append(row | {"machine": machine.processor, "fingerprint": machine.fingerprint, "xbackend": run.xbackend})
+    empty = dict.fromkeys(("run", "measured", "state", "machine", "fingerprint", "xbackend"), text.NOTHING)
+    return [*rows, *({**empty, "run": name, "state": f"damaged: {reason}"} for name, reason in damaged)]

@@ -1,13 +1,14 @@
-"""What reports of trainings and of jobs on clusters share: whether the runs ended alike, and what became of others."""
+"""The skeleton of reports of trainings and of jobs: the answer, a row for each run, what failed, the circumstances."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from msgspec import Struct
+
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Heading, paragraph, points, section
+from xbackend.report.said.blocks import Block, Heading, paragraph, points, records, section, terms
 from xbackend.results.schema import Outcome, Outcomes
 from xbackend.wording import counted, join, plain
 from xbackend.workloads.agreement import agree
@@ -15,10 +16,8 @@ from xbackend.workloads.agreement import agree
 Ran = TypeVar("Ran", bound=Outcome)
 
 
-@dataclass(frozen=True)
-class Ended(Generic[Ran]):
-    """Runs that should end alike; ``name`` is what each is called, ``noun`` what one of them is. The first that is
-    ``done`` is the reference."""
+class Ended(Struct, Generic[Ran], frozen=True):
+    """Runs that should end alike, their names, and a ``noun`` for one. The first that is ``done`` is the reference."""
 
     runs: Sequence[Ran]
     name: Callable[[Ran], str]
@@ -46,8 +45,7 @@ class Ended(Generic[Ran]):
         return [f"{self.name(run)}: {plain(run.reason)}" for run in self.runs if run.reason or run.status != "ok"]
 
     def rest(self, other: str) -> str:
-        """The end of a sentence: which ended with ``other`` numbers, which did not end, which is the reference where
-        the first is not."""
+        """The end of a sentence: which ended with ``other`` numbers, which did not end, who else is the reference."""
         far = [f"{self.name(run)} ({text.power(run.difference)})" for run in self.apart]
         said = f"{other}, by more than roundings make: {join(far)}" if far else ""
         failed = sum(run.status == "failed" for run in self.runs)
@@ -60,16 +58,41 @@ class Ended(Generic[Ran]):
         return said
 
 
-def opening(title: str, answer: str) -> list[Block]:
-    """The title, and the answer as a sentence."""
-    return [Heading(1, title), paragraph(f"{answer[0].upper()}{answer[1:]}.")]
+class Said(Struct, Generic[Ran], frozen=True):
+    """What a report and a terminal say of runs; columns in ``right`` are numbers, ``reading`` is what words mean."""
+
+    ended: Ended[Ran]
+    answer: str
+    rows: Sequence[Mapping[str, str]]
+    right: Sequence[str]
+    reading: Mapping[str, str]
+    notes: Sequence[str] = ()
 
 
-def circumstances(told: Outcomes, name: str, words: str, versions: Sequence[tuple[str, Outcome]]) -> list[Block]:
-    """Of what by name, in which words, when and on what, with the ``versions`` of each name, once."""
+def difference(run: Outcome) -> str:
+    """How far its numbers are from those of the reference, or what became of it."""
+    if run.status != "ok":
+        return run.status
+    return "reference" if run.difference is None else text.power(run.difference)
+
+
+def document(
+    said: Said[Ran], told: Outcomes, of: tuple[str, str, str], before: Sequence[Block], after: Sequence[Block]
+) -> list[Block]:
+    """The report as blocks, ``of`` a title, a name and how it was run, and more ``before`` and ``after`` the rows."""
+    title, name, how = of
     machine, summary = told.machine, f": {plain(told.summary)}" if told.summary else ""
-    where = f"on {plain(machine.processor)}, {counted(machine.cores, 'core')}"
-    said = [f"{plain(name)}{summary}", words, f"{told.created}, {where}"]
-    each = dict.fromkeys((name, *run.versions.items()) for name, run in versions if run.versions)
-    said += [f"{name}: {', '.join(f'{package} {version}' for package, version in used)}" for name, *used in each]
-    return section("Circumstances", points([line] for line in said))
+    where = f"{told.created}, on {plain(machine.processor)}, {counted(machine.cores, 'core')}"
+    each = dict.fromkeys((plain(run.backend), *run.versions.items()) for run in told.runs if run.versions)
+    used = [f"{backend}: {', '.join(f'{p} {version}' for p, version in versions)}" for backend, *versions in each]
+    return [
+        Heading(1, title),
+        paragraph(f"{said.answer[0].upper()}{said.answer[1:]}."),
+        *before,
+        *records(said.rows, said.right),
+        *map(paragraph, said.notes),
+        terms(said.reading),
+        *section("What failed", points([line] for line in said.ended.failures)),
+        *after,
+        *section("Circumstances", points([line] for line in (f"{plain(name)}{summary}", how, where, *used))),
+    ]

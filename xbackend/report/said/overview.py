@@ -11,11 +11,11 @@ from urllib.parse import quote
 from xbackend.analysis.comparison import label
 from xbackend.errors import StoreError
 from xbackend.report import kinds
-from xbackend.report.kinds import CLUSTER, COMPARISON, KINDS, TRAINING, Kind
+from xbackend.report.kinds import Kind
 from xbackend.report.said import cluster, text
-from xbackend.report.said.blocks import Block, Heading, Hyperlink, Inline, paragraph, points, section, table, tabled
+from xbackend.report.said.blocks import Block, Heading, Hyperlink, Inline, paragraph, points, records, section
 from xbackend.results.clustered import Jobs
-from xbackend.results.schema import Measurement, Outcome, Results
+from xbackend.results.schema import Measurement, Outcome, Results, read
 from xbackend.results.trained import Trainings
 from xbackend.wording import counted
 
@@ -28,44 +28,37 @@ _PAGES = (
 
 def blocks(reports: Path) -> list[Block]:
     """The index as blocks: a table for each kind of report, the newest first, what cannot be read, and the rest."""
-    rows: dict[Kind, list[tuple[str, dict[str, Inline]]]] = {kind: [] for kind in KINDS}
-    damaged: list[list[Inline]] = []
+    rows: dict[Kind, list[tuple[str, dict[str, Inline]]]] = {kind: [] for kind in _TOLD}
+    damaged: list[dict[str, Inline]] = []
     there = kinds.there(reports)
     for folder, kind in ((folder, kind) for folder, found in there.items() for kind in found):
-        stored, name = reports / folder / kind.file, _name(reports, folder, kind)
+        stored, document = reports / folder / kind.file, f"{kind.document}.md"
+        written = os.path.isfile(reports / folder / document)
+        name = _link(folder, folder, document) if written else f"{folder} (no {document})"
         try:
-            told = kind.load(stored)
+            told: Any = read(stored, kind.told)
         except StoreError as error:
-            damaged.append([name, str(error).replace(str(stored), f"{folder}/{stored.name}")])
+            reason = str(error).replace(str(stored), f"{folder}/{stored.name}")
+            damaged.append({"report": name, "reason": reason})
             continue
         own = {"report": name, "measured": text.moment(told.created), **_TOLD[kind][1](told)}
         rows[kind].append((told.created, {**own, "machine": told.machine.processor}))
-    written: list[Block] = [Heading(1, "Reports"), *([paragraph(_PAGES)] if there else [])]
+    said: list[Block] = [Heading(1, "Reports"), *([paragraph(_PAGES)] if there else [])]
     if os.path.isfile(reports / "history.md"):
-        written.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
+        said.append(paragraph("Over time: ", Hyperlink("history", "./history.md"), "."))
     for kind, (title, _) in _TOLD.items():
         # The newest first; those of one moment stay in the order of their names.
         newest = [row for _, row in sorted(rows[kind], key=lambda entry: entry[0], reverse=True)]
-        if newest:
-            written += [Heading(2, title)] if title else []
-            written.append(table([*newest[0]], [[*row.values()] for row in newest], right=_NUMBERS))
-    written += section("Results that cannot be read", tabled(("report", "reason"), damaged))
+        said += section(title, records(newest, right=_NUMBERS))
+    said += section("Results that cannot be read", records(damaged))
     others = [path for path in sorted(reports.glob("[!.]*/*.md")) if path.parent.name not in there and path.is_file()]
     links = [_link(f"{path.parent.name}/{path.name}", path.parent.name, path.name) for path in others]
-    written += section("Other documents", points([link] for link in links))
-    if not there and not others:
-        written.append(paragraph("There is no report yet."))
-    return written
+    said += section("Other documents", points([link] for link in links))
+    return said if there or others else [*said, paragraph("There is no report yet.")]
 
 
 def _link(words: str, folder: str, name: str) -> Hyperlink:
     return Hyperlink(words, f"./{quote(folder, errors='replace')}/{quote(name)}")
-
-
-def _name(reports: Path, folder: str, kind: Kind) -> Inline:
-    document = f"{kind.document}.md"
-    there = os.path.isfile(reports / folder / document)
-    return _link(folder, folder, document) if there else f"{folder} (no {document})"
 
 
 def _comparison(results: Results) -> dict[str, Inline]:
@@ -80,12 +73,9 @@ def _comparison(results: Results) -> dict[str, Inline]:
 
 
 def _training(done: Trainings) -> dict[str, Inline]:
-    return {
-        "model": done.model,
-        "backends": _each(run.backend for run in done.runs),
-        "strategies": _each(f"{run.strategy} ({counted(run.devices, 'device')})" for run in done.runs),
-        "ended": _of(done.runs),
-    }
+    strategies = _each(f"{run.strategy} ({counted(run.devices, 'device')})" for run in done.runs)
+    backends = _each(run.backend for run in done.runs)
+    return {"model": done.model, "backends": backends, "strategies": strategies, "ended": _of(done.runs)}
 
 
 def _cluster(done: Jobs) -> dict[str, Inline]:
@@ -109,7 +99,7 @@ def _of(runs: Sequence[Measurement | Outcome]) -> str:
 
 # Of each kind its title, and what a row says.
 _TOLD: dict[Kind, tuple[str, Callable[[Any], dict[str, Inline]]]] = {
-    COMPARISON: ("", _comparison),
-    TRAINING: ("Trainings", _training),
-    CLUSTER: ("Jobs on clusters", _cluster),
+    kinds.COMPARISON: ("Comparisons", _comparison),
+    kinds.TRAINING: ("Trainings", _training),
+    kinds.CLUSTER: ("Jobs on clusters", _cluster),
 }

@@ -8,17 +8,16 @@ from collections.abc import Sequence
 from xbackend.analysis.answer import named
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.analysis.payoff import PayOff, first_result, pay_off, quickest
-from xbackend.report.said import tables, text
-from xbackend.report.said.blocks import Block, paragraph, table, tabled
+from xbackend.report.said import text
+from xbackend.report.said.blocks import Block, paragraph, records
 from xbackend.wording import number
 
 READING = (
     "The first result takes the import of the framework, trace, lower and the first call, a call what it takes after "
-    "that: means over the processes that compiled with an empty cache on disk. From cache: of those that found there "
-    "what another process had compiled; without a number the framework leaves nothing there. What compiles more "
-    "slowly than the one whose first result is there first, and is shown to be faster once compiled, has overtaken it "
-    "after so many calls behind the first; in parentheses the numbers of calls at which it is not shown which of the "
-    f"two has taken longer ({text.INTERVAL})."
+    "that: means over the processes that compiled with an empty cache on disk, or (from cache) found there what "
+    "another had compiled. A slower compiler that is shown to be faster once compiled overtakes the quickest start "
+    "after so many calls; in parentheses those at which it is not shown which of the two has taken longer "
+    f"({text.INTERVAL})."
 )
 _CACHED = "from cache"
 _AFTER = f"has paid for itself after ({text.INTERVAL})"
@@ -30,26 +29,22 @@ def across(comparisons: Sequence[Comparison]) -> list[Block]:
     for comparison in comparisons:
         if (quick := quickest(comparison)) is not None:
             last = comparison.ranked[0]
-            first = [named(quick, comparison), text.time(first_result(quick))]
-            then = [named(last, comparison), text.time(last.time), text.time(first_result(last))]
-            rows.append([comparison.label, *first, *then, _after(last, quick, comparison)])
-    headers = ("comparison", "first to have a result", "in", "smallest time", "a call", "first result in", _AFTER)
-    return [paragraph(READING), table(headers, rows, right=("in", "a call", "first result in"))] if rows else []
+            start = {"first to have a result": named(quick, comparison), "in": text.time(first_result(quick))}
+            then = {"smallest time": named(last, comparison), "a call": text.time(last.time)}
+            end = {"first result in": text.time(first_result(last)), _AFTER: _after(last, quick, comparison)}
+            rows.append({"comparison": comparison.label, **start, **then, **end})
+    return [paragraph(READING), *records(rows, right=("in", "a call", "first result in"))] if rows else []
 
 
-def each(comparisons: Sequence[Comparison]) -> list[Block]:
-    """A table for each comparison, a line for each row with a time."""
-    return tables.each(comparisons, "First result and calls", _table, READING)
-
-
-def _table(comparison: Comparison) -> list[Block]:
+def each(comparison: Comparison) -> list[Block]:
+    """A line for each row with a time; empty where no first result is known."""
     quick, rows = quickest(comparison), []
     for row in sorted(comparison.ranked, key=lambda row: first_result(row) or math.inf):
         if quick is not None:
-            times = [text.time(t) for t in (first_result(row), first_result(row, from_cache=True), row.time)]
-            rows.append([named(row, comparison), *times, _after(row, quick, comparison)])
-    headers = ("backend", "first result", _CACHED, "a call", _AFTER)
-    return tabled(headers, rows, right=headers[1:4])
+            first = {"first result": first_result(row), _CACHED: first_result(row, from_cache=True), "a call": row.time}
+            times = {name: text.time(seconds) for name, seconds in first.items()}
+            rows.append({"backend": named(row, comparison), **times, _AFTER: _after(row, quick, comparison)})
+    return records(rows, right=("first result", _CACHED, "a call"))
 
 
 def _after(row: Row, quick: Row, comparison: Comparison) -> str:
@@ -64,12 +59,7 @@ def _after(row: Row, quick: Row, comparison: Comparison) -> str:
 
 def calls(found: PayOff) -> str:
     """``120 calls (95 to 160)``."""
-    if math.isnan(found.low):
-        return f"{_count(found.calls)} (no interval)"
-    end = "any number" if math.isinf(found.high) else number(math.ceil(found.high))
-    return f"{_count(found.calls)} ({number(math.ceil(found.low))} to {end})"
-
-
-def _count(value: float) -> str:
-    whole = math.ceil(value)
-    return f"{number(whole)} call{'' if whole == 1 else 's'}"
+    whole = math.ceil(found.calls)
+    end = number(math.ceil(found.high)) if math.isfinite(found.high) else "any number"
+    between = "no interval" if math.isnan(found.low) else f"{number(math.ceil(found.low))} to {end}"
+    return f"{number(whole)} call{'' if whole == 1 else 's'} ({between})"

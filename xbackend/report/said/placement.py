@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from xbackend.analysis.comparison import Comparison, Row
 from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
-from xbackend.report.said.blocks import Block, Heading, OnPage, Pictures, paragraph, points, tabled
+from xbackend.report.said.blocks import Block, Heading, OnPage, Pictures, paragraph, points, table
 from xbackend.results.schema import Evidence
-from xbackend.wording import counted, join
+from xbackend.wording import counted, grouped, join
 
-_OPS = ("backends", "devices", "asked", "bound to", "executed on", "status", "ops", "which")
-_TRANSFERS = ("backends", "devices", "from", "to", "why", "transfers", "bytes")
 _WHAT = (
     "What the program asked for, and what the backend says that it executed. What differs on several devices is drawn; "
     "xbackend draw --backend draws the rest."
 )
 _LEGEND = (
-    "coloured by device; a thick outline is an op that moved, a dashed one what was fused or folded, a dotted one what "
+    "coloured by device. A thick outline is an op that moved, a dashed one what was fused or folded, a dotted one what "
     "was not read back; thick arrows are transfers."
 )
 _CAUSES = (
@@ -35,8 +33,7 @@ Shown = Sequence[tuple[Row, Placement, Evidence]]
 
 
 def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
-    """What differs from what was asked for, in words and drawn; that the rest is as asked, and on the page the tables
-    of all. Empty if there is no placement."""
+    """What differs from what was asked for, in words and drawn, and on the page tables of all; empty without any."""
     blocks: list[Block] = []
     drawn: dict[str, str] = {}  # what a drawing shows, sizes aside -> the comparison where it stands
     right = total = 0
@@ -61,36 +58,30 @@ def _shown(comparison: Comparison) -> Shown:
 
 def _answers(shown: Shown) -> list[Block]:
     """Whether all ran as asked, each different answer once with the rows that it holds for."""
-    whose: dict[str, list[str]] = {}
-    for row, placement, _ in shown:
-        if placement.ops:
-            whose.setdefault("; ".join([placement.summary(), *placement.differences()]), []).append(row.name)
-    return points((f"{said[0].upper()}{said[1:]}: ", join(names)) for said, names in whose.items())
+    said = [("; ".join([p.summary(), *p.differences()]), row.name) for row, p, _ in shown if p.ops]
+    return points((f"{words[0].upper()}{words[1:]}: ", join(names)) for words, names in grouped(said).items())
 
 
 def _tables(shown: Shown) -> list[Block]:
-    ops = _shared([(row, cells) for row, _, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))])
-    transfers = _shared([(row, cells) for row, _, e in shown for cells in _transfer_rows(e.transfers)])
+    ops = [(row, cells) for row, _, e in shown for cells in (*_op_rows(e.ops), *_backward_rows(e.backward))]
+    transfers = [(row, cells) for row, _, e in shown for cells in _transfer_rows(e.transfers)]
     causes = [paragraph(_CAUSES)] if transfers else []
-    moved = tabled(_TRANSFERS, transfers, right=("devices", "transfers", "bytes"))
-    return [*tabled(_OPS, ops, right=("devices", "ops")), *causes, *moved]
+    headers = ("asked", "bound to", "executed on", "status", "ops", "which")
+    moved = _shared(("from", "to", "why", "transfers", "bytes"), transfers, ("devices", "transfers", "bytes"))
+    return [*_shared(headers, ops, ("devices", "ops")), *causes, *moved]
 
 
-def _shared(rows: Sequence[tuple[Row, list[str]]]) -> list[list[str]]:
+def _shared(headers: Sequence[str], rows: Iterable[tuple[Row, list[str]]], right: Sequence[str]) -> list[Block]:
     """Each different row once, after the backends and the number of devices that it holds for."""
-    backends: dict[tuple[str, ...], list[str]] = {}
-    for row, cells in rows:
-        backends.setdefault((str(row.devices), *cells), []).append(row.label)
-    return [[", ".join(names), *key] for key, names in backends.items()]
+    backends = grouped(((str(row.devices), *cells), row.label) for row, cells in rows)
+    each = [[", ".join(names), *cells] for cells, names in backends.items()]
+    return [table(("backends", "devices", *headers), each, right)] if each else []
 
 
 def _op_rows(ops: Sequence[OpRecord]) -> list[list[str]]:
-    counts: dict[tuple[str, ...], Counter[str]] = {}
-    for op in ops:
-        key = (op.asked or "the default", op.bound, op.executed or "not told", op.status)
-        counts.setdefault(key, Counter())[op.op] += 1
-    each = [(key, of, [f"{op} {n}x" if n > 1 else op for op, n in of.items()]) for key, of in counts.items()]
-    return [[*key, str(of.total()), ", ".join(which)] for key, of, which in each]
+    each = grouped(((op.asked or "the default", op.bound, op.executed or "not told", op.status), op.op) for op in ops)
+    which = [[f"{op} {n}x" if n > 1 else op for op, n in Counter(names).items()] for names in each.values()]
+    return [[*key, str(len(each[key])), ", ".join(names)] for key, names in zip(each, which, strict=True)]
 
 
 def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
@@ -102,35 +93,28 @@ def _backward_rows(records: Sequence[BackwardRecord]) -> list[list[str]]:
 
 
 def _transfer_rows(transfers: Sequence[TransferRecord]) -> list[list[str]]:
-    routes: dict[tuple[str, ...], list[TransferRecord]] = {}
-    for transfer in transfers:
-        routes.setdefault((transfer.source, transfer.target, transfer.cause), []).append(transfer)
-    return [[*route, str(len(made)), bytes_text(sum(t.bytes for t in made))] for route, made in routes.items()]
+    routes = grouped(((t.source, t.target, t.cause), t.bytes) for t in transfers)
+    return [[*route, str(len(moved)), bytes_text(sum(moved))] for route, moved in routes.items()]
 
 
 def _drawings(comparison: Comparison, shown: Shown, pictures: Pictures, drawn: dict[str, str]) -> list[Block]:
     """What was executed on several devices; a picture that is in ``drawn``, by comparison, is there already."""
-    alike: dict[Graph, list[str]] = {}
-    for row, placement, evidence in shown:
-        # Of one device a picture in one colour says nothing.
-        if placement.differences() and evidence.graph is not None and len(evidence.graph.devices) > 1:
-            graph = replace(evidence.graph, title=counted(row.devices, "device"))
-            alike.setdefault(graph, []).append(row.name)
+    # Of one device a picture in one colour says nothing.
+    apart = [(row, e.graph) for row, p, e in shown if p.differences() and e.graph and len(e.graph.devices) > 1]
+    alike = grouped((replace(graph, title=counted(row.devices, "device")), row.name) for row, graph in apart)
     blocks: list[Block] = []
     for graph, names in alike.items():
-        shape = comparison.workload + _shape(graph)
+        shape, who = comparison.workload + _shape(graph), join(names)
         if shape in drawn:
-            like = f"What was executed by {join(names)} looks as drawn for {drawn[shape]}, but for sizes."
-            blocks.append(paragraph(like))
+            blocks.append(paragraph(f"What was executed by {who} looks as drawn for {drawn[shape]}, but for sizes."))
             continue
         drawn[shape] = comparison.label
-        title = f"What {join(names)} executed, {comparison.label}"
+        title = f"What {who} executed, {comparison.label}"
         image = pictures.add("placement", comparison.workload, svg([graph], title).encode(), title, large=True)
-        blocks += [paragraph(f"What was executed by {join(names)}, {_LEGEND}"), image]
+        blocks += [paragraph(f"What was executed by {who}, {_LEGEND}"), image]
     return blocks
 
 
 def _shape(graph: Graph) -> str:
-    """What a drawing shows, sizes aside."""
     texts = re.sub("[0-9]+", "0", str([(box.text, box.mark) for box in graph.boxes]))
     return f"{graph.title} {[box.device for box in graph.boxes]} {texts} {len(graph.edges)} {len(graph.links)}"

@@ -9,55 +9,36 @@ from collections.abc import Sequence
 from xbackend.analysis import packages
 from xbackend.analysis.answer import answer, named
 from xbackend.analysis.comparison import Comparison, Row
-from xbackend.analysis.statistics import FEWEST, Ratio, drift_warnings
+from xbackend.analysis.statistics import FEWEST
 from xbackend.drawing.graph import bytes_text
 from xbackend.report.said import text
-from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, Paragraph, anchor, bullets, paragraph, table
+from xbackend.report.said.blocks import Block, Bold, Hyperlink, Inline, anchor, notice, paragraph, points, records
 from xbackend.report.said.doubts import doubts
 from xbackend.results.schema import Results
 from xbackend.wording import counted, few, join
 
+_NEXT, _BASELINE = f"ratio to the next ({text.INTERVAL})", "ratio to the baseline"
 NOT_MEASURED = "What was not measured, and why"
 WARNINGS = "Warnings"
 
-READING = (
-    (
-        "Time",
-        "of one execution: the geometric mean over fresh processes of each process's median. Those that took turns are "
-        "a generation; of a candidate that was not in all of them it is what it would be in their mean.",
-    ),
-    (
-        "Ratio",
-        "a candidate's time divided by the baseline's, so below 1 is faster than the baseline. The interval holds the "
-        "true ratio in 95 of 100 such comparisons at least, and is as wide as the number of candidates that are near "
-        "each other asks for.",
-    ),
-    (
-        "Verdict",
-        "faster or slower where the interval does not hold 1; equal where it lies within 5 %, and then within what; "
-        "else not told apart, with the smallest difference that would have been shown. Of all comparisons of twenty "
-        "such sessions one may hold a wrong verdict. A winner is called where it is faster than every other.",
-    ),
-    ("Spread", "the smallest and the largest median of a process, and of how many processes."),
-    ("GFLOP/s", "10^9 operations per second, counted in the program before any backend simplifies it."),
-    (
-        "Error / passes",
-        "the relative error against a float64 oracle, and the largest that passes; one beyond that is wrong.",
-    ),
-    (
-        "Compile",
-        "trace, lower and first call together, of the processes that compiled with an empty cache on disk. From "
-        "cache: of those that found there what another process had compiled; without a number the framework leaves "
-        "nothing there. With --quick an earlier session may have left it, and then no time without it is known.",
-    ),
-    (
-        "Plots",
-        "each backend has its own colour and mark. In the plots of times a dot is a process, the line the 95 % "
-        f"interval of the time, which takes at least {FEWEST} processes; two such lines that overlap are no verdict: "
-        "that is the ratio's. Where numbers of devices differ, the number stands above its mark; a stroke is "
-        "the ideal: the time on one device over their number.",
-    ),
-)
+READING = {
+    "Time": "of one execution: the geometric mean over processes of each one's median. Processes that took turns are a "
+    "generation; the time of a candidate that was not in all of them is what it would be in their mean.",
+    "Ratio": "a candidate's time over the baseline's: below 1 is faster. The interval holds the true ratio in 95 of "
+    "100 such comparisons at least; it is the wider, the more candidates are near each other.",
+    "Verdict": "faster or slower where the interval does not hold 1; equal where it lies within 5 %, and then within "
+    "what; else not told apart, with the smallest difference that would have been shown. One of twenty such sessions "
+    "may hold a wrong verdict. A winner is faster than every other.",
+    "Spread": "the smallest and the largest median of a process, and the number of processes.",
+    "GFLOP/s": "10^9 operations per second, counted in the program before any backend simplifies it.",
+    "Error / passes": "the relative error against a float64 oracle, and the largest that passes.",
+    "Compile": "trace, lower and first call together, of processes that compiled with an empty cache on disk. From "
+    "cache: of those that found there what another had compiled; without a number the framework leaves nothing there. "
+    "With --quick an earlier session may have left it, and then no time without it is known.",
+    "Plots": "each backend has its own colour and mark. A dot is a process, a line the 95 % interval of the time, of "
+    f"{FEWEST} processes at least. Two such lines that overlap are no verdict: that is the ratio's. A number of "
+    "devices stands above its mark; a stroke is the ideal, the time on one device over their number.",
+}
 
 
 def notices(results: Results) -> list[Block]:
@@ -66,38 +47,36 @@ def notices(results: Results) -> list[Block]:
         return []
     planned = results.settings.processes
     counts = sorted({len(m.times) for m in results.measurements if m.status == "ok"})
-    had = f" Candidates have {join(map(str, counts))} processes" if counts else " No process finished"
+    had = f"Candidates have {join(map(str, counts))} processes" if counts else "No process finished"
     of = f"; {planned} each were planned." if planned is not None else "."
     words = (
-        " It was cut off, or was still being measured, before all that was planned was there. What follows is of the "
-        f"processes that finished.{had}{of} Measure again before concluding from it."
+        "It was cut off, or was still being measured, before all that was planned was there. What follows is of the "
+        f"processes that finished. {had}{of} Measure again before concluding from it."
     )
-    return [Paragraph((Bold("This run is incomplete."), words), notice=True)]
+    return [notice("This run is incomplete.", words)]
 
 
 def sections(results: Results, comparisons: Sequence[Comparison], picture: Sequence[Block] = ()) -> list[Block]:
     """The answer, the first ``picture``, who is the fastest of each comparison, how sure, on what."""
     if not results.measurements:
         return [paragraph(answer(comparisons))]
-    headers = ("comparison", "fastest", "time", f"ratio to the next ({text.INTERVAL})", "ratio to the baseline")
-    winners = table(headers, [_row(comparison) for comparison in comparisons], right=("time",))
-    how = bullets(*_sure(results, comparisons), *_on_what(results))
-    return [paragraph(answer(comparisons)), *picture, winners, how]
+    winners = records([_row(comparison) for comparison in comparisons], right=("time",))
+    return [paragraph(answer(comparisons)), *picture, *winners, *points([*_sure(results, comparisons), *_on(results)])]
 
 
-def _row(comparison: Comparison) -> list[Inline]:
-    if not comparison.ranked:
-        return [comparison.label, "no candidate gave a time", *[text.NOTHING] * 3]
-    first, following, baseline = comparison.ranked[0], text.NOTHING, text.NOTHING
-    if comparison.against_first:
-        other, against = comparison.against_first[0]
-        following = _said(against, named(other, comparison))
-    if first is comparison.baseline:
-        baseline = "it is the baseline"
-    elif comparison.baseline is not None and (against_baseline := comparison.against_baseline(first)) is not None:
-        baseline = _said(against_baseline, named(comparison.baseline, comparison))
-    winner = _undecided(comparison) if comparison.winner is None else Bold(named(first, comparison))
-    return [comparison.label, winner, text.time(first.time), following, baseline]
+def _row(comparison: Comparison) -> dict[str, Inline]:
+    row: dict[str, Inline] = {"comparison": comparison.label, "fastest": "no candidate gave a time"}
+    row |= dict.fromkeys(("time", _NEXT, _BASELINE), text.NOTHING)
+    if comparison.ranked:
+        first, *others = comparison.ranked
+        winner = _undecided(comparison) if comparison.winner is None else Bold(named(first, comparison))
+        row |= {"fastest": winner, "time": text.time(first.time)}
+        for beside, other in ((_NEXT, others[0] if others else None), (_BASELINE, comparison.baseline)):
+            if other is not None and (ratio := comparison.ratio(first, other)) is not None:
+                row[beside] = f"{text.ratio(ratio)} of {named(other, comparison)}: {text.verdict(ratio)}"
+        if first is comparison.baseline:
+            row[_BASELINE] = "it is the baseline"
+    return row
 
 
 def _undecided(comparison: Comparison) -> str:
@@ -109,33 +88,20 @@ def _undecided(comparison: Comparison) -> str:
     return f"not told apart: {few([first, *(named(rival, comparison) for rival in comparison.rivals)])}"
 
 
-def _said(against: Ratio, than: str) -> str:
-    return f"{text.ratio(against)} of {than}: {text.verdict(against)}"
-
-
 def _sure(results: Results, comparisons: Sequence[Comparison]) -> list[list[Inline]]:
-    counts = sorted({len(c.times) for g in comparisons for c in g.ranked})
     said: list[list[Inline]] = []
-    if counts:
-        each = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
+    if counts := sorted({len(c.times) for g in comparisons for c in g.ranked}):
+        each = " to ".join(dict.fromkeys(map(str, (counts[0], counts[-1]))))
         of = f"{each} fresh {'process' if each == '1' else 'processes'} of each candidate"
         said.append([Bold("How sure"), f": 95 % intervals over {of}{_itself(comparisons)}{_smallest(comparisons)}."])
-    causes = len(doubts(comparisons))
-    if causes:
+    if causes := len(doubts(comparisons)):
         said.append([Bold("Doubts"), ": ", Hyperlink(counted(causes, "warning"), f"#{anchor(WARNINGS)}"), "."])
-    said += [[Bold("Warning"), f": {warning}."] for warning in _warnings(results)]
+    said += [[Bold("Warning"), f": {warning}."] for warning in results.settings.warnings or []]
     bad = Counter(f"{Row(m).name} ({m.status})" for m in results.measurements if m.status != "ok")
     if bad:
         part = f": {bad.total()} of {counted(len(results.measurements), 'candidate')}, {few(list(bad))}; "
         said.append([Bold("Not measured"), part, Hyperlink("why", f"#{anchor(NOT_MEASURED)}"), "."])
     return said
-
-
-def _warnings(results: Results) -> list[str]:
-    """What makes all of the run doubtful: as it was noted when it was measured, or else computed."""
-    if results.settings.warnings is not None:
-        return results.settings.warnings
-    return drift_warnings(results)
 
 
 def _itself(comparisons: Sequence[Comparison]) -> str:
@@ -150,24 +116,21 @@ def _itself(comparisons: Sequence[Comparison]) -> str:
 
 
 def _smallest(comparisons: Sequence[Comparison]) -> str:
-    """What comparisons with the baseline could have shown where they show no difference."""
     between = text.smallest(c.against_baseline(row) for c in comparisons for row in c.ranked if row is not c.baseline)
     return between and f"; where no difference from the baseline is shown, the smallest that could be is {between}"
 
 
-def _on_what(results: Results) -> list[list[Inline]]:
+def _on(results: Results) -> list[list[Inline]]:
     machine, settings = results.machine, results.settings
-    accelerators = join(machine.accelerators) or "no accelerator"
-    threads = settings.threads
-    of = "each" if settings.cores_per_device is None else "a device, each device simulated by as many cores"
-    with_threads = f", {counted(threads, 'thread')} {of}" if threads is not None else ""
-    versions = packages.by_package(results.measurements)
-    used = ", ".join(f"{package} {join(each)}" for package, each in versions.items())
-    memory = f"{bytes_text(machine.memory_bytes)} of memory"
-    on = f"{machine.processor}, {counted(machine.cores, 'core')}, {memory}, {accelerators}; {machine.system}"
+    each = "each" if settings.cores_per_device is None else "a device, each device simulated by as many cores"
+    threads = f", {counted(settings.threads, 'thread')} {each}" if settings.threads is not None else ""
+    memory, accelerators = f"{bytes_text(machine.memory_bytes)} of memory", join(machine.accelerators)
+    on = [machine.processor, counted(machine.cores, "core"), memory, accelerators or "no accelerator"]
+    used = [f"{name} {join(versions)}" for name, versions in packages.by_package(results.measurements).items()]
     when = text.moment(results.created) + (f", run {results.run}" if results.run else "")
-    return [
-        [Bold("On"), f": {on}{with_threads}."],
-        [Bold("Versions"), f": {used}{'; ' if used else ''}xbackend {results.xbackend}."],
-        [Bold("When"), f": {when}."],
-    ]
+    said = {
+        "On": f"{', '.join(on)}; {machine.system}{threads}",
+        "Versions": "; ".join(filter(None, (", ".join(used), f"xbackend {results.xbackend}"))),
+        "When": when,
+    }
+    return [[Bold(what), f": {words}."] for what, words in said.items()]

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from xbackend import wording
-from xbackend.analysis.answer import named
-from xbackend.analysis.comparison import Comparison
-from xbackend.analysis.scaling import Scaling
 from xbackend.analysis.statistics import LEVEL, Ratio, Verdict
 from xbackend.results.schema import Measurement
-from xbackend.wording import percent, plain
+from xbackend.wording import counted, few, percent, plain
 
 INTERVAL = f"{100 * LEVEL:.0f} % interval"
 NOTHING = "–"  # noqa: RUF001 (a dash is what stands in an empty cell)
@@ -35,16 +32,25 @@ def power(value: float | None) -> str:
     return f"{value:.1e}" if value is not None and math.isfinite(value) and value else number(value)
 
 
+def share(part: float) -> str:
+    """A part of 1 in percent."""
+    return f"{100 * part:.0f} %"
+
+
+def names(rows: Iterable[str]) -> str:
+    """The names of rows, each once; with how many rows these are where some have the same name."""
+    every = list(rows)
+    once = list(dict.fromkeys(every))
+    return few(once) + ("" if len(once) == len(every) else f" ({counted(len(every), 'row')})")
+
+
 ERROR = "error / passes"  # the relative error against the oracle, and the largest that passes
 
 
-def error(*rows: Measurement) -> str:
-    """The relative error of a result, of several the largest, beside the largest that passes."""
-    known = [row.parity for row in rows if row.parity is not None]
-    if not known:
-        return NOTHING
-    worst = max(known, key=lambda parity: parity.relative_error)
-    return f"{power(worst.relative_error)} / {power(worst.tolerance)}"
+def error(row: Measurement) -> str:
+    """The relative error of a result, beside the largest that passes."""
+    parity = row.parity
+    return NOTHING if parity is None else f"{power(parity.relative_error)} / {power(parity.tolerance)}"
 
 
 def sure(value: float, low: float, high: float) -> str:
@@ -56,18 +62,6 @@ def sure(value: float, low: float, high: float) -> str:
 def ratio(against: Ratio) -> str:
     """A ratio with its interval, or that there is none."""
     return sure(against.value, against.low, against.high)
-
-
-def to_baseline(comparisons: Sequence[Comparison]) -> str:
-    """The header of ratios to the baseline, which is named where it is the same of all comparisons."""
-    names = {None if c.baseline is None else named(c.baseline, c) for c in comparisons}
-    (name,) = names if len(names) == 1 else (None,)
-    return f"ratio to {name or 'the baseline'} ({INTERVAL})"
-
-
-def speedup(scaling: Scaling) -> str:
-    """A speed-up with its interval, or that there is none."""
-    return sure(scaling.speedup, *(scaling.interval or (math.nan, math.nan)))
 
 
 def verdict(against: Ratio) -> str:

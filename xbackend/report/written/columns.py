@@ -1,13 +1,19 @@
-"""Tables and sentences of plain text that fit a width: names are wrapped where they have a part, numbers never cut."""
+"""Tables and sentences of plain text that fit a width: names are wrapped where they have a part, numbers never cut.
+
+Not rich: its tables wrap at blanks only, take width from every column alike, and have no titles of groups.
+"""
 
 from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+
+from xbackend.wording import plain
 
 WIDTH = 80  # of a table, where nothing says how wide lines may be
-_GAP = 2
+_GAP, _SIDES = "  ", "{:{}{}}"  # between columns; a text to a side in a width
 _LEAST = 8  # characters of a column that has to be cut
 _PART = re.compile(r"\s*(?:\([^()\n]*\)|\[?[^\s\[]+|\[)(?: on \d+$|\s+$)?")  # what is in parentheses is one
 
@@ -30,28 +36,35 @@ def lines(
         widths = [max([head, *map(len, column[1:])]) for head, column in zip(heads, columns, strict=True)]
         _narrow(widths, [max(len(part) for cell in column for part in _parts(cell)) for column in columns], width)
         _narrow(widths, [_LEAST] * len(widths), width)
-    aligned = [str.rjust if header in right else str.ljust for header in headers]
-    found = _row(headers, widths, aligned)
-    found.append("-" * min(sum(widths) + _GAP * (len(widths) - 1), width or 10**6))
+
+    def laid(cells: Sequence[str]) -> list[str]:
+        shown = zip_longest(*map(_cell, cells, widths), fillvalue="")
+        return [_GAP.join(map(_SIDES.format, texts, sides, widths)).rstrip() for texts in shown]
+
+    sides = [">" if header in right else "<" for header in headers]
+    found = [*laid(headers), "-" * min(sum(widths) + len(_GAP) * (len(widths) - 1), width or 10**6)]
     for title, rows in groups:
         found += wrapped(title, width) if title else []
-        for row in rows:
-            found += _row(row, widths, aligned)
+        found += [line for row in rows for line in laid(row)]
     return found
+
+
+def records(rows: Sequence[Mapping[str, str]], width: int | None, right: Sequence[str] = ()) -> list[str]:
+    """A table of rows by the names of their columns, whatever is in them; nothing without one."""
+    return lines([*rows[0]], [("", [[*map(plain, row.values())] for row in rows])], width, right) if rows else []
 
 
 def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
     """A sentence as lines of ``width`` at most, but for words that are longer; those after the first are indented."""
     if width is None:
         return [text]
-    shaped = textwrap.TextWrapper(width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return shaped.wrap(text)
+    return textwrap.wrap(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
     """Take from the first column, then from the last one and those before it, what is too much."""
     for i in (0, *reversed(range(1, len(widths)))):
-        excess = sum(widths) + _GAP * (len(widths) - 1) - width
+        excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
         if excess > 0:
             widths[i] = max(min(least[i], widths[i]), widths[i] - excess)
 
@@ -61,29 +74,13 @@ def _parts(cell: str) -> list[str]:
     return [part.strip() for part in _PART.findall(cell)] or [""]
 
 
-def _row(cells: Sequence[str], widths: Sequence[int], aligned: Sequence[object]) -> list[str]:
-    wraps = [_cell(cell, width) for cell, width in zip(cells, widths, strict=True)]
-    found = []
-    for i in range(max(map(len, wraps))):
-        shown = [wrap[i] if i < len(wrap) else "" for wrap in wraps]
-        line = (align(text, width) for align, text, width in zip(aligned, shown, widths, strict=True))  # type: ignore[operator]
-        found.append((" " * _GAP).join(line).rstrip())
-    return found
-
-
 def _cell(cell: str, width: int) -> list[str]:
     """The lines of a cell; a part that is longer than the column is cut into several."""
     found = [""]
     for part in _PART.findall(cell):
-        room = width - len(found[-1])
-        if len(part) <= room and "\n" not in part:
+        if len(found[-1] + part) <= width and "\n" not in part:
             found[-1] += part
-            continue
-        rest = part.strip()
-        if not found[-1]:
-            found.pop()
-        while len(rest) > width:
-            found.append(rest[:width])
-            rest = rest[width:]
-        found.append(rest)
-    return found
+        else:
+            rest = part.strip()
+            found += [rest[at : at + width] for at in range(0, len(rest), width)]
+    return [line for line in found if line] or [""]

@@ -1,7 +1,6 @@
 """Blocks as one HTML page that needs nothing else: pictures and style inside, no script, nothing fetched.
 
-A policy in the page itself forbids scripts and addresses besides. A picture is part of it: its ids its own, its style
-its own.
+A policy in the page itself forbids scripts and addresses, too. Each picture in it has ids and a style of its own.
 """
 
 from __future__ import annotations
@@ -23,11 +22,8 @@ from xbackend.wording import plain
 _SVG = "{http://www.w3.org/2000/svg}"
 _XLINK = "{http://www.w3.org/1999/xlink}"
 _TAGS = frozenset(
-    [
-        *("svg", "g", "defs", "path", "rect", "circle", "line", "polyline", "polygon", "text", "tspan", "title", "use"),
-        *("clipPath", "marker"),
-    ]
-)
+    ("svg", "g", "defs", "path", "rect", "circle", "line", "polyline", "polygon", "text", "tspan", "title", "use")
+) | {"clipPath", "marker"}
 _COLOURED = ("fill", "stroke", "style")
 _REFERENCE = re.compile(r"url\(#([^)]*)\)")
 
@@ -52,10 +48,10 @@ def write(blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> str:
 
 
 def inline(svg: bytes, prefix: str, words: str) -> str:
-    """The element ``svg`` for a page that holds others: every id in it begins with ``prefix``.
+    """The element ``svg`` for a page that holds others: every id begins with ``prefix``, ``words`` say what it shows.
 
-    ``words`` say what it shows to those who do not see it. Its grey becomes the colour of the text around it, and its
-    light colours dark ones on a dark page. Elements that are no drawing are left out.
+    Its grey becomes the colour of the text around it, and its light colours dark ones on a dark page. Elements that are
+    no drawing are left out.
     """
     tree = ElementTree.fromstring(svg)
     _clean(tree, prefix)

@@ -16,7 +16,7 @@ from xbackend.wording import plain
 
 # `&` comes as an entity, so that the text's own entities are shown and not decoded; the angle brackets too, so that the
 # document holds none that a lenient parser could take for a tag.
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 # What has a meaning inside of a line: code, emphasis, links, images, footnotes, cells, strike-through, mathematics, the
 # end of a heading.
 _INLINE = re.compile(r"[\\`*\[\]|~$^{}#]|(?<![^\W_])_|_(?![^\W_])|!(?=\[)")
@@ -34,32 +34,33 @@ _LINKED = re.compile(
 
 
 def escape(text: object) -> str:
-    """Text as markdown that shows exactly this text, on one line, anywhere in a document, with no link in it.
+    """Text as markdown that shows exactly this text, as `plain` has it, anywhere in a document.
 
-    Line breaks become blanks and control characters U+FFFD, see `plain`. Names that a forge would make a link of become
-    code.
+    Names that a forge would make a link of become code.
     """
     line, parts, end = plain(text), [], 0
     for word in _WORD.finditer(line):
         if _LINKED.search(word[0]):
             parts += [_escaped(line[end : word.start()]), f"`{word[0]}`"]
             end = word.end()
-    parts.append(_escaped(line[end:]))
-    return _START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], "".join(parts))
+    return _begun("".join([*parts, _escaped(line[end:])]))
 
 
 def _escaped(part: str) -> str:
-    part = _INLINE.sub(lambda m: "\\" + m[0], part)
-    return "".join(_ENTITIES.get(c, c) for c in part)
+    return _INLINE.sub(lambda m: "\\" + m[0], part).translate(_ENTITIES)
+
+
+def _begun(line: str) -> str:
+    return _START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], line)
 
 
 def _uncoded(text: str) -> Markup:
     """The words of a picture, in which code would be lost."""
-    return Markup(_START.sub(lambda m: m[0][:-1] + "\\" + m[0][-1], _escaped(plain(text))))
+    return Markup(_begun(_escaped(plain(text))))
 
 
 def _tagged(text: str) -> Markup:
-    return Markup("".join(_ENTITIES.get(c, c) for c in plain(text)))
+    return Markup(plain(text).translate(_ENTITIES))
 
 
 _DOCUMENT = template("document.md.j2", escape, uncoded=_uncoded, tagged=_tagged)

@@ -1,127 +1,145 @@
-"""What a terminal shows of results: the answer, a table that fits 80 columns, and what makes it doubtful."""
+"""What a terminal shows of results: the answer, tables that fit 80 columns, and what makes them doubtful."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Any
 
 from xbackend.analysis.across import Matrix, matrix
-from xbackend.analysis.answer import APART, answer, devices_compared, named
-from xbackend.analysis.comparison import Comparison, Row, comparisons
-from xbackend.analysis.scaling import Scaling, scalings
+from xbackend.analysis.answer import APART, answer, named
+from xbackend.analysis.comparison import Comparison, comparisons
 from xbackend.analysis.statistics import Ratio
-from xbackend.report.said import across as cells
-from xbackend.report.said import tables, text
+from xbackend.report.said import across, tables, text
 from xbackend.report.said.doubts import doubts
+from xbackend.report.said.outcomes import Said
 from xbackend.report.written import columns
+from xbackend.report.written.columns import wrapped
 from xbackend.results.schema import Results
-from xbackend.wording import counted, few, plain
+from xbackend.wording import grouped, plain
 
 _REASON = 300  # characters of why something has no time; the report has all of them
+_GAP, _HEAD, _LONGEST = 2, 10, 20  # characters: between columns, of a line of a name above one, at most
 
 
 def lines(results: Results, baseline: str | None = None, width: int | None = None, wide: bool = False) -> list[str]:
-    """The answer, a blank line, of several workloads their matrix, the table (of more than a few comparisons the matrix
-    is all of it), and below it what has no time and the warnings, each cause once.
+    """The answer, of several workloads their matrix, of few comparisons the table, what has no time, the warnings.
 
-    Ratios are to one device of the same backend where several numbers of devices were compared and no ``baseline`` is
-    given, else to the baseline, as in the report. ``wide`` has all columns of the report's tables. Lines are at most
-    ``width`` wide; `None`: a sentence is one line, a table `columns.WIDTH` wide, a wide one as wide as it is. Raises
-    `UsageError` for a baseline that was not measured.
+    The table is that of the report, ``wide`` the one with all figures. Lines are at most ``width`` wide; `None`: a
+    sentence is one line, a table `columns.WIDTH` wide, a wide one as wide as it is. Raises `UsageError` for a
+    ``baseline`` that was not measured.
     """
     found = comparisons(results, baseline)
-    said = [*columns.wrapped(answer(found), width), ""]
-    across = matrix(found, baseline is not None)
-    if across is not None:
-        said += _across(across, width)
-    if found and (wide or across is None or len(found) <= APART):
-        said += [*_table(found, baseline is not None, width, wide), ""]
-    below = [*_not_measured(found), *_warnings(results, found)]
-    return [*said, *(line for each in below for line in columns.wrapped(each, width, "  "))]
+    said, whole = [*wrapped(answer(found), width), ""], matrix(found, baseline is not None)
+    if whole is not None:
+        said += [*matrix_lines(whole, width or columns.WIDTH), "", *wrapped(across.reading(whole), width), ""]
+        if means := across.means(whole):
+            table = columns.records(means, width or columns.WIDTH, [*means[0]][2:])
+            said += [*table, "", *wrapped(across.READING_MEANS, width), ""]
+    if found and wide:
+        rows = all_columns(found)
+        said += [*columns.records(rows, width, [header for header in rows[0] if header not in tables.WORDS]), ""]
+    elif found and (whole is None or len(found) <= APART):
+        said += [*_table(found, tables.against(found, baseline is not None), width or columns.WIDTH), ""]
+    below = [*_not_measured(found), *(f"warning: {plain(warning)}" for warning in results.settings.warnings or ())]
+    below += [f"warning: {text.names(name for _, name in doubt.concerned)}: {doubt.cause}" for doubt in doubts(found)]
+    return [*said, *(line for each in below for line in wrapped(each, width, "  "))]
 
 
-def _across(across: Matrix, width: int | None) -> list[str]:
-    """The matrix, what all of its lines say together, and what the numbers mean."""
-    headers, rows = cells.means(across)
-    said = [*cells.lines(across, width or columns.WIDTH), "", *columns.wrapped(cells.reading(across), width), ""]
-    if not rows:
-        return said
-    table = columns.lines(headers, [("", rows)], width or columns.WIDTH, headers[2:])
-    return [*said, *table, "", *columns.wrapped(cells.READING_MEANS, width), ""]
+def outcomes(said: Said[Any], width: int | None) -> list[str]:
+    """What is said of trainings, or of jobs on clusters."""
+    table, notes = columns.records(said.rows, width or columns.WIDTH, said.right), (*said.ended.failures, *said.notes)
+    return [*wrapped(said.answer, width), *table, *(line for note in notes for line in wrapped(note, width, "  "))]
 
 
-def all_columns(found: Sequence[Comparison]) -> tuple[list[str], list[list[str]]]:
-    """The headers and the rows of the report's tables, over all workloads."""
-    rows = [[each.label, *row] for each in found for row in tables.comparison_rows(each)]
-    return ["workload", *tables.HEADERS], [[plain(cell) for cell in row] for row in rows]
+def all_columns(found: Sequence[Comparison]) -> list[dict[str, str]]:
+    """The rows of the report's table of all figures, over all workloads."""
+    return [{"workload": each.label, **cells} for each in found for cells in tables.figures(each)]
 
 
-def _table(found: Sequence[Comparison], asked: bool, width: int | None, wide: bool) -> list[str]:
-    if wide:
-        headers, cells = all_columns(found)
-        return columns.lines(headers, [("", cells)], width, tables.NUMBERS)
-    against = tables.SPEEDUP if not asked and devices_compared(found) else text.to_baseline(found)
+def _table(found: Sequence[Comparison], against: str, width: int) -> list[str]:
     telling = any(named(row, each) != row.label for each in found for row in each.rows)
     known = any(row.measurement.parity is not None for each in found for row in each.rows)
-    error = [text.ERROR] if known else []
-    headers = ["backend on devices" if telling else "backend", "time", against, *error, "verdict"]
+    headers = ["backend on devices" if telling else "backend", "time", against, *[text.ERROR] * known, "verdict"]
     groups = []
     for each in found:
         unit = text.time_unit(row.time for row in each.rows)
-        several = {id(s.many): s for s in scalings(each)} if against is tables.SPEEDUP else None
-        rows, ratios = [], []
-        for row in [*each.ranked, *(row for row in each.rows if not row.times)]:
-            ratio, verdict, judged = _judged(row, each, several)
-            name = f"{row.label} on {row.devices}" if telling else row.label
-            rows.append([name, text.time(row.time, unit), ratio, *[text.error(row.measurement)] * known, verdict])
-            ratios.append(judged)
-        groups.append((_title(each, found, ratios), rows))
-    return columns.lines(headers, groups, width or columns.WIDTH, headers[1:-1])
+        judged = tables.judged(each, against)
+        rows = [
+            [
+                f"{row.label} on {row.devices}" if telling else row.label,
+                *(text.time(row.time, unit), said, *[text.error(row.measurement)] * known),
+                ratio.words if ratio is not None else verdict,
+            ]
+            for row, said, verdict, ratio in judged
+        ]
+        groups.append((_title(each, found, [ratio for *_, ratio in judged]), rows))
+    return columns.lines(headers, groups, width, headers[1:-1])
 
 
 def _title(comparison: Comparison, found: Sequence[Comparison], ratios: Sequence[Ratio | None]) -> str:
     """What was compared, the baseline if the header lacks it, and the smallest difference that would be shown."""
-    title = comparison.title if len(found) == 1 else comparison.label
     said = []
     if comparison.baseline is not None and len({each.baseline and each.baseline.name for each in found}) > 1:
         said.append(f"baseline: {named(comparison.baseline, comparison)}")
     if between := text.smallest(ratios):
         said.append(f"smallest difference that could be shown: {between}")
-    return f"{title} ({'; '.join(said)})" if said else title
-
-
-def _judged(row: Row, comparison: Comparison, several: Mapping[int, Scaling] | None) -> tuple[str, str, Ratio | None]:
-    """The ratio of a row and its verdict, in words, and the ratio: to the baseline, or with the rows of ``several``
-    devices, by their ids, to one device of the same backend."""
-    scaling = several.get(id(row)) if several is not None else None
-    if several is None:
-        ratio, same = comparison.against_baseline(row), "baseline" if row is comparison.baseline else ""
-    else:
-        ratio = scaling.ratio if scaling is not None else None
-        same = "one device" if row.times and row.devices == 1 else ""
-    if same:
-        return "1", same, None
-    if ratio is None:
-        return text.NOTHING, text.NOTHING if row.times else row.measurement.status, None
-    return text.speedup(scaling) if scaling else text.ratio(ratio), ratio.words, ratio
+    return (comparison.title if len(found) == 1 else comparison.label) + (f" ({'; '.join(said)})" if said else "")
 
 
 def _not_measured(found: Sequence[Comparison]) -> list[str]:
-    """Why rows have no time, each reason once."""
-    why: dict[tuple[str, str], list[Row]] = {}
-    for row in (row for each in found for row in each.rows if row.measurement.status != "ok"):
-        why.setdefault((row.measurement.status, tables.reason(row.measurement)), []).append(row)
+    rows = [row for each in found for row in each.rows if row.measurement.status != "ok"]
+    why = grouped(((row.measurement.status, tables.reason(row.measurement)), row.name) for row in rows)
     return [
-        f"{status}: {_names([row.name for row in rows])}: {text.shorten(reason, _REASON)}"
-        for (status, reason), rows in why.items()
+        f"{status}: {text.names(names)}: {text.shorten(reason, _REASON)}" for (status, reason), names in why.items()
     ]
 
 
-def _warnings(results: Results, found: Sequence[Comparison]) -> list[str]:
-    said = [plain(warning) for warning in results.settings.warnings or ()]
-    said += [f"{_names([name for _, name in doubt.concerned])}: {doubt.cause}" for doubt in doubts(found)]
-    return [f"warning: {each}" for each in said]
+def matrix_lines(matrix: Matrix, width: int) -> list[str]:
+    """As many columns beside each other as ``width`` has room for, the others below, each time all workloads."""
+    shown = across.lines(matrix)
+    marked = [any(mark for _, mark in column) for column in zip(*(cells for _, cells in shown), strict=True)]
+    # Numbers stand below each other, whatever their marks.
+    rows = [[words + (mark or " " * marked[j]) for j, (words, mark) in enumerate(cells)] for _, cells in shown]
+    heads = ["\n".join(_head(column)) for column in matrix.columns]
+    widths = [max(map(len, [*heads[j].split("\n"), *column])) for j, column in enumerate(zip(*rows, strict=True))]
+    titles = [*_titles(matrix, max(width // 2 - 2, _HEAD)), *(("", label) for label, _ in shown[len(matrix.lines) :])]
+    found: list[str] = []
+    for band in _bands(widths, width - max(len("workload"), *(len(label) for _, label in titles))):
+        lined = [
+            (group, [label, *(cells[j] for j in band)]) for (group, label), cells in zip(titles, rows, strict=True)
+        ]
+        groups = [(group, [row for _, row in each]) for group, each in groupby(lined, key=lambda row: row[0])]
+        found += [""] if found else []
+        found += columns.lines(["workload", *(heads[j] for j in band)], groups, width, heads)
+    return found
 
 
-def _names(rows: Sequence[str]) -> str:
-    names = list(dict.fromkeys(rows))
-    return few(names) if len(names) == len(rows) else f"{few(names)} ({counted(len(rows), 'row')})"
+def _titles(matrix: Matrix, most: int) -> list[tuple[str, str]]:
+    """The label of each line, below its workload where that has several."""
+    names = [plain(comparison.workload) for comparison in matrix.comparisons]
+    labels = [comparison.label for comparison in matrix.comparisons]
+    if len(set(names)) == len(names):
+        return [("", text.shorten(label, most)) for label in labels]
+    rest = [label.removeprefix(name).strip() or "as it is" for name, label in zip(names, labels, strict=True)]
+    return [(text.shorten(n, 2 * most), f"  {text.shorten(label, most)}") for n, label in zip(names, rest, strict=True)]
+
+
+def _head(column: str) -> list[str]:
+    parts = [""]
+    for part in re.split(r"(?=[-\[( ])", column):
+        if parts[-1] and len(parts[-1]) + len(part) > _HEAD:
+            parts.append("")
+        parts[-1] += part
+    return [text.shorten(part.strip(), _LONGEST) for part in parts]
+
+
+def _bands(widths: Sequence[int], room: int) -> list[list[int]]:
+    """The columns that stand beside each other: one at least, and as many as there is room for."""
+    bands: list[list[int]] = []
+    for j, width in enumerate(widths):
+        if not bands or sum(_GAP + widths[i] for i in bands[-1]) + _GAP + width > room:
+            bands.append([])
+        bands[-1].append(j)
+    return bands

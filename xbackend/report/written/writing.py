@@ -1,5 +1,6 @@
-"""The templates of documents: what stands in them is markup, all that is put into them is text, and escaped; and what
-the markdown leaves to the page, so that the former is read to its end.
+"""The templates of documents: what stands in them is markup, what is put into them is text, and escaped.
+
+The markdown leaves some blocks to the page, so that it is read to its end, and says which.
 """
 
 from __future__ import annotations
@@ -19,12 +20,11 @@ _FOREIGN = re.compile(r"(?!https?:)[a-zA-Z][a-zA-Z0-9+.-]*:")
 
 
 def template(name: str, escape: Callable[[object], str], **filters: Callable[[str], Markup]) -> Callable[..., str]:
-    """What writes blocks with the template of this name; it is given the blocks, and by name what else is in there.
+    """A function that writes blocks, and other values by name, with the template of this name.
 
-    A template asks of a block whether it ``is table``, by the names of their classes. ``escape`` makes markup of all
-    text that no filter has made markup. Every template has the filters ``plain``, ``address`` (empty for one that is
-    neither relative nor of the web) and ``running`` (text that keeps a blank at either end), and the ``fragments`` of
-    the headings by their positions.
+    A template asks of a block whether it ``is table``, by the names of their classes. ``escape`` makes markup of text
+    that no filter has made markup. Every template has the filters ``plain``, ``address`` (empty unless it is relative
+    or of the web) and ``running`` (keeps a blank at either end), and the ``fragments`` of headings by position.
     """
 
     def running(part: str) -> Markup:
@@ -56,20 +56,19 @@ def _address(target: str) -> Markup:
 
 
 def flat(blocks: Sequence[b.Block], page: bool) -> list[b.Written]:
-    """One block after the other: all of them for a ``page``; for the markdown without those that it leaves to the page,
-    of which it says what they are."""
-    left = join(dict.fromkeys(_left(blocks)))
+    """One block after the other; all for a ``page``, the markdown only says what it leaves to that."""
     written: list[b.Written] = []
     for block in blocks:
         match block:
             case b.Folded(title, parts):
                 inside = flat(parts, page)
-                written += [b.Opened(title), *inside, b.Closed()] if inside else []
+                written += [b.Fold(title), *inside, b.Fold()] if inside else []
             case b.OnPage(_, parts):
                 written += flat(parts, page) if page else []
             case b.Pointer(file):
-                whole = f"In {file}, one file to open in a browser (xbackend report writes it), there are besides: "
-                written += [b.paragraph(whole, f"{left}.")] if left and not page else []
+                if (left := join(dict.fromkeys(_left(blocks)))) and not page:
+                    whole = f"In {file}, one file to open in a browser (xbackend report writes it), there are besides: "
+                    written.append(b.paragraph(whole, f"{left}."))
             case _:
                 written.append(block)
     return written
