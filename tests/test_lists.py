@@ -6,7 +6,8 @@ import tomllib
 
 import pytest
 
-from xbackend.backends import lists, registry
+import lists
+from xbackend.backends import registry
 
 
 @pytest.mark.parametrize("name", lists.FILES)

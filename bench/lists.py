@@ -1,7 +1,6 @@
-"""`python -m xbackend.backends.lists` writes the lists of backends in README.md and pyproject.toml from the registry.
+"""`python bench/lists.py` writes the lists of backends in README.md and pyproject.toml from the registry.
 
-Each list is a block between two comments: ``begin`` with its name, and ``end``. It writes into the project, and is for
-those who work on it.
+A list is a block between two comments: ``begin`` with its name, and ``end``.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from pathlib import Path
 
 from xbackend.backends import registry
 
-COMMAND = "python -m xbackend.backends.lists"
-ROOT = Path(__file__).resolve().parents[2]
+COMMAND = "python bench/lists.py"
+ROOT = Path(__file__).resolve().parents[1]
 FILES = ("README.md", "pyproject.toml")
 
 
