@@ -14,10 +14,9 @@ import numpy as np
 import xbackend as xb
 from xbackend.cli.users import job as loaded
 from xbackend.cluster import status
-from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
-from xbackend.cluster.starting import local
-from xbackend.engines.spec import WORKER, Task
+from xbackend.cluster.jobspec import JobSpec
+from xbackend.engines.spec import WORKER, ClusterSpec, Task, local
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 RATE, MOMENTUM = 0.1, 0.9
@@ -76,10 +75,15 @@ def two_devices() -> Job:
     return Job(_two_devices)
 
 
-def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> Asked:
+def asked(job: Job, backend: str, workers: int, servers: int = 0, steps: int = 12, **more: Any) -> JobSpec:
     """A job on this machine; a slow moment of it is no fault."""
     how = {"limit": 60.0, "start_limit": 300.0, "recorded": True, **more}
-    return Asked(job, backend, lambda: local(workers, servers), steps, **how)
+    return JobSpec(job, backend, lambda: local(workers, servers), steps, **how)
+
+
+def toml(spec: ClusterSpec) -> str:
+    """A cluster as ``--cluster FILE.toml`` has it."""
+    return "\n".join(["[jobs]", *(f"{name} = {json.dumps(own)}" for name, own in spec.jobs.items()), ""])
 
 
 def process_of(victim: str) -> int:

@@ -5,25 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from functools import partial
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from xbackend.backends import registry
-from xbackend.backends.contract import Backend, Built, Settings, Value
+from xbackend.backends.contract import Backend, Settings, Value
 from xbackend.cluster.job import Job
-from xbackend.cluster.programs import Programs, compiled
+from xbackend.cluster.programs import Programs, loaded
 from xbackend.cluster.tasks import joined
 from xbackend.devices import DeviceMap
 from xbackend.engines import alone
 from xbackend.engines.contract import Brought, HostUpdate
-from xbackend.engines.member import Step
+from xbackend.engines.member import BuiltProgram
 from xbackend.engines.record import Applied, Layout
 from xbackend.engines.registry import of
 from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
-from xbackend.program.program import Program
 from xbackend.workers.serving import Held
 
 
@@ -56,11 +54,9 @@ class Together(alone.Alone):
     def pull(self, layout: Layout) -> np.ndarray:
         return self.records[layout.server].copy()
 
-    def push(
-        self, layouts: Sequence[Layout], updates: Sequence[HostUpdate], brought: Brought
-    ) -> list[tuple[Applied, list[np.ndarray]]]:
+    def push(self, updates: Sequence[HostUpdate], brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
         done = []
-        for layout, update, arrays in zip(layouts, updates, brought.arrays, strict=True):
+        for layout, update, arrays in zip(self.layouts, updates, brought.arrays, strict=True):
             record = self.records[layout.server]
             returned = update(layout, record, arrays)
             layout.add(record, self.task.index, brought.step, brought.read)
@@ -71,18 +67,14 @@ class Together(alone.Alone):
 class Here:
     """What a launcher has of a task's process, where that is its own."""
 
-    def __init__(self, task: Task, servers: int, devices: int = 2) -> None:
+    def __init__(self, task: Task, layouts: Sequence[Layout], devices: int = 2) -> None:
         settings = Settings(virtual_devices=devices)
         self.backend = registry.get("numpy").load(settings)
-        spec = spec_of(task.count, servers)
-        self.engine = Together(joined("", spec, task, limit=1.0, asynchronous=True), settings)
+        spec = spec_of(task.count, len(layouts))
+        self.engine = Together(joined("", spec, task, layouts, limit=1.0, asynchronous=True), settings)
         self.backend.engine = self.engine
         self.devices, self.default_device = self.backend.devices, self.backend.default_device
         self.ensure_storage = self.backend.ensure_storage
-
-    def build(self, program: Program) -> Built:
-        built = self.backend.build(program)
-        return Built(partial(_execute, built), built.executed, built.profile)
 
     def call(self, path: str, *arguments: Any) -> Any:
         module, _, name = path.partition(":")
@@ -90,24 +82,19 @@ class Here:
         return made.content if isinstance(made, Held) else made
 
 
-def _execute(built: Built, *values: Value) -> Any:
-    return built.execute(*values)
-
-
 class Running:
     """A task that takes its steps here, one for each call."""
 
     def __init__(self, one: Programs, task: Task, *arrays: np.ndarray) -> None:
         self.programs, self.task = one, task
-        self.here = Here(task, one.servers)
         self.traced = one.of(task, arrays)
         self.layouts, self.number = one.layouts, 0
-        self.here.engine.begin(self.layouts, one.records(), [])
-        made = compiled(self.here, self.traced, self.layouts, one.engine, DeviceMap())  # type: ignore[arg-type]
-        self.step: Step = made.step
+        self.here = Here(task, self.layouts)
+        self.here.engine.open(one.records())
+        self.program: BuiltProgram = loaded(self.here, self.traced, DeviceMap()).held  # type: ignore[arg-type]
 
     def __call__(self, *arrays: np.ndarray) -> list[np.ndarray]:
-        outputs, _ = self.step.run(self.number, arrays)
+        outputs, _ = self.program.run(self.number, arrays)
         self.number += 1
         return outputs
 

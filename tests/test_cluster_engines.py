@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,25 +13,55 @@ import cluster_examples as examples
 import numpy as np
 import pytest
 
+import xbackend
 import xbackend as xb
 from xbackend.backends import registry
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import replaying, running
 from xbackend.cluster.job import Job
-from xbackend.cluster.starting import coordinated, local, on_hosts
-from xbackend.engines.registry import ENGINES, checked
-from xbackend.engines.spec import ClusterSpec, Task, found, split
+from xbackend.cluster.starting import on_hosts
+from xbackend.engines.registry import ENGINES, checked, of
+from xbackend.engines.spec import ClusterSpec, Task, found, local, split
 from xbackend.errors import ClusterError, ComputationError
 from xbackend.results.clustered import Jobs
 from xbackend.results.schema import read
 
+COMPLETED = of("tensorflow", "coordinator").completed
 P7, P10 = examples.EXAMPLES / "p7_between_graph.py", examples.EXAMPLES / "p10_distributed.py"
 
 
 def test_every_engine_joins_a_backend_and_every_backend_has_one() -> None:
     joined = [engine for entry in registry.REGISTRY.values() for engine in entry.engines]
     assert {*joined} == {*ENGINES} and all(entry.engines for entry in registry.REGISTRY.values())
-    assert all(name == entry.name for name, entry in ENGINES.items())
+    for entry in registry.REGISTRY.values():
+        for name in entry.engines:
+            engine = of(entry.name, name)
+            assert (engine.name, f"{engine.__module__}:{engine.__qualname__}") == (
+                name,
+                ENGINES[name],
+            ) and engine.summary
+
+
+def test_the_launcher_imports_no_framework_for_an_engine() -> None:
+    """It asks an engine's class what it has to know; all else is in the tasks' processes."""
+    asked = "[of(backend, name) for backend, entry in registry.REGISTRY.items() for name in entry.engines]"
+    code = f"import sys; from xbackend.backends import registry; from xbackend.engines.registry import of; {asked}"
+    found = subprocess.run(
+        [sys.executable, "-c", f"{code}; print(*sys.modules)"], capture_output=True, text=True, check=True
+    )
+    assert not {"tensorflow", "jax", "mpi4py"} & {*found.stdout.split()}
+    assert "xbackend.engines.tensorflow.coordinator" in found.stdout.split()
+
+
+def test_no_engine_is_named_outside_of_its_folder_and_the_registries() -> None:
+    """An engine is added by a module of its own, a line of `engines/registry.py`, and its name with the backends."""
+    rooms = [Path(xbackend.__file__).parent / room for room in ("cluster", "engines")]
+    sources = [path for room in rooms for path in room.rglob("*.py") if path.name != "registry.py"]
+    classes = {kind.rpartition(":")[2]: kind.partition(":")[0] for kind in ENGINES.values()}
+    for path in sources:
+        own = f"xbackend.{path.relative_to(rooms[0].parent).with_suffix('').as_posix().replace('/', '.')}"
+        names = {node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)}
+        assert not [kind for kind in names & {*classes} if classes[kind] != own], path
 
 
 def test_each_backend_is_asked_for_with_each_engine() -> None:
@@ -70,16 +103,16 @@ def test_what_an_engine_does_not_join_or_do_is_said_in_a_line(
 
 def test_a_coordinator_takes_a_port_that_no_task_has() -> None:
     for _ in range(20):
-        spec = coordinated(local(2, 1))
+        spec = COMPLETED(local(2, 1))
         addresses = [address for own in spec.jobs.values() for address in own]
         assert len({*addresses}) == 4 and split(spec.jobs["chief"][0])[0] == "127.0.0.1"
-    assert coordinated(on_hosts(["a", "b"], 2, 1)).jobs["chief"] == ("a:29403",)
-    assert coordinated(ClusterSpec({"worker": ("[::2]:5", "c:9")})).jobs["chief"] == ("[::2]:6",)
+    assert COMPLETED(on_hosts(["a", "b"], 2, 1)).jobs["chief"] == ("a:29403",)
+    assert COMPLETED(ClusterSpec({"worker": ("[::2]:5", "c:9")})).jobs["chief"] == ("[::2]:6",)
 
 
 def test_a_coordinator_that_is_named_stays_where_it_is() -> None:
     spec = ClusterSpec({"chief": ("c:1",), "worker": ("a:2",), "ps": ("b:3",)})
-    assert coordinated(spec) is spec
+    assert COMPLETED(spec) is spec
     spec.check_jobs(coordinated=True)
     with pytest.raises(ClusterError, match="one there is of --engine coordinator, which computes nothing itself"):
         spec.check_jobs()
@@ -99,7 +132,7 @@ def test_a_cluster_of_tf_config_has_its_coordinator(
     environment: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As TensorFlow's guide writes it for `ParameterServerStrategy`."""
-    spec = coordinated(local(2, 1))
+    spec = COMPLETED(local(2, 1))
     command = ["cluster", "run", f"{P7}:add_rank", "--backend", "tensorflow", "--engine", "coordinator"]
     command += [
         "--cores-per-device",

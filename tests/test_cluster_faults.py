@@ -29,14 +29,14 @@ from fault_helpers import MARK, end_all, marked, mine, new_mark, slowness
 
 import xbackend as xb
 from xbackend.cluster import attempt, replaying, running, starting, status
-from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
-from xbackend.cluster.pmi import Meeting
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import Ran
-from xbackend.cluster.starting import local
+from xbackend.engines.mpi import MPI
+from xbackend.engines.pmi import Meeting
 from xbackend.engines.registry import of
-from xbackend.engines.spec import ClusterSpec, Task
+from xbackend.engines.spec import ClusterSpec, Task, local
 from xbackend.errors import ClusterError, XBackendError
 from xbackend.training import checkpoints
 from xbackend.training.checkpoints import Checkpoint
@@ -143,7 +143,7 @@ class Struck:
     step again."""
 
     ran: Ran | None = None
-    asked: Asked | None = None
+    asked: JobSpec | None = None
     error: BaseException | None = None
     at: float | None = None
     ended: float = 0.0
@@ -271,7 +271,7 @@ def struck(strike: Strike, restarts: int = 3, strikes: bool = True) -> Struck:
 
     with patch.context() as own:
         own.setenv(MARK, mark)
-        own.setattr(starting, "Meeting", lambda hosts: result.meetings.append(Meeting(hosts)) or result.meetings[-1])
+        own.setattr(MPI, "meeting", lambda hosts: result.meetings.append(Meeting(hosts)) or result.meetings[-1])
         if strike.early and strikes:
             _tell_of_starts(own, striking)
         thread = threading.Thread(target=go, daemon=True)
@@ -390,14 +390,14 @@ def test_as_many_faults_as_were_asked_for(capsys: pytest.CaptureFixture[str]) ->
 
 def test_a_checkpoint_of_several_servers_is_of_one_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a server goes on from what was computed of versions that another one has no more."""
-    kept, keep = list[attempt.State](), attempt.Attempt._kept
+    kept, keep = list[Any](), attempt.Attempt._kept
     monkeypatch.setattr(attempt, "SEVERAL", 0.0)
-    monkeypatch.setattr(attempt.Attempt, "_kept", lambda self, state: (kept.append(state), keep(self, state)))
+    monkeypatch.setattr(attempt.Attempt, "_kept", lambda own, *what: (kept.append(what[1]), keep(own, *what)))
     asked = examples.asked(BOTH, "numpy", WORKERS, 2, 3000, asynchronous=True, every=20)
     layouts = Programs(BOTH, asked.cluster(), of("numpy"), asynchronous=True, guard=lambda _: nullcontext()).layouts
     assert running.run(asked).variables
-    for state in kept:
-        records = [state.arrays[f"ps/{k}"] for k in range(2)]
+    for arrays in kept:
+        records = [arrays[f"ps/{k}"] for k in range(2)]
         versions = [one.version(record) for one, record in zip(layouts, records, strict=True)]
         for one, record in zip(layouts, records, strict=True):
             for worker, steps in enumerate(one.steps(record)):
@@ -518,7 +518,7 @@ def test_a_port_that_is_taken_is_said_with_the_task(backend: str, number: int, m
     monkeypatch.setenv(MARK, mark)
     begin = time.monotonic()
     with own, pytest.raises(ClusterError) as found:
-        running.run(Asked(examples.job("mirrored"), backend, spec, 4, limit=20.0 * slowness()))
+        running.run(JobSpec(examples.job("mirrored"), backend, spec, 4, limit=20.0 * slowness()))
     assert f"/job:worker/task:{number} cannot listen on 127.0.0.1:" in str(found.value)
     assert time.monotonic() - begin < 60 * slowness()
     assert settled(mark, SEEN * slowness()) == []

@@ -15,8 +15,8 @@ from fault_helpers import Command, left_over
 
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import launchers
-from xbackend.cluster.starting import at_home, is_here, local
-from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Said, found
+from xbackend.cluster.starting import at_home, is_here
+from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Said, found, local
 from xbackend.workers.remote import ready_environment
 
 pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("numpy")]

@@ -213,18 +213,18 @@ def test_between_segments_are_all_reduces_and_nothing_else(recipe: Recipe) -> No
     plain = Recipe(tuple((None, shape) for _, shape in recipe.variables), *list(vars(recipe).values())[1:])
     cpus = (Device("cpu", 0), Device("cpu", 1))
     placed = bind(xb.trace(function(plain, Task("worker", 0, WORKERS)), X), DeviceMap(), cpus, cpus[0])
-    cut, nodes = parts.segments(placed), placed.program.nodes
+    (segments, reduced), nodes = parts.segments(placed), placed.program.nodes
     between = {i for i, node in enumerate(nodes) if node.op == "all_reduce"}
-    assert sorted(i for level in cut.reduced for i in level) == sorted(between)
+    assert sorted(i for level in reduced for i in level) == sorted(between)
     there = set(placed.program.inputs)
-    for k, segment in enumerate(cut.segments):
+    for k, segment in enumerate(segments):
         assert set(segment.takes) <= there and not between & set(segment.gives) - there
         assert not any(node.op == "all_reduce" for node in segment.program.nodes)
-        assert bool(segment.program.updates) <= (k == len(cut.reduced)), "only the last one changes variables"
+        assert bool(segment.program.updates) <= (k == len(reduced)), "only the last one changes variables"
         there |= set(segment.gives)
-        if k < len(cut.reduced):
-            assert {nodes[i].inputs[0] for i in cut.reduced[k]} <= there | _leaves(placed.program)
-            there |= set(cut.reduced[k])
+        if k < len(reduced):
+            assert {nodes[i].inputs[0] for i in reduced[k]} <= there | _leaves(placed.program)
+            there |= set(reduced[k])
     assert set(placed.program.outputs) <= there
 
 

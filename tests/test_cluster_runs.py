@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import os
 import signal
 import socket
 import threading
 import time
+import tracemalloc
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,17 +23,19 @@ import xbackend as xb
 from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import attempt, replaying, running, starting
-from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
-from xbackend.cluster.pmi import Meeting
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs
 from xbackend.cluster.ran import STEPS_KEPT, Ran, words
-from xbackend.cluster.starting import local
+from xbackend.cluster.tasks import joined
+from xbackend.cluster.updatelog import UpdateLog
 from xbackend.engines.alone import Alone
 from xbackend.engines.contract import Brought, HostUpdate
-from xbackend.engines.record import Layout, Stored
+from xbackend.engines.mpi import MPI
+from xbackend.engines.pmi import Meeting
+from xbackend.engines.record import Applied, Layout, ServerVariable
 from xbackend.engines.registry import checked, of
-from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task
+from xbackend.engines.spec import SERVER, WORKER, ClusterSpec, Task, local
 from xbackend.errors import CheckpointError, ClusterError, ComputationError, UsageError
 from xbackend.measure import clusters
 from xbackend.results.clustered import Clustered
@@ -71,7 +75,7 @@ def job(function: Any, asked_for: list[int] | None = None) -> Job:
     return made
 
 
-def asked(function: Any = summing, steps: int = 6, servers: int = 0, **more: Any) -> Asked:
+def asked(function: Any = summing, steps: int = 6, servers: int = 0, **more: Any) -> JobSpec:
     return examples.asked(job(function, more.pop("asked_for", None)), "numpy", 2, servers, steps, **more)
 
 
@@ -200,7 +204,7 @@ def test_a_start_that_fails_after_all_met_is_a_loss_and_tried_again(monkeypatch:
             _, second = specs[-1].jobs[WORKER]
             return ClusterSpec({WORKER: (f"127.0.0.1:{own.getsockname()[1]}", second)})
 
-        ran = running.run(Asked(job(summing), "jax", spec, 40, every=20, on_line=on_line))
+        ran = running.run(JobSpec(job(summing), "jax", spec, 40, every=20, on_line=on_line))
     assert len(specs) == 3 and len(ran.faults) == 2
     assert "cannot listen" in ran.faults[1].why
     assert total(ran) == 2 * sum(ROWS[k % len(ROWS)] for k in range(40))
@@ -309,10 +313,10 @@ def test_a_step_that_fails_updates_no_server(
 
 
 def test_a_replay_keeps_only_what_is_read_later() -> None:
-    layout, kept = Layout(0, 1, 1, (Stored("total", (), "float64"),)), list[int]()
-    own = {"job": "worker", "index": 0, "count": 1}
-    alone = Alone({"jobs": {"worker": ["127.0.0.1:1"]}, "task": own, "options": LIMITS}, Settings())
-    alone.begin([layout], [layout.new({"total": np.float64(0.0)})], [(k,) for k in range(50)])
+    layout, kept = Layout(0, 1, 1, (ServerVariable("total", (), "float64"),)), list[int]()
+    alone = Alone(joined("", ClusterSpec.local([1]), Task(WORKER, 0, 1), [layout], **LIMITS), Settings())
+    alone.expect([(k,) for k in range(50)])
+    alone.open([layout.new({"total": np.float64(0.0)})])
     for step in range(50):
         alone.set(0, 1, (step,))
         assert layout.version(alone.pull(layout)) == step
@@ -395,7 +399,7 @@ def test_the_first_ports_are_those_that_were_named() -> None:
 
 def test_a_cluster_that_is_given_says_all(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.toml"
-    file.write_text(local(2, 1).to_toml())
+    file.write_text(examples.toml(local(2, 1)))
     target = f"{examples.EXAMPLES / 'p7_between_graph.py'}:add_rank"
     assert main(["cluster", "run", target, "--cluster", str(file), "--ps", "1", "--port", "29500"]) == WRONG
     assert "--cluster says which tasks there are and where: leave out --ps and --port" in capsys.readouterr().err
@@ -407,7 +411,7 @@ def test_what_processes_share_has_no_name_any_more_once_they_have_met(monkeypatc
     """MPICH's memory in /dev/shm stays for ever where a process ends without finalizing, as one that is killed does.
     The name that it had is known to the launcher."""
     found, meetings = list[str](), list[Meeting]()
-    monkeypatch.setattr(starting, "Meeting", lambda hosts: meetings.append(Meeting(hosts)) or meetings[-1])
+    monkeypatch.setattr(MPI, "meeting", lambda hosts: meetings.append(Meeting(hosts)) or meetings[-1])
 
     def data(task: Task, number: int) -> list[np.ndarray]:
         if number:
@@ -460,7 +464,7 @@ def test_what_was_done_before_a_checkpoint_is_not_done_again_and_not_counted(tmp
 
 
 def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) -> None:
-    def run(steps: int) -> tuple[Asked, Ran]:
+    def run(steps: int) -> tuple[JobSpec, Ran]:
         how = {"asynchronous": True, "folder": tmp_path}
         asked = examples.asked(examples.job("served"), "numpy", 2, 1, steps, **how)
         return asked, running.run(asked)
@@ -470,12 +474,55 @@ def test_a_job_that_goes_on_is_repeated_from_where_it_went_on(tmp_path: Path) ->
     assert "160 updates in their order give the same to the bit" in replaying.words(ran, replaying.replay(asked, ran))
 
 
+def test_a_launcher_takes_no_more_memory_for_a_longer_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for outputs, seconds and what servers wrote down: 529 bytes a step, with a dictionary of these."""
+    monkeypatch.setattr(attempt, "SECONDS_KEPT", 50)
+
+    def held(steps: int) -> int:
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        ran = running.run(asked(adding, steps, servers=1, recorded=True))
+        gc.collect()
+        assert len(ran.outputs[0]) == STEPS_KEPT
+        return tracemalloc.get_traced_memory()[0] - before
+
+    tracemalloc.start()
+    try:
+        held(100)
+        short, long = held(100), held(1100)
+    finally:
+        tracemalloc.stop()
+    assert long - short < 1000 * 2 * 25, f"{(long - short) / 1000:.0f} bytes a step"
+
+
+def test_what_servers_wrote_down_lies_on_disk() -> None:
+    """What `tracemalloc` does not see: the memory of the process."""
+    log, pages = UpdateLog(), Path("/proc/self/statm")
+    before = int(pages.read_text().split()[1])
+    for first in range(0, 200_000, 1000):
+        log.note([Applied(0, 0, k, k + 1, (k,)) for k in range(first, first + 1000)])
+    grown = (int(pages.read_text().split()[1]) - before) * os.sysconf("SC_PAGE_SIZE")
+    assert grown < 200_000 * 60, f"{grown / 200_000:.0f} bytes an update"
+    log.note([Applied(0, 1, 7, 5, (2,))])
+    log.forget(0, 6)
+    assert [one.worker for one in log.after(0, 2)] == [0, 0, 1, 0] and not list(log.after(1, 0))
+
+
+def test_updates_are_repeated_after_what_they_read() -> None:
+    first, second = Applied(0, 0, 0, 1, (0, 0)), Applied(1, 1, 0, 1, (1, 0))
+    assert list(replaying.ordered([iter([first]), iter([second])], [0, 0])) == [first, second]
+    with pytest.raises(ClusterError, match=r"the record of /job:ps/task:0 has gaps"):
+        list(replaying.ordered([iter([Applied(0, 0, 1, 2, (1,))])], [0]))
+    with pytest.raises(ClusterError, match="of no order"):
+        list(replaying.ordered([iter([Applied(0, 0, 0, 1, (0, 1))]), iter([Applied(1, 1, 0, 1, (1, 0))])], [0, 0]))
+
+
 def test_a_launcher_keeps_no_more_of_a_longer_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attempt, "SECONDS_KEPT", 50)
     ran = running.run(asked(servers=1, steps=200, function=adding, recorded=False))
     assert [len(own) for own in (*ran.seconds.values(), *ran.outputs.values())] == [50, 50, STEPS_KEPT, STEPS_KEPT]
     assert list(ran.outputs[0]) == list(range(200 - STEPS_KEPT, 200))
-    assert ran.updates == 400 and not ran.noted
+    assert ran.updates == 400 and not ran.applied
 
 
 def test_a_folder_that_a_job_goes_on_in_is_refused(tmp_path: Path) -> None:

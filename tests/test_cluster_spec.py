@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import cluster_examples as examples
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ CLUSTERS = st.dictionaries(
 def test_a_cluster_is_read_as_it_was_written(tmp_path_factory: Any, jobs: dict[str, list[str]]) -> None:
     spec = ClusterSpec(jobs)  # type: ignore[arg-type]
     path = tmp_path_factory.mktemp("cluster") / "cluster.toml"
-    path.write_text(spec.to_toml())
+    path.write_text(examples.toml(spec))
     assert read(path) == spec
     for task in spec.tasks:
         assert found({"TF_CONFIG": spec.tf_config(task)}) == Said(spec, task, ports=True)

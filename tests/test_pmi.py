@@ -12,7 +12,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from xbackend.cluster.pmi import Meeting, mapping
+from xbackend.engines.pmi import Meeting, mapping
 
 PATIENCE = 20.0  # seconds, of what answers at once
 

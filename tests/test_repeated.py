@@ -14,9 +14,9 @@ import xbackend as xb
 from xbackend.api.repeated import check_repeated, noticing_kept
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import running
-from xbackend.cluster.asked import Asked
 from xbackend.cluster.job import Job
-from xbackend.cluster.starting import local
+from xbackend.cluster.jobspec import JobSpec
+from xbackend.engines.spec import local
 from xbackend.errors import TraceError
 from xbackend.measure.candidates import given
 from xbackend.workloads.workload import Workload
@@ -76,7 +76,7 @@ def test_what_is_measured_is_traced_again() -> None:
 
 
 def test_what_tasks_of_a_cluster_compute_is_traced_again() -> None:
-    asked = Asked(Job(lambda task: noisy(xb.shared(X, "w"))), "numpy", partial(local, 1, 0), 1)
+    asked = JobSpec(Job(lambda task: noisy(xb.shared(X, "w"))), "numpy", partial(local, 1, 0), 1)
     with pytest.raises(TraceError, match="lambda> is another program when it is traced again"):
         running.run(asked)
 

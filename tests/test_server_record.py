@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from itertools import pairwise
 from typing import Any
 
@@ -12,8 +13,7 @@ from hypothesis import given, settings
 from strategies import DTYPES, shapes, values
 from tiers import share
 
-from xbackend.engines.member import layout, plain
-from xbackend.engines.record import KEPT, Applied, Layout, Stored
+from xbackend.engines.record import KEPT, Applied, Layout, ServerVariable
 
 SHAPES = shapes() | st.sampled_from([(), (0,), (2, 0, 3), (17,)])
 NAMES = st.lists(st.text(min_size=1, max_size=3), max_size=5, unique=True)
@@ -22,7 +22,7 @@ NAMES = st.lists(st.text(min_size=1, max_size=3), max_size=5, unique=True)
 @st.composite
 def layouts(draw: st.DrawFn) -> Layout:
     servers = draw(st.integers(1, 4))
-    stored = [Stored(n, draw(SHAPES), draw(st.sampled_from(DTYPES)).value) for n in draw(NAMES)]
+    stored = [ServerVariable(n, draw(SHAPES), draw(st.sampled_from(DTYPES)).value) for n in draw(NAMES)]
     return Layout(draw(st.integers(0, servers - 1)), servers, draw(st.integers(1, 5)), tuple(stored))
 
 
@@ -100,7 +100,7 @@ def test_an_older_step_has_left_its_place_to_a_newer_one() -> None:
 @settings(max_examples=share(300))
 @given(layouts())
 def test_a_layout_arrives_at_a_task_as_it_was(one: Layout) -> None:
-    found = layout(plain(one))
+    found = Layout.of(astuple(one))
     assert found == one and found.begins == one.begins and found.nbytes == one.nbytes
 
 
@@ -110,10 +110,10 @@ import numpy as np
 
 def tables(backend, plain, records):
     import tensorflow as tf
-    from xbackend.engines.member import layout
+    from xbackend.engines.record import Layout
     from xbackend.engines.tensorflow.updates import packed, unpacked
     found = []
-    for one, record in zip(map(layout, plain), records, strict=True):
+    for one, record in zip(map(Layout.of, plain), records, strict=True):
         with tf.Graph().as_default(), tf.device("/device:CPU:0"):
             given = tf.compat.v1.placeholder(tf.uint8, record.shape)
             counts, held = unpacked(tf, one, given)
@@ -131,18 +131,21 @@ def test_tensorflow_has_everything_in_the_same_place(tmp_path: Any) -> None:
     (tmp_path / "packing.py").write_text(IN_TENSORFLOW)
     every = [
         Layout(0, 1, 1, ()),
-        Layout(0, 2, 3, tuple(Stored(d.value, (2, 3), d.value) for d in DTYPES)),
-        Layout(1, 2, 1, tuple(Stored(d.value, (), d.value) for d in reversed(DTYPES))),
-        Layout(1, 2, 2, tuple(Stored(d.value, (0, 2), d.value) for d in DTYPES)),
+        Layout(0, 2, 3, tuple(ServerVariable(d.value, (2, 3), d.value) for d in DTYPES)),
+        Layout(1, 2, 1, tuple(ServerVariable(d.value, (), d.value) for d in reversed(DTYPES))),
+        Layout(1, 2, 2, tuple(ServerVariable(d.value, (0, 2), d.value) for d in DTYPES)),
         Layout(
-            0, 1, 2, tuple(Stored(f"{d.value}{k}", (n,), d.value) for k, n in enumerate((1, 5, 17)) for d in DTYPES)
+            0,
+            1,
+            2,
+            tuple(ServerVariable(f"{d.value}{k}", (n,), d.value) for k, n in enumerate((1, 5, 17)) for d in DTYPES),
         ),
     ]
     records = [one.new(numbers(one)) for one in every]
     for one, record in zip(every, records, strict=True):
         one.add(record, one.workers - 1, 5, [9] * one.servers)
     with RemoteBackend("tensorflow", modules={"packing": str(tmp_path / "packing.py")}) as backend:
-        found = backend.call("packing:tables", [plain(one) for one in every], records)
+        found = backend.call("packing:tables", [astuple(one) for one in every], records)
     for one, record, (counts, whole, *held) in zip(every, records, found, strict=True):
         np.testing.assert_array_equal(counts, one.counts(record))
         assert whole.tobytes() == record.tobytes(), one

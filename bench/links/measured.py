@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from links import namespaces
-from xbackend.cluster.pmi import Meeting
+from xbackend.engines.pmi import Meeting
 
 _RANK = Path(__file__).with_name("rank.py")
 _HERE = Path(__file__).parent.parent

@@ -36,7 +36,7 @@ _WINDOW = 16  # messages of a stream
 
 class Rank:
     def __init__(self, rank: int, limit: float) -> None:
-        joined = {"jobs": {"worker": ["a:1", "b:1"]}, "task": {"job": "worker", "index": rank, "count": 2}}
+        joined = {"jobs": {"worker": ["a:1", "b:1"]}, "task": ("worker", rank, 2), "layouts": []}
         self.engine = MPI({**joined, "options": {"limit": limit, "asynchronous": False}}, Settings())
         self.rank, self.world = rank, self.engine.world
         self.backend = registry.get("numpy").load()

@@ -25,9 +25,9 @@ from overhead.clusters import Case, Run
 from overhead.figure import Figure
 from overhead.targets import ratio
 from xbackend.backends import registry
-from xbackend.cluster.programs import Programs, Traced
-from xbackend.cluster.starting import local
+from xbackend.cluster.programs import Programs, WorkerProgram
 from xbackend.engines.registry import of
+from xbackend.engines.spec import local
 from xbackend.errors import ClusterError
 from xbackend.wording import counted
 from xbackend.workloads.agreement import relative_error
@@ -251,7 +251,7 @@ def growth(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[li
     return figures, runs
 
 
-def _traced(backend: str, workers: int) -> list[Traced]:
+def _traced(backend: str, workers: int) -> list[WorkerProgram]:
     """The programs of all workers of P10, mirrored."""
     spec = local(workers, 0)
     made = Programs(

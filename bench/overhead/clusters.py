@@ -21,11 +21,11 @@ from overhead import cluster_jobs
 from xbackend import cores
 from xbackend.backends import threads
 from xbackend.backends.contract import Settings
-from xbackend.cluster import running, starting
-from xbackend.cluster.asked import Asked
-from xbackend.cluster.pmi import Meeting
+from xbackend.cluster import running
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.ran import Ran
-from xbackend.engines.spec import SERVER, WORKER
+from xbackend.engines.pmi import Meeting
+from xbackend.engines.spec import SERVER, WORKER, local
 from xbackend.errors import ClusterError
 from xbackend.workers.remote import ready_environment
 
@@ -72,10 +72,10 @@ class Run:
 def ours(case: Case, *, asynchronous: bool | None = None, pinned: bool = True) -> Run:
     """A job of ours. With servers and if nothing else is said, tasks do not wait for each other. Raises `ClusterError`
     and what backends raise."""
-    asked = Asked(
+    asked = JobSpec(
         job=cluster_jobs.job(case.program, case.dtype),
         backend=case.backend,
-        cluster=lambda: starting.local(case.workers, case.servers),
+        cluster=lambda: local(case.workers, case.servers),
         steps=case.steps + WARM,
         settings=Settings(cores_per_device=1) if pinned else Settings(threads=1),
         asynchronous=bool(case.servers) if asynchronous is None else asynchronous,
@@ -137,9 +137,9 @@ def by_hand(file: str, case: Case, *, chief: bool = False, **more: str) -> Run:
 
 def _jobs(case: Case, chief: bool) -> dict[str, list[str]]:
     """The addresses of all tasks, servers first."""
-    local = starting.local(case.workers, case.servers + chief).jobs
-    servers = local.get(SERVER, ())
-    jobs = {SERVER: servers[: case.servers], WORKER: local[WORKER], CHIEF: servers[case.servers :]}
+    free = local(case.workers, case.servers + chief).jobs
+    servers = free.get(SERVER, ())
+    jobs = {SERVER: servers[: case.servers], WORKER: free[WORKER], CHIEF: servers[case.servers :]}
     return {name: list(addresses) for name, addresses in jobs.items() if addresses}
 
 

@@ -17,7 +17,7 @@ from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.registry import ENGINES, checked
-from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, read
+from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, local, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
@@ -130,7 +130,7 @@ def _starts(said: Said | None) -> bool:
 
 def _spec(hosts: list[str] | None, workers: int, servers: int, port: int) -> ClusterSpec:
     """A cluster from that port on; on this machine with ports that are free."""
-    from xbackend.cluster.starting import local, on_hosts
+    from xbackend.cluster.starting import on_hosts
 
     return on_hosts(hosts, workers, servers, port) if hosts else local(workers, servers)
 
@@ -167,7 +167,7 @@ def cluster(
     if action == "status":
         return _status()
     from xbackend.backends.contract import Settings  # what these import would keep a shell waiting
-    from xbackend.cluster.asked import Asked
+    from xbackend.cluster.jobspec import JobSpec
     from xbackend.measure import clusters
 
     chosen = _job(target)
@@ -177,7 +177,7 @@ def cluster(
         return DONE
     options.check_places(folder := reports / (name or chosen.name), checkpoints)
     here = socket.gethostname() if said is None else said.host
-    asked = Asked(
+    asked = JobSpec(
         job=chosen,
         backend="",
         cluster=_at_home(specs, here).__next__,

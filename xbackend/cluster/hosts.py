@@ -72,12 +72,11 @@ def _tried(command: Sequence[str], limit: float) -> str:
         return "it lets this user in and does nothing"
     except OSError as error:
         return f"{command[0]} cannot be started: {error}"
-    return (
-        (tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}") if tried.returncode else ""
-    )
+    said = tried.stderr.decode("utf-8", "replace").strip() or f"exit code {tried.returncode}"
+    return said if tried.returncode else ""
 
 
-def meeting(path: str, command: Sequence[str]) -> list[str]:
+def via_socket(path: str, command: Sequence[str]) -> list[str]:
     """A command that connects to a socket's path on its host and becomes ``command`` with it."""
     script = os.path.abspath(__file__)
     return [command[0], "-I", "-S", script, "meet", path, str(DESCRIPTOR), *command]

@@ -7,8 +7,8 @@ import os
 from collections.abc import Iterator
 
 from xbackend import cores
-from xbackend.cluster.starting import all_here, is_here, local
-from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Said, split
+from xbackend.cluster.starting import all_here, is_here
+from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Said, local, split
 from xbackend.wording import counted
 
 

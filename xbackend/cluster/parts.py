@@ -1,34 +1,32 @@
 """A task's program cut where it leaves its process: what the task computes, what parameter servers apply, and the
 all-reduces between processes.
 
-A variable on a server (``/job:ps/task:0``) is read before a step, and its update is applied to what it is by then,
-which another task may have changed. So what only updates of a server's variables need, and what reads them there, is
-computed there, in one piece with the update: nobody's update is lost. Everything else, gradients with it, is the
-task's own.
+A task reads a variable of a server (``/job:ps/task:0``) before its step. Its update is applied to the value that the
+variable has by then, which another task may have changed. So the server computes, in one piece with the update, what
+only updates of its variables need: no update is lost. The task computes everything else, gradients among it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
 
 from xbackend.devices import Device, is_device
 from xbackend.engines.spec import SERVER
 from xbackend.errors import ClusterError
+from xbackend.program.analyses import between
 from xbackend.program.binding import Placed
-from xbackend.program.ops import GENERATORS
+from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Node, Program
-from xbackend.program.shared import SharedVariable
 
 
 @dataclass(frozen=True)
 class Apply:
-    """What is computed on a server with each update.
+    """What a server computes with each update.
 
-    ``program`` takes what is pushed (``pushed`` are its places among the outputs of the task's own program), then the
-    variables that it ``reads``, and gives those that it ``writes``, then what is returned to the user.
+    ``program`` takes the ``pushed`` outputs of the task's own program, by their places, then the variables that it
+    ``reads``. It gives the new values of those that it ``writes``, then results for the user.
     """
 
     server: int
@@ -43,15 +41,13 @@ class Parts:
     """A task's program in parts.
 
     ``own`` takes the arguments and then the variables that are ``pulled``, each of a server. ``outputs`` say where each
-    output of the function comes from: a server, or `None` for the own program, and its place there. ``variables`` are
-    those of each server.
+    output of the function comes from: a server, or `None` for the own program, and its place there.
     """
 
     own: Program
     pulled: tuple[tuple[int, str], ...]
     applies: tuple[Apply, ...]
     outputs: tuple[tuple[int | None, int], ...]
-    variables: Mapping[int, tuple[SharedVariable, ...]]
 
 
 def server_of(device: str | None, source: str = "") -> int | None:
@@ -67,56 +63,48 @@ def server_of(device: str | None, source: str = "") -> int | None:
     if found.job != SERVER or found.kind != "cpu" or found.index:
         raise ClusterError(
             f"{found} is a device of another task: a program is computed on its task's own devices (cpu:0, dev0), and "
-            f"keeps variables on parameter servers, /job:{SERVER}/task:0{_at(source)}"
+            f"keeps variables on parameter servers, /job:{SERVER}/task:0{f' (at {source})' if source else ''}"
         )
     return found.task or 0
 
 
-def _at(source: str) -> str:
-    return f" (at {source})" if source else ""
+def _predecessors(program: Program, nodes: Iterable[int], known: Iterable[int] = ()) -> set[int]:
+    """These nodes and all that they need, with those that are ``known``, whose inputs are not needed."""
+    found, todo = set(known), list(nodes)
+    while todo:
+        i = todo.pop()
+        if i not in found:
+            found.add(i)
+            todo += program.nodes[i].inputs
+    return found
 
 
 class _Cut:
-    """Where each node of a traced program is computed."""
+    """Where each node of a traced program is computed: ``at`` a server, or `None` for the task itself."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
         # Arrays made of nothing are made wherever they are used, whatever scope they stand in.
         self.at = [None if node.op in GENERATORS else server_of(node.device, node.source) for node in program.nodes]
-        self._check()
-        on_server = [t for t in program.updates if self.at[t] is not None]
-        self.applied = self._before(program.updates[t] for t in on_server)
         own = [e for t, e in program.updates.items() if self.at[t] is None]
-        for node in program.nodes:
+        for i, node in enumerate(program.nodes):
+            if self.at[i] is not None and node.op in ("input", "grad", "all_reduce"):
+                raise ClusterError(f"{node.op} on {node.device}: it is the task's own (at {node.source})")
             if node.op == "grad" or (node.op == "all_reduce" and node.params["tasks"] > 1):
                 own += node.inputs
-        self.own = self._before(own)
+        self.own = _predecessors(program, own)
+        self.applied = _predecessors(program, [e for t, e in program.updates.items() if self.at[t] is not None])
         for i in range(len(program.nodes)):
             self._locate(i)
         for target, expression in program.updates.items():
-            if self.made_there(expression) and self.at[target] != self.at[expression]:
+            if self.where(expression) not in (None, self.at[target]):
                 raise _several(program.nodes[expression])
-
-    def _check(self) -> None:
-        for i, node in enumerate(self.program.nodes):
-            if self.at[i] is not None and node.op in ("input", "grad", "all_reduce"):
-                raise ClusterError(f"{node.op} on {node.device}: it is the task's own (at {node.source})")
-
-    def _before(self, nodes: Any) -> set[int]:
-        """These nodes and all that they need."""
-        found, todo = set[int](), list(nodes)
-        while todo:
-            i = todo.pop()
-            if i not in found:
-                found.add(i)
-                todo += self.program.nodes[i].inputs
-        return found
 
     def _locate(self, i: int) -> None:
         node, at = self.program.nodes[i], self.at
         if node.op in GENERATORS or node.op in ("input", "shared", "grad", "all_reduce"):
             return
-        asked, there = at[i], {at[j] for j in node.inputs} - {None}
+        asked, there = at[i], {n for j in node.inputs if (n := at[j]) is not None}
         if i in self.own:
             if asked is not None:
                 raise ClusterError(
@@ -124,14 +112,45 @@ class _Cut:
                     f"updates its variables, and nothing else (at {node.source})"
                 )
             return
-        after = any(at[j] is not None and self.program.nodes[j].op != "shared" for j in node.inputs)
+        after = any(self.where(j) is not None for j in node.inputs)
         if asked is None and (after or (i in self.applied and there)):
-            at[i] = asked = min(n for n in there if n is not None)
+            at[i] = asked = min(there)
         if asked is not None and there - {asked}:
             raise _several(node)
 
-    def made_there(self, i: int) -> bool:
-        return self.at[i] is not None and self.program.nodes[i].op != "shared"
+    def where(self, i: int) -> int | None:
+        """The server that computes a node, `None` for the task, which also reads variables of servers."""
+        return None if self.program.nodes[i].op == "shared" else self.at[i]
+
+    def returned(self, server: int | None) -> list[int]:
+        """The outputs of the function that a server computes, or the task."""
+        return list(dict.fromkeys(o for o in self.program.outputs if self.where(o) == server))
+
+    def pushed(self, server: int) -> list[int]:
+        """What the task brings to a server."""
+        nodes, at = self.program.nodes, self.at
+        used = [j for i, node in enumerate(nodes) if self.where(i) == server for j in node.inputs]
+        found = [j for j in used if at[j] is None and nodes[j].op not in GENERATORS]
+        # An update may be what the task computed, or what a variable of another server is, as it is.
+        becomes = [e for t, e in self.program.updates.items() if at[t] == server]
+        return list(dict.fromkeys([*found, *(e for e in becomes if self.where(e) is None and at[e] != server)]))
+
+    def apply(self, server: int, pushed: Sequence[int], own_outputs: Sequence[int]) -> Apply:
+        """What is computed on a server."""
+        program, shared = self.program, self.program.shared
+        written = [t for t in program.updates if self.at[t] == server]
+        reads = [i for i in shared if self.at[i] == server]
+        given = {i: _input(program.nodes[i], f"pushed{k}") for k, i in enumerate(pushed)}
+        given |= {i: _input(program.nodes[i], shared[i].name) for i in reads}
+        outputs = [program.updates[t] for t in written] + self.returned(server)
+        made = part(program, [*pushed, *reads], outputs, given, {}, everywhere=True)
+        return Apply(
+            server,
+            replace(made, name=f"{program.name}_applied"),
+            tuple(own_outputs.index(i) for i in pushed),
+            tuple(shared[i].name for i in reads),
+            tuple(shared[i].name for i in written),
+        )
 
 
 def _several(node: Node) -> ClusterError:
@@ -141,83 +160,27 @@ def _several(node: Node) -> ClusterError:
     )
 
 
-def split(program: Program) -> Parts:
-    """Cut a traced program. Raises `ClusterError` for what cannot be computed where it was asked for."""
-    cut = _Cut(program)
-    nodes, at = program.nodes, cut.at
-    outputs = [("there" if cut.made_there(o) else "own", o) for o in program.outputs]
-    servers = sorted({n for n in at if n is not None})
-    pushed = {
-        n: list(
-            dict.fromkeys(
-                j
-                for i in range(len(nodes))
-                if cut.made_there(i) and at[i] == n
-                for j in nodes[i].inputs
-                if at[j] is None and nodes[j].op not in GENERATORS
-            )
-        )
-        for n in servers
-    }
-    for target, expression in program.updates.items():
-        n = at[target]
-        # It takes what the task computed, or what a variable is there.
-        if n is not None and not cut.made_there(expression) and at[expression] != n and expression not in pushed[n]:
-            pushed[n].append(expression)
-    returned = [o for where, o in outputs if where == "own"]
-    own_outputs = list(dict.fromkeys(chain(returned, *pushed.values())))
-    updates = {t: e for t, e in program.updates.items() if at[t] is None}
-    own, pulled = _own(program, at, own_outputs, updates)
-    applies = tuple(_apply(cut, n, pushed[n], own_outputs) for n in servers)
-    places: list[tuple[int | None, int]] = []
-    for where, o in outputs:
-        if where == "own":
-            places.append((None, own_outputs.index(o)))
-        else:
-            n = at[o]
-            assert n is not None
-            places.append((n, _returned(cut, n).index(o)))
-    variables = {n: tuple(v for i, v in sorted(program.shared.items()) if at[i] == n) for n in servers}
-    return Parts(own, pulled, applies, tuple(places), variables)
-
-
-def _written(program: Program, at: Sequence[int | None], server: int) -> list[int]:
-    return [t for t in program.updates if at[t] == server]
-
-
-def _returned(cut: _Cut, server: int) -> list[int]:
-    return list(dict.fromkeys(o for o in cut.program.outputs if cut.made_there(o) and cut.at[o] == server))
-
-
-def _own(
-    program: Program, at: Sequence[int | None], outputs: Sequence[int], updates: Mapping[int, int]
-) -> tuple[Program, tuple[tuple[int, str], ...]]:
-    """The task's own program; variables of servers are arguments of it."""
-    pulled = [i for i in program.shared if at[i] is not None]
-    given = {i: _input(program.nodes[i], program.shared[i].name) for i in pulled}
-    made = part(program, [*program.inputs, *pulled], outputs, given, updates)
-    return made, tuple((at[i] or 0, program.shared[i].name) for i in pulled)
-
-
 def _input(node: Node, name: str) -> Node:
     params = {"name": name, "shape": node.shape, "dtype": node.dtype}
     return Node("input", (), params, node.shape, node.dtype, None, node.source)
 
 
-def _apply(cut: _Cut, server: int, pushed: Sequence[int], own_outputs: Sequence[int]) -> Apply:
-    program = cut.program
-    written = _written(program, cut.at, server)
-    reads = [i for i in program.shared if cut.at[i] == server]
-    given = {i: _input(program.nodes[i], f"pushed{k}") for k, i in enumerate(pushed)}
-    given |= {i: _input(program.nodes[i], program.shared[i].name) for i in reads}
-    outputs = [program.updates[t] for t in written] + _returned(cut, server)
-    made = part(program, [*pushed, *reads], outputs, given, {}, everywhere=True)
-    return Apply(
-        server,
-        replace(made, name=f"{program.name}_applied"),
-        tuple(own_outputs.index(i) for i in pushed),
-        tuple(program.shared[i].name for i in reads),
-        tuple(program.shared[i].name for i in written),
+def split(program: Program) -> Parts:
+    """Cut a traced program. Raises `ClusterError` for what cannot be computed where it was asked for."""
+    cut = _Cut(program)
+    at, shared = cut.at, program.shared
+    servers = sorted({n for n in at if n is not None})
+    pushed = {n: cut.pushed(n) for n in servers}
+    outputs: dict[int | None, list[int]] = {n: cut.returned(n) for n in servers}
+    outputs[None] = own = list(dict.fromkeys(chain(cut.returned(None), *pushed.values())))
+    pulled = {i: at[i] or 0 for i in shared if at[i] is not None}
+    given = {i: _input(program.nodes[i], shared[i].name) for i in pulled}
+    updates = {t: e for t, e in program.updates.items() if at[t] is None}
+    return Parts(
+        part(program, [*program.inputs, *pulled], own, given, updates),
+        tuple((server, shared[i].name) for i, server in pulled.items()),
+        tuple(cut.apply(n, pushed[n], own) for n in servers),
+        tuple((cut.where(o), outputs[cut.where(o)].index(o)) for o in program.outputs),
     )
 
 
@@ -233,12 +196,7 @@ def part(
     """What of a program computes these outputs and updates from ``inputs``, for which nodes are ``given`` where they
     are computed otherwise. ``everywhere``: without the devices that were asked for."""
     taken = dict.fromkeys(inputs)
-    needed, todo = set(taken), [*outputs, *updates, *updates.values()]
-    while todo:
-        i = todo.pop()
-        if i not in needed:
-            needed.add(i)
-            todo += program.nodes[i].inputs
+    needed = _predecessors(program, [*outputs, *updates, *updates.values()], taken)
     position: dict[int, int] = {}
     nodes: list[Node] = []
     for i in [*taken, *sorted(needed - taken.keys())]:
@@ -271,110 +229,64 @@ class Segment:
     gives: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Segments:
-    """A placed program cut at its all-reduces between processes: before segment k+1 the nodes ``reduced[k]`` are sums
-    over all tasks of what their inputs hold."""
+class _Levels:
+    """The level of each node of a placed program: how many all-reduces between tasks lie before its value."""
 
-    segments: tuple[Segment, ...]
-    reduced: tuple[tuple[int, ...], ...]
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.reductions = {i for i, node in enumerate(program.nodes) if node.op == "all_reduce"}
+        self.of = list[int]()
+        for i, node in enumerate(program.nodes):
+            own = max((self.of[j] for j in node.inputs), default=0)
+            if node.op == "grad":
+                own = self.of[node.inputs[0]]
+                if own != self.of[node.inputs[1]] and self.reductions.intersection(self._between(node)):
+                    raise ClusterError(
+                        "a gradient through an all-reduce between tasks is not there: reduce the gradient instead (at "
+                        f"{node.source})"
+                    )
+            self.of.append(own + (i in self.reductions))
 
+    def _between(self, gradient: Node) -> list[int]:
+        """The nodes that a gradient goes through."""
+        return between(self.program, gradient.inputs[0], gradient.inputs[1:])[0]
 
-def segments(placed: Placed) -> Segments:
-    """Cut the placed program of a task. Raises `ClusterError` for a gradient through an all-reduce."""
-    program = placed.program
-    between = {i for i, n in enumerate(program.nodes) if n.op == "all_reduce"}
-    level: list[int] = []
-    for i, node in enumerate(program.nodes):
-        own = max((level[j] for j in node.inputs), default=0)
-        if node.op == "grad":
-            _check_gradient(program, node, level)
-            own = level[node.inputs[0]]
-        level.append(own + (i in between))
-    last = max(level, default=0)
-    made, reduced = list[Segment](), list[tuple[int, ...]]()
-    for k in range(last + 1):
-        after = [i for i in range(len(program.nodes)) if level[i] > k]
-        wanted = _wanted(program, level, k, after, between)
-        if k == last:
-            wanted = list(program.outputs)
-        made.append(_segment(program, level, k, wanted, between, updates=k == last))
-        if k < last:
-            reduced.append(tuple(sorted(i for i in between if level[i] == k + 1)))
-    return Segments(tuple(made), tuple(reduced))
+    def _wanted(self, k: int) -> list[int]:
+        """What of level k the rest needs: outputs, what updates need, inputs of later nodes."""
+        program, nodes = self.program, self.program.nodes
+        reduced = {nodes[i].inputs[0] for i in self.reductions if self.of[i] == k + 1}
+        used = [j for i, node in enumerate(nodes) if self.of[i] > k for j in node.inputs]
+        used += [*program.outputs, *program.updates.values()]
+        own = [i for i in dict.fromkeys(used) if self.of[i] == k and i not in self.reductions]
+        return [i for i in own if i in reduced or nodes[i].op not in SOURCES]
 
-
-def _check_gradient(program: Program, node: Node, level: Sequence[int]) -> None:
-    loss, wrt = node.inputs
-    if level[loss] == level[wrt]:
-        return
-    if any(program.nodes[i].op == "all_reduce" for i in _way(program, loss, wrt)):
-        raise ClusterError(
-            f"a gradient through an all-reduce between tasks is not there: reduce the gradient instead (at "
-            f"{node.source})"
-        )
-
-
-def _wanted(
-    program: Program, level: Sequence[int], k: int, after: Collection[int], between: Collection[int]
-) -> list[int]:
-    """What of segment k the rest needs: outputs, what updates need, inputs of later nodes."""
-    reduced = {program.nodes[i].inputs[0] for i in between if level[i] == k + 1}
-    used = [j for i in after for j in program.nodes[i].inputs]
-    used += [*program.outputs, *program.updates.values()]
-
-    def own(i: int) -> bool:
-        op = program.nodes[i].op
-        return i in reduced or not (op in ("input", "shared") or op in GENERATORS)
-
-    return [i for i in dict.fromkeys(used) if level[i] == k and i not in between and own(i)]
+    def segment(self, k: int, last: bool) -> Segment:
+        """The nodes of a level, and those of earlier ones that its gradients go through, which it computes again."""
+        program, nodes = self.program, self.program.nodes
+        wanted, updates = (list(program.outputs), program.updates) if last else (self._wanted(k), {})
+        gradients = [node for node in nodes if node.op == "grad" and self.of[node.inputs[0]] == k]
+        again = {i for node in gradients if self.of[node.inputs[1]] < k for i in self._between(node)}
+        taken, seen, todo = set[int](), set[int](), [*wanted, *updates.values()]
+        while todo:
+            i = todo.pop()
+            if i in seen:
+                continue
+            seen.add(i)
+            earlier = self.of[i] < k and i not in again and nodes[i].op not in SOURCES
+            if earlier or i in self.reductions or nodes[i].op == "input":
+                taken.add(i)
+            else:
+                todo += nodes[i].inputs
+        takes = sorted(taken)
+        given = {i: replace(_input(nodes[i], f"v{i}"), device=nodes[i].device) for i in takes}
+        made = part(program, takes, wanted, given, updates)
+        return Segment(replace(made, name=f"{program.name}_{k}"), tuple(takes), tuple(wanted))
 
 
-def _segment(
-    program: Program, level: Sequence[int], k: int, wanted: Sequence[int], between: Collection[int], *, updates: bool
-) -> Segment:
-    """The nodes of a level, and those of earlier ones that its gradients go through, which it computes again."""
-    taken: dict[int, None] = {}
-    seen, todo = set[int](), [*wanted, *(program.updates.values() if updates else ())]
-    again = _gradients(program, wanted, level, k)
-    while todo:
-        i = todo.pop()
-        if i in seen:
-            continue
-        seen.add(i)
-        node = program.nodes[i]
-        earlier = level[i] < k and i not in again
-        if (
-            i in between
-            or node.op == "input"
-            or (earlier and node.op != "shared" and program.nodes[i].op not in GENERATORS)
-        ):
-            taken[i] = None
-        else:
-            todo += node.inputs
-    takes = sorted(taken)
-    given = {i: replace(_input(program.nodes[i], f"v{i}"), device=program.nodes[i].device) for i in takes}
-    made = part(program, takes, wanted, given, program.updates if updates else {})
-    return Segment(replace(made, name=f"{program.name}_{k}"), tuple(takes), tuple(wanted))
-
-
-def _gradients(program: Program, wanted: Sequence[int], level: Sequence[int], k: int) -> set[int]:
-    """The nodes between what is differentiated in this segment and what it is differentiated by."""
-    found = set[int]()
-    for node in program.nodes:
-        if node.op == "grad" and level[node.inputs[0]] == k and level[node.inputs[1]] < k:
-            loss, wrt = node.inputs
-            found |= _way(program, loss, wrt)
-    return found
-
-
-def _way(program: Program, loss: int, wrt: int) -> set[int]:
-    """The nodes by which a loss depends on what it is differentiated by, both of them included."""
-    nodes, depends, needed = program.nodes, {wrt}, {loss}
-    for i in range(wrt + 1, loss + 1):
-        if depends.intersection(nodes[i].inputs):
-            depends.add(i)
-    for i in range(loss, wrt, -1):
-        if i in needed:
-            needed.update(nodes[i].inputs)
-    return depends & needed
+def segments(placed: Placed) -> tuple[list[Segment], list[list[int]]]:
+    """The placed program of a task cut at its all-reduces, and these: before segment k + 1 the nodes of the k-th list
+    are sums over all tasks of what their inputs hold. Raises `ClusterError` for a gradient through an all-reduce."""
+    levels = _Levels(placed.program)
+    last = max(levels.of, default=0)
+    reduced = [sorted(i for i in levels.reductions if levels.of[i] == k + 1) for k in range(last)]
+    return [levels.segment(k, k == last) for k in range(last + 1)], reduced

@@ -1,81 +1,88 @@
-"""An asynchronous job repeated by one process: each update is computed from the versions that it read when it ran, and
-applied in the order that was written down, so that what comes out is the same to the bit."""
+"""An asynchronous job repeated by one process.
+
+Each update is computed from the versions that it read when it ran, and applied in the order that was written down. So
+what comes out is the same to the bit.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
-from xbackend.cluster.asked import Asked
-from xbackend.cluster.programs import Programs, compiled, shapes
+from xbackend.cluster.jobspec import JobSpec
+from xbackend.cluster.programs import Programs, loaded, shapes
 from xbackend.cluster.ran import Ran
 from xbackend.cluster.tasks import TaskBackend, joined
-from xbackend.engines.member import plain
 from xbackend.engines.record import Applied
 from xbackend.engines.registry import of
 from xbackend.engines.spec import WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError
 from xbackend.wording import counted
 
+_AT_ONCE = 1024  # updates whose reads the process is told at once
 
-def replay(asked: Asked, ran: Ran) -> dict[str, np.ndarray]:
+
+def replay(asked: JobSpec, ran: Ran) -> dict[str, np.ndarray]:
     """The servers' variables after all updates of a run that was recorded, by the names of `Ran.variables`. It begins
     where the run began, at a checkpoint or before the first update.
 
     Raises `ClusterError` where the record has gaps, and what backends raise.
     """
-    engine = of(asked.backend, asked.engine)
-    spec = asked.cluster()
+    engine, spec = of(asked.backend, asked.engine), asked.cluster()
     programs = Programs(asked.job, spec, engine, asynchronous=True, guard=asked.guard)
-    tasks = [task for task in spec.tasks if task.job == WORKER]
-    for task in tasks:
+    workers = [task for task in spec.tasks if task.job == WORKER]
+    for task in workers:
         programs.of(task, programs.arrays(task, 0))
-    layouts, order = programs.layouts, ordered(ran.applied, ran.before)
-    alone = Task(WORKER, 0, 1)
-    told = joined(engine.alone, ClusterSpec.local([1]), alone, limit=asked.limit, asynchronous=True)
-    with TaskBackend(asked.backend, alone, told, asked.settings) as backend:
-        backend.call(
-            "xbackend.engines.member:begun", [plain(one) for one in layouts], ran.begun, [one.read for one in order]
-        )
-        steps = {}
-        for one in order:
-            task = tasks[one.worker]
+    layouts, alone = programs.layouts, Task(WORKER, 0, 1)
+    told = joined(engine.alone, ClusterSpec.local([1]), alone, layouts, limit=asked.limit, asynchronous=True)
+    with TaskBackend(asked.backend, alone, told, lambda _: None, settings=asked.settings) as backend:
+        ask = partial(backend.call, "xbackend.engines.member:call")
+        reads = (one.read for queue in _queues(ran) for one in queue)
+        while some := list(islice(reads, _AT_ONCE)):
+            ask("expect", some)
+        ask("open", ran.begun)
+        held = {}
+        for one in ordered(_queues(ran), ran.before):
+            task = workers[one.worker]
             arrays = programs.arrays(task, one.step)
             key = task, shapes(arrays)
-            if key not in steps:
-                traced = programs.of(task, arrays)
-                steps[key] = compiled(backend, traced, layouts, engine, asked.devices).step
-            backend.call("xbackend.engines.member:repeated", steps[key], tuple(one), arrays)
-        records = backend.call("xbackend.engines.member:came_to")
-    return {
-        f"/job:ps/task:{layout.server}/{name}": array
-        for layout in layouts
-        for name, array in layout.arrays(records[layout.server]).items()
-    }
+            if key not in held:
+                held[key] = loaded(backend, programs.of(task, arrays), asked.devices).held
+            backend.call("xbackend.engines.member:repeat", held[key], one, arrays)
+        return {
+            f"/job:ps/task:{layout.server}/{name}": array
+            for layout in layouts
+            for name, array in layout.arrays(ask("record", layout.server)).items()
+        }
 
 
-def ordered(applied: Sequence[Applied], before: Mapping[int, int]) -> list[Applied]:
-    """Updates in an order in which they can be repeated: those of a server by their versions, from that of ``before``
-    on, each after all that it read. Raises `ClusterError` where one is missing."""
-    queues = {
-        k: sorted((one for one in applied if one.server == k), key=lambda one: one.version) for k in sorted(before)
-    }
-    for k, queue in queues.items():
-        if [one.version - before[k] for one in queue] != list(range(1, len(queue) + 1)):
-            raise ClusterError(f"the record of /job:ps/task:{k} has gaps: please report this")
-    at, order = dict.fromkeys(queues, 0), list[Applied]()
-    while any(at[k] < len(queue) for k, queue in queues.items()):
-        ready = [
-            queue[at[k]]
-            for k, queue in queues.items()
-            if at[k] < len(queue) and all(before[s] + at[s] >= v for s, v in enumerate(queue[at[k]].read))
-        ]
-        if not ready:
+def _queues(ran: Ran) -> list[Iterator[Applied]]:
+    return [ran.log.after(server, version) for server, version in enumerate(ran.before)]
+
+
+def ordered(queues: Sequence[Iterator[Applied]], before: Sequence[int]) -> Iterator[Applied]:
+    """Updates in an order in which they can be repeated: each after all that it read.
+
+    Args:
+        queues: of each server its updates, by their versions.
+        before: the version of each server before the first.
+
+    Raises:
+        ClusterError: one is missing.
+    """
+    at, heads = list(before), [next(queue, None) for queue in queues]
+    while there := [head for head in heads if head is not None]:
+        if gaps := [one.server for one in there if one.version != at[one.server] + 1]:
+            raise ClusterError(f"the record of /job:ps/task:{gaps[0]} has gaps: please report this")
+        ready = next((one for one in there if all(had >= read for had, read in zip(at, one.read, strict=True))), None)
+        if ready is None:
             raise ClusterError("the record is of no order: an update read what was not there")
-        order.append(ready[0])
-        at[ready[0].server] += 1
-    return order
+        yield ready
+        at[ready.server] += 1
+        heads[ready.server] = next(queues[ready.server], None)
 
 
 def words(ran: Ran, again: dict[str, np.ndarray]) -> str:

@@ -4,23 +4,24 @@ where one is lost."""
 from __future__ import annotations
 
 from contextlib import nullcontext
+from functools import partial
 
 from xbackend.api.repeated import noticing_kept
 from xbackend.cluster import status
-from xbackend.cluster.asked import Asked
-from xbackend.cluster.attempt import Attempt, Common, State, short
+from xbackend.cluster.attempt import Attempt, short
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.programs import Programs
-from xbackend.cluster.ran import Fault, Ran
-from xbackend.cluster.starting import coordinated
+from xbackend.cluster.ran import Ran, TaskLoss
 from xbackend.cluster.supervisor import Lost, within
-from xbackend.engines.registry import Entry, of
-from xbackend.engines.spec import WORKER, ClusterSpec
+from xbackend.engines.registry import of
+from xbackend.engines.spec import WORKER
 from xbackend.errors import ClusterError
 from xbackend.training import checkpoints
+from xbackend.training.checkpoints import Checkpoint
 from xbackend.workers.remote import ready_environment
 
 
-def run(asked: Asked) -> Ran:
+def run(asked: JobSpec) -> Ran:
     """Run a job to its end. The environment of its backend is made first where it is missing.
 
     Raises `ClusterError` naming the task that was lost where it was not to be started again, what the job's own
@@ -28,7 +29,7 @@ def run(asked: Asked) -> Ran:
     """
     engine = of(asked.backend, asked.engine)
     ready_environment(asked.backend, on_progress=asked.on_line)
-    spec = _cluster(asked, engine)
+    spec = engine.completed(asked.cluster())
     programs = Programs(asked.job, spec, engine, asynchronous=asked.asynchronous, guard=asked.guard)
     with noticing_kept(asked.on_line):
         for task in spec.tasks:
@@ -38,44 +39,35 @@ def run(asked: Asked) -> Ran:
     if asked.asynchronous and not programs.servers:
         raise ClusterError("--asynchronous is for tasks that share variables on a parameter server: --ps 1")
     ran = Ran(asked.backend, engine.summary, programs.workers, programs.servers, asked.steps)
-    fingerprint = programs.fingerprint  # of what the first steps are, whatever shapes come later
     with nullcontext() if asked.folder is None else checkpoints.alone(asked.folder):
-        state = _newest(asked, fingerprint)
-        ran.begun = [state.arrays.get(f"ps/{k}", record) for k, record in enumerate(programs.records())]
-        with status.told(asked.job.name, asked.backend) as told:
-            return _attempts(Common(asked, engine, programs, fingerprint, ran, told), spec, state)
+        newest = _newest(asked, programs.fingerprint)
+        ran.begun = [newest.arrays.get(f"ps/{k}", record) for k, record in enumerate(programs.records())]
+        ran.before = [one.version(record) for one, record in zip(programs.layouts, ran.begun, strict=True)]
+        with status.told(asked.job.name, asked.backend) as tell:
+            start = partial(Attempt, asked, programs=programs, ran=ran, tell=tell)
+            attempt = start(spec=spec, newest=newest)
+            while True:
+                try:
+                    attempt.run()
+                    return ran
+                except Lost as lost:
+                    _lost(asked, ran, lost, attempt.newest.step)
+                attempt = start(spec=engine.completed(asked.cluster()), newest=attempt.newest)
 
 
-def _cluster(asked: Asked, engine: Entry) -> ClusterSpec:
-    """A cluster for one start, with all tasks that the engine has."""
-    spec = asked.cluster()
-    return coordinated(spec) if engine.coordinated else spec
+def _lost(asked: JobSpec, ran: Ran, lost: Lost, step: int) -> None:
+    """A task was lost, and all are started again from a step. Raises `ClusterError` where that was often enough."""
+    ran.faults.append(TaskLoss(str(lost.task), lost.step, short(lost.why), "all", lost.seen))
+    if len(ran.faults) > asked.restarts:
+        raise ClusterError(
+            f"{lost.task} was lost at step {lost.step}: {lost.why}\n"
+            + ("Let what is lost be started again: --restarts 3." if not asked.restarts else "")
+            + (f"It was started again {asked.restarts} times." if asked.restarts else "")
+        ) from lost.why
+    asked.on_line(f"{lost.task} was lost at step {lost.step} ({short(lost.why)}); all go on from step {step}")
 
 
-def _attempts(common: Common, spec: ClusterSpec, state: State) -> Ran:
-    asked, ran = common.asked, common.ran
-    lost_at: dict[int, float] = {}  # when the faults were seen after which nothing goes on yet, by their number
-    while True:
-        attempt = Attempt(common, spec, state, lost_at)
-        try:
-            attempt.run()
-            return ran
-        except Lost as lost:
-            fault = Fault(str(lost.task), lost.step, short(lost.why), "all")
-            lost_at[len(ran.faults)] = lost.seen
-            ran.faults.append(fault)
-            if len(ran.faults) > asked.restarts:
-                raise ClusterError(
-                    f"{lost.task} was lost at step {lost.step}: {lost.why}\n"
-                    + ("Let what is lost be started again: --restarts 3." if not asked.restarts else "")
-                    + (f"It was started again {asked.restarts} times." if asked.restarts else "")
-                ) from lost.why
-            state = attempt.state
-            asked.on_line(f"{lost.task} was lost at step {lost.step} ({fault.why}); all go on from step {state.step}")
-            spec = _cluster(asked, common.engine)
-
-
-def _newest(asked: Asked, fingerprint: str) -> State:
+def _newest(asked: JobSpec, fingerprint: str) -> Checkpoint:
     """Where a job begins: at the newest checkpoint of its folder, else at its beginning."""
     if asked.folder is not None:
         found, wrong = checkpoints.newest(asked.folder, fingerprint)
@@ -88,5 +80,5 @@ def _newest(asked: Asked, fingerprint: str) -> State:
                     "ask for more, or take another folder"
                 )
             asked.on_line(f"goes on from step {found.step} of {asked.folder}")
-            return State(found.step, dict(found.arrays))
-    return State(0, {})
+            return found
+    return Checkpoint({}, fingerprint, 0, {})

@@ -4,43 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import secrets
-import socket
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import PIPE, Popen
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xbackend.cluster.hosts import DESCRIPTOR, await_hosts, meeting, there
+from xbackend.cluster.hosts import DESCRIPTOR, await_hosts, there, via_socket
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.namespace import held, joining
-from xbackend.cluster.pmi import Meeting
-from xbackend.cluster.tasks import TaskBackend, joined
-from xbackend.engines.registry import Entry
-from xbackend.engines.spec import CHIEF, FIRST_PORT, SERVER, WORKER, ClusterSpec, Task, split
-from xbackend.errors import ClusterError
-
-if TYPE_CHECKING:
-    from xbackend.cluster.asked import Asked
-
-# One host: nothing is listened on, and what waits is not to take the core of who computes.
-_SHARED = {"UCX_TLS": "self,posix"}
-_NETWORK = {"UCX_TLS": "self,posix,tcp"}
-
-
-def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
-    """A cluster on this machine, with ports that are free now. Raises `ClusterError`."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for _ in range(workers + servers):
-            own = stack.enter_context(socket.socket(socket.AF_INET))
-            try:
-                own.bind((host, 0))
-            except OSError as error:
-                raise ClusterError(f"there is no free port on {host}: {error}") from None
-            ports.append(own.getsockname()[1])
-    return ClusterSpec.local(ports, servers, host)
+from xbackend.cluster.tasks import Known, TaskBackend, joined
+from xbackend.engines.contract import Engine
+from xbackend.engines.pmi import Meeting
+from xbackend.engines.record import Layout
+from xbackend.engines.registry import ENGINES
+from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Task, split
 
 
 def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST_PORT) -> ClusterSpec:
@@ -50,108 +30,64 @@ def on_hosts(hosts: Sequence[str], workers: int, servers: int, port: int = FIRST
     return ClusterSpec({name: own for name, own in jobs.items() if own})
 
 
-def coordinated(spec: ClusterSpec) -> ClusterSpec:
-    """The cluster with a coordinator, if it has none: on the host of the first task, at a port that is free on this
-    machine, or the next one there. Raises `ClusterError`."""
-    if CHIEF in spec.jobs:
-        return spec
-    first = spec.address(spec.tasks[0])
-    host, _ = split(first)
-    taken = {address for own in spec.jobs.values() for address in own}
-    if not host.startswith("127."):
-        port = 1 + max(port for there, port in map(split, taken) if there == host)
-        return ClusterSpec({**spec.jobs, CHIEF: (f"{first.rpartition(':')[0]}:{port}",)})
-    while (address := local(1, 0, host).jobs[WORKER][0]) in taken:
-        pass
-    return ClusterSpec({**spec.jobs, CHIEF: (address,)})
-
-
 @dataclass
 class Starting:
     """What starts the tasks of one attempt."""
 
-    asked: Asked
-    engine: Entry
+    asked: JobSpec
+    engine: type[Engine]
     spec: ClusterSpec
-    folder: Path | None = None  # for sockets that lead to other hosts
-    meeting: Meeting | None = None
+    layouts: Sequence[Layout]
+    meeting: Meeting | None = None  # what the processes meet by, where the engine has that
+    folder: Path | None = None  # of sockets that lead to processes on other hosts
     namespace: int | None = None  # a process in the network namespace of the tasks
 
-    def backend(
-        self, task: Task, guarded: Callable[[Popen[bytes]], None], known: Callable[[TaskBackend], None]
-    ) -> TaskBackend:
-        """Start a task, say when its process is ``guarded`` by which other one, make it ``known`` when it is there, and
-        wait until it has met the others.
-
-        Raises what `TaskBackend` raises.
-        """
-        asked = self.asked
-        told = joined(
-            self.engine.adapter,
-            self.spec,
-            task,
-            limit=asked.limit,
-            start_limit=asked.start_limit,
-            asynchronous=asked.asynchronous,
-        )
-        more: dict[str, Any] = {"limit": asked.start_limit, "turn": self._turn(task)}
+    def backend(self, task: Task, guarded: Callable[[Popen[bytes]], Popen[bytes]], known: Known) -> TaskBackend:
+        """Start a task and wait until it has met the others. ``guarded`` is given the guard of its process, ``known``
+        the backend once the process is there. Raises what `TaskBackend` raises."""
+        asked, meeting = self.asked, self.meeting
+        options = {"limit": asked.limit, "start_limit": asked.start_limit, "asynchronous": asked.asynchronous}
+        told = joined(ENGINES[self.engine.name], self.spec, task, self.layouts, **options)
+        environment = self.engine.environment(len({*map(self.place, self.spec.tasks)}))
+        if meeting is not None:
+            environment |= meeting.environment(self.spec.tasks.index(task))
+            if self.place(task):
+                environment["PMI_FD"] = str(DESCRIPTOR)
 
         def start(command: list[str]) -> Popen[bytes]:
-            guard = self._start(task, command)
-            guarded(guard)
-            return guard
+            return guarded(self._start(task, command))
 
-        more["start"] = start
-        if self.meeting is not None:
-            more["leaves"] = self.meeting.memory
-            more["environment"] = {
-                **(_NETWORK if self._several else _SHARED),
-                **self.meeting.environment(self.spec.tasks.index(task)),
-            }
-            if self.remote(task):
-                more["environment"]["PMI_FD"] = str(DESCRIPTOR)
-        return TaskBackend(asked.backend, task, told, asked.settings, known, **more)
-
-    @property
-    def _several(self) -> bool:
-        return len({*map(self.place, self.spec.tasks)}) > 1
+        leaves = () if meeting is None else meeting.memory
+        how: dict[str, Any] = {"settings": asked.settings, "limit": asked.start_limit, "turn": self._turn(task)}
+        return TaskBackend(asked.backend, task, told, known, environment=environment, start=start, leaves=leaves, **how)
 
     def place(self, task: Task) -> str:
-        """The host of a task, by one name for this machine: the empty one."""
-        return split(self.spec.address(task))[0] if self.remote(task) else ""
+        """The host of a task. It is empty for this machine, which has several names."""
+        host, _ = split(self.spec.address(task))
+        return "" if is_here(host, self.asked.here) else host
 
     def _turn(self, task: Task) -> int:
         """Where a task stands among those of its host that take cores: workers first, then parameter servers."""
         own = [one for one in self.spec.tasks if self.place(one) == self.place(task)]
         return sorted(own, key=lambda one: (one.job != WORKER, one.index)).index(task)
 
-    def remote(self, task: Task) -> bool:
-        """Whether a task is on another host, or on one that is to be treated as such."""
-        return not is_here(split(self.spec.address(task))[0], self.asked.here)
-
-    def await_host(self, task: Task) -> None:
-        """Wait until the host of a task lets one in, where it is another one. Raises `ClusterError`."""
-        if self.remote(task):
-            await_hosts([split(self.spec.address(task))[0]], self.asked.start_limit)
-
     def _start(self, task: Task, command: list[str]) -> Popen[bytes]:
         """Start the guard of a task."""
-        inherited: list[int] = []
-        rank = self.spec.tasks.index(task)
-        if self.remote(task):
+        inherited, rank, meeting = list[int](), self.spec.tasks.index(task), self.meeting
+        if host := self.place(task):
             forward = None
-            if self.meeting is not None and self.folder is not None:
+            if meeting is not None and self.folder is not None:
                 here, far = self.folder / f"pmi-{rank}", f"/tmp/xbackend-pmi-{secrets.token_hex(8)}"
-                self.meeting.listen(rank, str(here))
-                command, forward = meeting(far, command), (far, str(here))
-            command = there(split(self.spec.address(task))[0], command, forward)
-        elif self.meeting is not None:
-            inherited = [self.meeting.descriptor(rank)]
+                meeting.listen(str(here))
+                command, forward = via_socket(far, command), (far, str(here))
+            command = there(host, command, forward)
+        elif meeting is not None:
+            inherited = [meeting.descriptor(rank)]
         if self.namespace is not None:
             command = joining(self.namespace, command)
         started = Popen(command, bufsize=0, stdin=PIPE, stdout=PIPE, start_new_session=True, pass_fds=inherited)
-        if inherited and self.meeting is not None:
-            self.meeting.given(rank)
+        if inherited and meeting is not None:
+            meeting.given(rank)
         return started
 
 
@@ -174,35 +110,29 @@ def at_home(spec: ClusterSpec, here: str) -> ClusterSpec:
 
 
 @contextmanager
-def started(asked: Asked, engine: Entry, spec: ClusterSpec) -> Iterator[Starting]:
+def started(asked: JobSpec, engine: type[Engine], spec: ClusterSpec, layouts: Sequence[Layout]) -> Iterator[Starting]:
     """What starts the tasks; it is there until they are ended."""
     with contextlib.ExitStack() as stack:
-        own = Starting(asked, engine, spec)
+        own = Starting(asked, engine, spec, layouts)
         away = [host for host in spec.hosts() if not is_here(host, asked.here)]
         await_hosts(away, asked.start_limit)
-        if engine.meets:
-            places = [own.place(task) for task in spec.tasks]
-            numbers = {place: number for number, place in enumerate(dict.fromkeys(places))}
-            own.meeting = Meeting([numbers[place] for place in places])
+        if engine.meeting is not None:
+            places = list(map(own.place, spec.tasks))
+            own.meeting = engine.meeting(list(map([*dict.fromkeys(places)].index, places)))
             stack.callback(own.meeting.close)
             if away:
                 own.folder = Path(stack.enter_context(TemporaryDirectory(prefix="xbackend-cluster-")))
-        if engine.exposed and not away:
-            own.namespace = _namespace(stack, asked, engine)
-        elif engine.exposed:
+        if engine.exposed and away:
             asked.on_line(f"{engine.exposed}: use a network that you trust")
+        elif engine.exposed:
+            try:
+                own.namespace = stack.enter_context(held())
+            except OSError as error:
+                asked.on_line(
+                    f"{engine.exposed}: a network namespace would keep them to this machine, and this system permits "
+                    f"none ({error}); use a network that you trust"
+                )
         yield own
-
-
-def _namespace(stack: contextlib.ExitStack, asked: Asked, engine: Entry) -> int | None:
-    try:
-        return stack.enter_context(held())
-    except OSError as error:
-        asked.on_line(
-            f"{engine.exposed}: a network namespace would keep them to this machine, and this system permits none "
-            f"({error}); use a network that you trust"
-        )
-        return None
 
 
 def ended(backend: TaskBackend) -> bool:

@@ -50,20 +50,14 @@ def told(job: str, backend: str) -> Iterator[Told]:
             os.close(descriptor)
 
 
-def _made(own: Path) -> float:
-    try:
-        return own.stat().st_mtime
-    except FileNotFoundError:
-        return 0.0
-
-
 def rows() -> list[list[str]]:
     """A row for each task of each cluster that runs, the launcher first; folders that a killed one left are removed."""
     found: list[list[str]] = []
     for own in sorted(folder().glob("*-*")):
         if not held(own):
-            if time.time() - _made(own) < _YOUNG:
-                continue  # it is locked in a moment
+            with contextlib.suppress(FileNotFoundError):
+                if time.time() - own.stat().st_mtime < _YOUNG:
+                    continue  # it is locked in a moment
             shutil.rmtree(own, ignore_errors=True)
             continue
         with contextlib.suppress(FileNotFoundError, ValueError):  # it ends at this moment

@@ -13,11 +13,11 @@ from subprocess import Popen
 from typing import Any, TypeVar
 
 from xbackend.cluster import starting
-from xbackend.cluster.asked import Asked
-from xbackend.cluster.hosts import away
+from xbackend.cluster.hosts import await_hosts, away
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.starting import Starting
 from xbackend.cluster.tasks import TaskBackend
-from xbackend.engines.spec import SERVER, Task, split
+from xbackend.engines.spec import SERVER, Task
 from xbackend.errors import (
     BackendError,
     ClusterError,
@@ -49,15 +49,14 @@ class Lost(Exception):
 
 class Supervisor:
     """The tasks' processes. ``step`` says at which of its steps a task is, ``comes_back`` whether one that is lost is
-    started again by who asks it, while the others go on."""
+    started again by who asks it, while the others go on; ``met`` is whether all tasks met, at this start or before."""
 
     def __init__(
-        self, asked: Asked, how: Starting, step: Callable[[Task], int], comes_back: Callable[[Task], bool]
+        self, asked: JobSpec, how: Starting, step: Callable[[Task], int], comes_back: Callable[[Task], bool], met: bool
     ) -> None:
-        self.asked, self.how, self.step, self.comes_back = asked, how, step, comes_back
+        self.asked, self.how, self.step, self.comes_back, self.met = asked, how, step, comes_back, met
+        self.over = False  # all processes were ended
         self.backends: dict[Task, TaskBackend] = {}
-        self.met = False  # whether all tasks met, at this start or before
-        self.over = False
         self._guards: dict[Task, Popen[bytes]] = {}  # of processes that have not said yet that they are there
         self._reading: dict[Task, tuple[int, float]] = {}
         self._stopped: dict[Task, float] = {}
@@ -74,35 +73,34 @@ class Supervisor:
         Raises `Lost`, and what `Starting.backend` raises; where tasks met before, what keeps one from its place is a
         loss, too.
         """
-
-        def guarded(guard: Popen[bytes]) -> None:
-            with self._lock:
-                self._guards[task] = guard
-                if self.over:
-                    guard.terminate()
-
-        def known(backend: TaskBackend) -> None:
-            with self._lock:  # from now on it is watched, and ended with the others
-                self._guards.pop(task, None)
-                self.needed(task)
-                self.backends[task] = backend
-
         try:
-            self.how.backend(task, guarded, known)
-        except (WorkerDied, WorkerTimeout) as error:
-            raise self.lost(task, error) from error
-        except ClusterError as error:
-            if self.over or not self.met:
+            self.how.backend(task, partial(self._guarded, task), partial(self._known, task))
+        except (WorkerDied, WorkerTimeout, ClusterError) as error:
+            if isinstance(error, ClusterError) and (self.over or not self.met):
                 raise
             raise self.lost(task, error) from error
         finally:
             with self._lock:
                 self._guards.pop(task, None)
 
+    def _guarded(self, task: Task, guard: Popen[bytes]) -> Popen[bytes]:
+        with self._lock:
+            self._guards[task] = guard
+            if self.over:
+                guard.terminate()
+        return guard
+
+    def _known(self, task: Task, backend: TaskBackend) -> None:
+        """A task has a process: from now on it is watched, and ended with the others."""
+        with self._lock:
+            self._guards.pop(task, None)
+            self.needed(task)
+            self.backends[task] = backend
+
     def again(self, task: Task) -> None:
-        """Start one task again. Raises what `start` raises."""
+        """Start one task again, once its host lets one in. Raises what `start` raises, and `ClusterError`."""
         self.backends[task].worker.end()
-        self.how.await_host(task)
+        await_hosts(list(filter(None, [self.how.place(task)])), self.asked.start_limit)
         self.start(task)
 
     def ask(self, task: Task, function: str, *arguments: Any, limit: float | None = None) -> Any:
@@ -149,10 +147,23 @@ class Supervisor:
 
     def lost(self, task: Task, why: XBackendError) -> Lost:
         """The loss of a task, and where it happened."""
-        if isinstance(why, WorkerDied) and self.how.remote(task):
-            host, _ = split(self.how.spec.address(task))
+        if isinstance(why, WorkerDied) and (host := self.how.place(task)):
             why = WorkerDied(f"its process ended, or the connection to {host} was lost: {why}")
         return Lost(task, self.step(task), why)
+
+    def loss(self, task: Task, seen: Lost | None = None) -> Lost:
+        """The loss of a task that comes back, as it was ``seen``; or it was stopped, and was killed here."""
+        if self.backends[task] in self._killed:
+            return self.lost(task, _stopped())
+        return seen or self.lost(task, self._death(task) or _gone())
+
+    def _death(self, task: Task) -> WorkerDied | None:
+        """What a process died of that has ended; `None` where who asks it is told."""
+        try:
+            self.backends[task].worker.check()
+        except WorkerDied as error:
+            return error
+        return None
 
     # --- all at once -----------------------------------------------------------------------------------------------
 
@@ -179,22 +190,19 @@ class Supervisor:
             if task in self._guards:  # it is started again: what there is of it is the one before
                 continue
             back = self.comes_back(task)
-            if not starting.is_stopped(backend):
-                self._stopped.pop(task, None)
-            elif now - self._stopped.setdefault(task, now) > STOPPED:
+            if self._stays(task, starting.is_stopped(backend)):
                 if not back:
                     raise self.lost(task, _stopped())
                 self._killed.add(backend)
                 backend.worker.kill()  # the thread that waits for it starts it again
-            if not back and starting.ended(backend) and (death := self.death(task)) is not None:
+            if not back and starting.ended(backend) and (death := self._death(task)) is not None:
+                dead = [(death, task)]
                 if isinstance(death, WorkerAborted):
-                    died = _first_cause([(death, task), *self._ended({task}, GRACE)])
-                    raise self.lost(died[1], died[0])
+                    dead += self._ended({task}, GRACE)
+                death, task = _first_cause(dead)
                 raise self.lost(task, death)
         for task, guard in list(self._guards.items()):
-            if not starting.is_stopped_early(guard):
-                self._stopped.pop(task, None)
-            elif now - self._stopped.setdefault(task, now) > STOPPED:
+            if self._stays(task, starting.is_stopped_early(guard)):
                 raise self.lost(task, _stopped())
         for task, (number, since) in list(self._reading.items()):
             if now - since > self.asked.start_limit:
@@ -203,19 +211,11 @@ class Supervisor:
                     f"{self.asked.start_limit:g} s: give them more time with --start-limit SECONDS"
                 )
 
-    def loss(self, task: Task, seen: WorkerError | None = None) -> WorkerError:
-        """Why a task is lost that comes back: what was ``seen`` of it, or that it was stopped and was ended here."""
-        if self.backends[task] in self._killed:
-            return _stopped()
-        return seen or self.death(task) or WorkerDied("its process ended")
-
-    def death(self, task: Task) -> WorkerDied | None:
-        """What a process died of that has ended; `None` where who asks it is told."""
-        try:
-            self.backends[task].worker.check()
-        except WorkerDied as error:
-            return error
-        return None
+    def _stays(self, task: Task, stopped: bool) -> bool:
+        """Whether the process of a task stays ``stopped`` for longer than it may."""
+        if not stopped:
+            self._stopped.pop(task, None)
+        return stopped and self._looked - self._stopped.setdefault(task, self._looked) > STOPPED
 
     # --- who was lost ----------------------------------------------------------------------------------------------
 
@@ -226,13 +226,12 @@ class Supervisor:
         errors = _failed(futures)
         known = {task for _, task in errors}
         miss_another = all(_kind(error) in (ClusterError, WorkerAborted) for error, _ in errors)
-        errors += self._ended(known, GRACE if miss_another else 0.0)
-        lost, task = _first_cause(errors)
+        lost, task = _first_cause([*errors, *self._ended(known, GRACE if miss_another else 0.0)])
         if isinstance(lost, WorkerDied | WorkerTimeout):
             lost = self.lost(task, lost)
         if not isinstance(lost, Lost):
             return lost
-        if isinstance(lost.why, WorkerDied) and any(map(self.how.remote, self.backends)):
+        if isinstance(lost.why, WorkerDied):
             return self._cut_off() or lost
         if isinstance(lost.why, WorkerTimeout):
             return self._silent(known) or lost  # who asks a server that is stopped may wait in vain, too
@@ -245,23 +244,20 @@ class Supervisor:
         end = time.monotonic() + patience
         while True:
             others = [task for task in self.backends if task not in known and not self.comes_back(task)]
-            gone = [task for task in others if starting.ended(self.backends[task])]
+            gone = [task for task in others if self.gone(task)]
             if gone or time.monotonic() > end:
-                return [(self.death(task) or WorkerDied("its process ended"), task) for task in gone]
+                return [(self._death(task) or _gone(), task) for task in gone]
             time.sleep(0.02)
 
     def _cut_off(self) -> Lost | None:
         """A task on a host that cannot be reached, if there is one: engines end processes that miss another one."""
-        hosts = {split(self.how.spec.address(task))[0]: task for task in self.backends if self.how.remote(task)}
+        hosts = {host: task for task in self.backends if (host := self.how.place(task))}
         asked = {begun(away, host): host for host in hosts}
         wait(asked)
         for future, host in asked.items():
-            if future.result():
-                return Lost(
-                    hosts[host],
-                    self.step(hosts[host]),
-                    WorkerDied(f"the connection to {host} was lost: {future.result()}"),
-                )
+            if said := future.result():
+                task = hosts[host]
+                return Lost(task, self.step(task), WorkerDied(f"the connection to {host} was lost: {said}"))
         return None
 
     def _missed(self, futures: dict[Future[Any], Task], known: set[Task]) -> Lost | None:
@@ -274,19 +270,13 @@ class Supervisor:
         if not left or self.asked.asynchronous:
             return None
         while len(left) > 1 and time.monotonic() < end:
-            _, still = wait(left, timeout=LOOK, return_when=FIRST_COMPLETED)
-            left = still or left
-            if not still:
-                break
+            left = wait(left, timeout=LOOK, return_when=FIRST_COMPLETED).not_done or {left.pop()}
         return self.lost(futures[left.pop()], WorkerTimeout(f"it did not come: {waited}"))
 
     def _silent(self, known: set[Task]) -> Lost | None:
         """A server that does not answer, or that is kept by who asked it before."""
-        asked = {
-            task: begun(partial(self.ask, task, "there", limit=GRACE))
-            for task in self.backends
-            if task.job == SERVER and task not in known
-        }
+        servers = [task for task in self.backends if task.job == SERVER and task not in known]
+        asked = {task: begun(partial(self.ask, task, "listens", limit=GRACE)) for task in servers}
         wait(asked.values(), timeout=2.0 * GRACE)
         for task, answer in asked.items():
             if not answer.done():
@@ -298,6 +288,10 @@ class Supervisor:
 
 def _stopped() -> WorkerTimeout:
     return WorkerTimeout(f"its process is stopped (SIGSTOP), for {STOPPED:g} s")
+
+
+def _gone() -> WorkerDied:
+    return WorkerDied("its process ended")
 
 
 def within(seconds: float, what: str, do: Callable[[], T]) -> T:
@@ -324,12 +318,8 @@ def begun(do: Callable[..., T], *arguments: Any) -> Future[T]:
 
 def _failed(futures: dict[Future[Any], Task]) -> list[tuple[BaseException, Task]]:
     """What went wrong so far, and in which task: in that which was asked, where another one asked it."""
-    found = list[tuple[BaseException, Task]]()
-    for future, task in futures.items():
-        error = future.exception() if future.done() else None
-        if error is not None:
-            found.append((error, error.task if isinstance(error, Lost) else task))
-    return found
+    errors = [(future.exception(), task) for future, task in futures.items() if future.done()]
+    return [(error, error.task if isinstance(error, Lost) else task) for error, task in errors if error is not None]
 
 
 def _first_cause(errors: Sequence[tuple[E, Task]]) -> tuple[E, Task]:

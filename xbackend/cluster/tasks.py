@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
 
-from xbackend.backends.contract import Settings
 from xbackend.devices import Device
+from xbackend.engines.record import Layout
 from xbackend.engines.spec import ClusterSpec, Task
 from xbackend.workers.remote import RemoteBackend
+
+Known = Callable[["TaskBackend"], None]
 
 
 class TaskBackend(RemoteBackend):
@@ -18,19 +21,9 @@ class TaskBackend(RemoteBackend):
     Raises what `RemoteBackend` raises, and `ClusterError` where it does not meet the others in time.
     """
 
-    def __init__(
-        self,
-        name: str,
-        task: Task,
-        joined: Mapping[str, Any],
-        settings: Settings,
-        known: Callable[[TaskBackend], None] = lambda _: None,
-        **how: Any,
-    ) -> None:
-        self.task = task
-        self.joined = dict(joined)
-        self.known = known
-        super().__init__(name, settings, label=str(task), **how)
+    def __init__(self, name: str, task: Task, joined: Mapping[str, Any], known: Known, **how: Any) -> None:
+        self.task, self.joined, self.known = task, dict(joined), known
+        super().__init__(name, label=str(task), **how)
 
     def begin(self) -> Iterable[Device]:
         self.known(self)
@@ -38,7 +31,12 @@ class TaskBackend(RemoteBackend):
         return devices
 
 
-def joined(engine: str, spec: ClusterSpec, task: Task, **options: Any) -> dict[str, Any]:
-    """What an engine is told, as plain data."""
-    own = {"job": task.job, "index": task.index, "count": task.count}
-    return {"engine": engine, "jobs": {k: list(v) for k, v in spec.jobs.items()}, "task": own, "options": options}
+def joined(engine: str, spec: ClusterSpec, task: Task, layouts: Sequence[Layout], **options: Any) -> dict[str, Any]:
+    """What an engine, a ``module:class``, is told of its task, as plain data."""
+    return {
+        "engine": engine,
+        "jobs": {name: list(addresses) for name, addresses in spec.jobs.items()},
+        "task": astuple(task),
+        "layouts": list(map(astuple, layouts)),
+        "options": options,
+    }

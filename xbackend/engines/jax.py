@@ -22,6 +22,12 @@ HEARTBEAT = 5  # seconds after which JAX gives a process up that says nothing
 class JAXDistributed(Engine):
     """One process of `jax.distributed`; the first worker is the coordinator."""
 
+    name, summary = "jax", "jax.distributed with gloo"
+    no_servers = (
+        "jax.distributed has collectives only, in which all processes take part: no process can read or update what "
+        "another one holds; take --backend tensorflow, or one that MPI joins, such as pytensor"
+    )
+
     def join(self) -> None:
         import jax
         from jaxlib import _jax
@@ -64,7 +70,7 @@ class JAXDistributed(Engine):
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         jax = self.jax
-        places = [_device(value) for value in values]
+        places = [next(iter(value.devices())) for value in values]
         # To JAX they are copies of one array, as what is reduced has the shape of each.
         whole = tuple(
             jax.make_array_from_single_device_arrays(
@@ -99,11 +105,6 @@ class JAXDistributed(Engine):
                 sums[k] = total[begin : begin + values[k].size].reshape(values[k].shape)
                 begin += values[k].size
         return tuple(sums)
-
-
-def _device(value: Any) -> Any:
-    (device,) = value.devices()
-    return device
 
 
 def _free(host: str, port: int, task: Any) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xbackend.engines.contract import LONGEST, Brought, Engine, HostUpdate
+from xbackend.engines.pmi import Meeting
 from xbackend.engines.record import Applied, Layout
 from xbackend.engines.spec import SERVER, WORKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from xbackend.backends.contract import Backend, Value
+    from xbackend.backends.contract import Backend
 
 _LOCK = 16  # bytes before the record: the lock
 
@@ -43,6 +44,14 @@ def _unlink_memory() -> None:
 class MPI(Engine):
     """One process of MPI: parameter servers first, then the workers."""
 
+    name, summary = "mpi", "MPI (mpi4py with MPICH): collectives, and windows with locks"
+    meeting = Meeting
+
+    @classmethod
+    def environment(cls, hosts: int) -> dict[str, str]:
+        # On one host nothing is listened on, and what waits does not take the core of who computes.
+        return {"UCX_TLS": "self,posix,tcp" if hosts > 1 else "self,posix"}
+
     def join(self) -> None:
         import mpi4py
 
@@ -52,46 +61,35 @@ class MPI(Engine):
         self.mpi = mpi
         mpi.Init_thread(mpi.THREAD_MULTIPLE)
         self.world = mpi.COMM_WORLD
-        self.servers = len(self.spec.jobs.get(SERVER, ()))
         own = int(self.task.job == WORKER)
         self.workers = self.world.Split(own, self.task.index)
         _unlink_memory()
-        self.window: Any = None
         # Of a lock: who holds it, that nobody does, and what was there.
         self._words = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
 
     def _wait(self, request: Any, what: str) -> None:
         self.until(request.Test, what)
 
-    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        arrays = backend.get_all(values)
-        sums = list(arrays)
-        for dtype in dict.fromkeys(array.dtype for array in arrays):  # those of one dtype in one message
-            own = [k for k, array in enumerate(arrays) if array.dtype == dtype]
-            sent = np.concatenate([arrays[k].ravel() for k in own])
-            total, begin = np.empty_like(sent), 0
-            request = self.workers.Iallreduce(sent, total, op=self.mpi.SUM)
+    def summed(self, messages: Sequence[np.ndarray]) -> list[np.ndarray]:
+        totals = [np.empty_like(message) for message in messages]
+        for message, total in zip(messages, totals, strict=True):
+            request = self.workers.Iallreduce(message, total, op=self.mpi.SUM)
             self._wait(request, "for the other workers in an all-reduce")
-            for k in own:
-                sums[k] = total[begin : begin + arrays[k].size].reshape(arrays[k].shape)
-                begin += arrays[k].size
-        return backend.put_all(sums, [backend.device_of(value) for value in values])
+        return totals
 
     def meet(self, backend: Backend) -> None:
         self._wait(self.workers.Ibarrier(), "for the other workers at an update")
 
     # --- parameter servers -----------------------------------------------------------------------------------------
 
-    def open(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
-        self.layouts = list(layouts)
-        if not layouts:
+    def open(self, records: Sequence[np.ndarray]) -> None:
+        if not self.layouts:
             return
         record = records[0] if records else None
-        if self.window is None:
-            own = 0 if record is None else _LOCK + record.nbytes
-            self.window = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
-            self.window.tomemory()[:] = bytes(own)  # MPI promises no zeros, and the lock is one
-            self.window.Lock_all()
+        own = 0 if record is None else _LOCK + record.nbytes
+        self.window: Any = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
+        self.window.tomemory()[:] = bytes(own)  # MPI promises no zeros, and the lock is one
+        self.window.Lock_all()
         if record is not None:
             with self._alone(self.task.index):
                 self._write(self.task.index, record)
@@ -123,12 +121,11 @@ class MPI(Engine):
             window.Fetch_and_op(free, found, server, 0, mpi.REPLACE)
             window.Flush(server)
 
-    def _read(self, layout: Layout) -> np.ndarray:
-        record = np.empty(layout.nbytes, np.uint8)
-        self.window.Get(record, layout.server, _LOCK)
-        self.window.Flush(layout.server)
-        self.moved["pulled"] += record.nbytes
-        return record
+    def _read(self, server: int, into: np.ndarray) -> np.ndarray:
+        self.window.Get(into, server, _LOCK)
+        self.window.Flush(server)
+        self.moved["pulled"] += into.nbytes
+        return into
 
     def _write(self, server: int, record: np.ndarray) -> None:
         self.window.Put(record, server, _LOCK)
@@ -137,29 +134,17 @@ class MPI(Engine):
 
     def pull(self, layout: Layout) -> np.ndarray:
         with self._alone(layout.server):
-            return self._read(layout)
+            return self._read(layout.server, np.empty(layout.nbytes, np.uint8))
 
     def version(self, layout: Layout) -> int:
-        version = np.empty(1, np.int64)
-        self.window.Get(version, layout.server, _LOCK)
-        self.window.Flush(layout.server)
-        self.moved["pulled"] += version.nbytes
-        return int(version[0])
+        return int(self._read(layout.server, np.empty(1, np.int64))[0])
 
-    def record(self, server: int) -> np.ndarray:
-        return self.pull(self.layouts[server])
-
-    def updates(self, layouts: Sequence[Layout], applies: Sequence[Mapping[str, Any]]) -> list[HostUpdate]:
-        return [HostUpdate.of(apply) for apply in applies]
-
-    def push(
-        self, layouts: Sequence[Layout], updates: Sequence[HostUpdate], brought: Brought
-    ) -> list[tuple[Applied, list[np.ndarray]]]:
+    def push(self, updates: Sequence[HostUpdate], brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
         own, made, done = self.task.index, list[tuple[np.ndarray, bool]](), list[tuple[Applied, list[np.ndarray]]]()
         with ExitStack() as locks:
-            for layout, update, arrays in zip(layouts, updates, brought.arrays, strict=True):
+            for layout, update, arrays in zip(self.layouts, updates, brought.arrays, strict=True):
                 locks.enter_context(self._alone(layout.server))  # all tasks lock the servers in this order
-                record = self._read(layout)
+                record = self._read(layout.server, np.empty(layout.nbytes, np.uint8))
                 again = layout.steps(record)[own] > brought.step
                 # One that is in already only says again what it returns.
                 returned = update(layout, record.copy() if again else record, arrays)
@@ -167,7 +152,7 @@ class MPI(Engine):
                     layout.add(record, own, brought.step, brought.read)
                 made.append((record, again))
                 done.append((layout.applied(record, own, brought.step), returned))
-            for layout, (record, again) in zip(layouts, made, strict=True):
+            for layout, (record, again) in zip(self.layouts, made, strict=True):
                 if not again:
                     self._write(layout.server, record)
                 if self.asynchronous:

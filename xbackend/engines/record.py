@@ -1,10 +1,9 @@
-"""What a parameter server holds, as one record of bytes: how often it was updated, by whom and from which versions,
-and its variables.
+"""What a parameter server holds, as one record of bytes: its variables, and the entries of the last updates.
 
-One record is read and replaced as a whole, so that what is read is of one version, and an update is there with all that
-is said of it or not at all. It starts with whole numbers (int64): the version, which counts updates, and for each
-worker a row with the number of its steps that are in, and of the last `KEPT` of them the version that each one made and
-those of all servers that it was computed from.
+A record is read and replaced as a whole. So a reader sees one version, and an update is there with its entry or not at
+all. It starts with whole numbers (int64): the version, which counts updates, and a row for each worker. A row has the
+number of the worker's steps that are in, and of the last `KEPT` of these an entry: the version that the step made, and
+the versions of all servers that it was computed from.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _ALIGNED = 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class ServerVariable:
     """A variable of a server: its name, shape, and dtype by NumPy's name."""
 
     name: str
@@ -43,12 +42,6 @@ class Applied(NamedTuple):
     version: int
     read: tuple[int, ...]
 
-    @classmethod
-    def of(cls, plain: Sequence[Any]) -> Applied:
-        """Of its fields in their order, as they come from another process."""
-        server, worker, step, version, read = plain
-        return cls(server, worker, step, version, tuple(read))
-
 
 @dataclass(frozen=True)
 class Layout:
@@ -57,7 +50,13 @@ class Layout:
     server: int
     servers: int
     workers: int
-    variables: tuple[Stored, ...]
+    variables: tuple[ServerVariable, ...]
+
+    @classmethod
+    def of(cls, plain: Sequence[Any]) -> Layout:
+        """A layout that `dataclasses.astuple` made plain data of, for another process."""
+        server, servers, workers, variables = plain
+        return cls(server, servers, workers, tuple(ServerVariable(*one) for one in variables))
 
     @cached_property
     def entry(self) -> int:
@@ -111,14 +110,12 @@ class Layout:
         counts = self.counts(record)
         return [int(counts[self.steps_at(worker)]) for worker in range(self.workers)]
 
-    def array(self, record: np.ndarray, variable: Stored) -> np.ndarray:
-        """A variable's value, a view."""
-        begin = self.begins[variable.name]
-        return record[begin : begin + variable.nbytes].view(variable.dtype).reshape(variable.shape)
-
     def arrays(self, record: np.ndarray) -> dict[str, np.ndarray]:
         """All values by name, views."""
-        return {one.name: self.array(record, one) for one in self.variables}
+        return {
+            one.name: record[begin : begin + one.nbytes].view(one.dtype).reshape(one.shape)
+            for one, begin in zip(self.variables, self.begins.values(), strict=True)
+        }
 
     def add(self, record: np.ndarray, worker: int, step: int, read: Sequence[int]) -> int:
         """Write down one more update; the version that it makes."""
@@ -135,9 +132,14 @@ class Layout:
         version, *read = self.counts(record)[begin : begin + self.entry].tolist()
         return Applied(self.server, worker, step, version, tuple(read))
 
+    def since(self, record: np.ndarray, worker: int, step: int) -> list[Applied]:
+        """What is kept of a worker's steps from that one on."""
+        steps = self.steps(record)[worker]
+        return [self.applied(record, worker, k) for k in range(max(step, steps - KEPT), steps)]
+
     def new(self, values: dict[str, np.ndarray]) -> np.ndarray:
         """A record with these values and no update."""
         record = np.zeros(self.nbytes, np.uint8)
-        for one in self.variables:
-            self.array(record, one)[...] = values[one.name]
+        for name, held in self.arrays(record).items():
+            held[...] = values[name]
         return record

@@ -14,8 +14,10 @@ import json
 import math
 import os
 import re
+import socket
 import tomllib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,10 +33,7 @@ _MOST = 100_000  # tasks of a job
 FIRST_PORT = 29_400  # of a cluster whose launcher names hosts and no ports
 
 # The variables of each launcher: this task's number, and how many there are.
-_RANKS = {
-    "Open MPI": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
-    "MPI (PMI)": ("PMI_RANK", "PMI_SIZE"),
-}
+_RANKS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +136,6 @@ class ClusterSpec:
 
         return ClusterSpec({name: tuple(map(address, own)) for name, own in self.jobs.items()})
 
-    def to_toml(self) -> str:
-        """As `read` takes it."""
-        lines = (f"{name} = [{', '.join(json.dumps(a) for a in own)}]" for name, own in self.jobs.items())
-        return "\n".join(["[jobs]", *lines, ""])
-
     @classmethod
     def local(cls, ports: Sequence[int], servers: int = 0, host: str = "127.0.0.1") -> ClusterSpec:
         """A cluster on one host: the first ``servers`` of the ports are parameter servers', the rest workers'."""
@@ -163,6 +157,20 @@ class Said:
     def host(self) -> str:
         """The host of this process, by its name in the cluster."""
         return split(self.spec.address(self.task))[0]
+
+
+def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
+    """A cluster on this machine, with ports that are free now. Raises `ClusterError`."""
+    with ExitStack() as stack:
+        ports = []
+        for _ in range(workers + servers):
+            own = stack.enter_context(socket.socket(socket.AF_INET))
+            try:
+                own.bind((host, 0))
+            except OSError as error:
+                raise ClusterError(f"there is no free port on {host}: {error}") from None
+            ports.append(own.getsockname()[1])
+    return ClusterSpec.local(ports, servers, host)
 
 
 def split(address: Any) -> tuple[str, int]:
@@ -235,7 +243,7 @@ def _of_slurm(environment: Mapping[str, str]) -> Said | None:
 
 def _of_mpi(environment: Mapping[str, str]) -> Said | None:
     """MPI's variables say how many tasks there are, and not where: all of them run on the first one's host."""
-    for rank, size in _RANKS.values():
+    for rank, size in _RANKS:
         if rank in environment and size in environment:
             count, index = _number(environment, size), _number(environment, rank)
             if count > (1 << 16) - FIRST_PORT:

@@ -13,9 +13,9 @@ from msgspec import structs
 
 from xbackend.backends import registry
 from xbackend.cluster import replaying, running
-from xbackend.cluster.asked import Asked
+from xbackend.cluster.jobspec import JobSpec
 from xbackend.cluster.ran import Ran
-from xbackend.engines.registry import Entry
+from xbackend.engines.contract import Engine
 from xbackend.engines.spec import SERVER, WORKER
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import matrix
@@ -28,7 +28,7 @@ Told = Callable[[Ran], None]
 
 
 def jobs(
-    asked: Asked, pairs: Sequence[tuple[str, Entry]], *, replay: bool, on_end: Told, allow_nan: bool = False
+    asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], *, replay: bool, on_end: Told, allow_nan: bool = False
 ) -> Jobs:
     """The job that is asked for on each backend with what joins it; one that fails is a row with its reason, unless it
     is the only one. Of several each keeps its checkpoints in a folder of its own. One that ends with NaN or infinities
@@ -89,7 +89,7 @@ def _without_number(ran: Ran) -> int:
     return not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
 
 
-def _replayed(asked: Asked, ran: Ran) -> tuple[bool | None, str]:
+def _replayed(asked: JobSpec, ran: Ran) -> tuple[bool | None, str]:
     """Whether the recorded updates give the same variables again, `None` without a record; or why it is not known."""
     if not asked.recorded:
         return None, ""
@@ -102,7 +102,7 @@ def _replayed(asked: Asked, ran: Ran) -> tuple[bool | None, str]:
     return all(array.tobytes() == ran.variables[name].tobytes() for name, array in again.items()), ""
 
 
-def _became(asked: Asked, ran: Ran, first: dict[str, np.ndarray] | None) -> Clustered:
+def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Clustered:
     replayed, reason = _replayed(asked, ran)
     difference = None
     if first is not None and not asked.asynchronous:

@@ -16,9 +16,8 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,15 +26,17 @@ import numpy as np
 from xbackend.backends.tensorflow.graph import Lowering, numbered
 from xbackend.backends.tensorflow.settings import configure
 from xbackend.devices import Device
-from xbackend.engines.contract import Coordinating
-from xbackend.engines.record import Applied, Layout
-from xbackend.engines.spec import CHIEF, SERVER, WORKER
-from xbackend.engines.tensorflow.meeting import await_task, why_not_there
+from xbackend.engines.contract import Engine
+from xbackend.engines.record import Applied
+from xbackend.engines.spec import CHIEF, SERVER, WORKER, ClusterSpec, local, split
+from xbackend.engines.tensorflow.meeting import EXPOSED, await_task, cluster, failed, served, why_not_there
 from xbackend.engines.tensorflow.updates import Unhosted, Update, applied, as_bytes, numbers, place, unpacked
 from xbackend.errors import ClusterError
+from xbackend.program.serialization import from_json
+from xbackend.wording import join
 
 if TYPE_CHECKING:
-    from xbackend.backends.contract import Backend, Value
+    from xbackend.backends.contract import Backend
     from xbackend.backends.tensorflow.adapter import TensorFlow
     from xbackend.program.program import Program
 
@@ -43,35 +44,38 @@ _AGAIN = 0.05  # seconds until a step is brought again
 _LOOK = 1.0  # seconds from one look at workers that a step may wait for to the next
 
 
-@dataclass
-class Scheduled:
-    """A task's step: ``run`` of its number, arrays and the ``values`` of the task's own variables returns in bytes,
-    which are fetched at once, what the task's own program gives, and then of each update what is written down and what
-    it returns; ``results`` are their dtypes and shapes. ``runs`` counts those that are done."""
-
-    run: Callable[..., Any]
-    worker: int
-    backend: TensorFlow
-    values: Sequence[np.ndarray]
-    own: int  # how many of the results are the own program's
-    results: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]
-    updates: Sequence[Update]
-    outputs: Sequence[tuple[int | None, int]]
-    moved: Mapping[str, int]  # bytes
-    runs: int = 0
-
-    def read(self, data: np.ndarray) -> list[np.ndarray]:
-        """The results of their bytes."""
-        found, begin = [], 0
-        for dtype, shape in self.results:
-            end = begin + dtype.itemsize * math.prod(shape)
-            found.append(np.frombuffer(data[begin:end].tobytes(), dtype).reshape(shape))
-            begin = end
-        return found
-
-
-class Coordinator(Coordinating):
+class Coordinator(Engine):
     """The coordinator, or a server that it asks."""
+
+    name, summary = "coordinator", "ParameterServerStrategy with its ClusterCoordinator"
+    coordinated = rejoins = True
+    exposed = EXPOSED
+    alone = "xbackend.engines.tensorflow.repeating:Repeating"
+
+    @classmethod
+    def check(cls, spec: ClusterSpec, *, asynchronous: bool) -> None:
+        super().check(spec, asynchronous=asynchronous)
+        if not asynchronous:
+            raise ClusterError(
+                f"{cls.summary} has tasks that do not wait for each other: any worker that is free takes the next "
+                "step of any task; add --asynchronous, or take --engine tensorflow for tasks in step"
+            )
+
+    @classmethod
+    def completed(cls, spec: ClusterSpec) -> ClusterSpec:
+        """The cluster with a coordinator, if it has none: on the host of the first task, at a port that is free on this
+        machine, or the next one there."""
+        if CHIEF in spec.jobs:
+            return spec
+        first = spec.address(spec.tasks[0])
+        host, _ = split(first)
+        taken = {address for own in spec.jobs.values() for address in own}
+        if not host.startswith("127."):
+            port = 1 + max(port for there, port in map(split, taken) if there == host)
+            return ClusterSpec({**spec.jobs, CHIEF: (f"{first.rpartition(':')[0]}:{port}",)})
+        while (address := local(1, 0, host).jobs[WORKER][0]) in taken:
+            pass
+        return ClusterSpec({**spec.jobs, CHIEF: (address,)})
 
     def join(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -79,21 +83,24 @@ class Coordinator(Coordinating):
         import tensorflow as tf
 
         self.tf = tf
-        cluster = tf.train.ClusterSpec({name: list(addresses) for name, addresses in self.spec.jobs.items()})
         configure(tf, self.settings, "of this task")
-        self.start_limit = float(self.options["start_limit"])
-        if self.task.job == CHIEF:
-            self._coordinate(cluster)
+        if self.task.job != CHIEF:
+            self.server = served(self, tf, self._config())
             return
+        for other in self.spec.tasks:
+            if other != self.task:
+                await_task(self, other)
+        errors, places = tf.errors, tf.distribute.cluster_resolver
+        resolver = places.SimpleClusterResolver(cluster(tf, self.spec), task_type=CHIEF, task_id=0, rpc_layer="grpc")
         try:
-            self.server = tf.distribute.Server(
-                cluster, self.task.job, self.task.index, protocol="grpc", config=self._config()
-            )
-        except tf.errors.OpError as error:
-            raise ClusterError(
-                f"{self.task} cannot listen on {self.spec.address(self.task)}, another process may have that port: "
-                f"{error.message[:500]}"
-            ) from error
+            self.strategy = tf.distribute.ParameterServerStrategy(resolver)
+        except errors.OpError as error:
+            raise failed(self.task, "join the other tasks", error) from error
+        self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
+        # What a step comes to whose server is gone; else it is the step that cannot be computed.
+        self.gone = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.DeadlineExceededError)
+        self._lock = threading.Lock()
+        self._waiting = ThreadPoolExecutor(len(self.spec.jobs[WORKER]), "xbackend-closures")
 
     def _config(self) -> Any:
         config = self.tf.compat.v1.ConfigProto()
@@ -105,32 +112,9 @@ class Coordinator(Coordinating):
             config.intra_op_parallelism_threads = self.settings.threads
         return config
 
-    def _coordinate(self, cluster: Any) -> None:
-        tf = self.tf
-        for other in self.spec.tasks:
-            if other != self.task:
-                await_task(self, other)
-        resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(
-            cluster, task_type=CHIEF, task_id=0, rpc_layer="grpc"
-        )
-        try:
-            self.strategy = tf.distribute.ParameterServerStrategy(resolver)
-        except tf.errors.OpError as error:
-            raise self._failed("join the other tasks", error) from error
-        self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
-        errors = tf.errors
-        # What a step comes to whose server is gone; else it is the step that cannot be computed.
-        self._gone = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.DeadlineExceededError)
-        self._lock = threading.Lock()
-        self._waiting = ThreadPoolExecutor(len(self.spec.jobs[WORKER]), "xbackend-closures")
-
-    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        raise ClusterError("an all-reduce is of tasks in step, and those of a coordinator are not")
-
     # --- parameter servers -----------------------------------------------------------------------------------------
 
-    def open(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
-        self.layouts = list(layouts)
+    def open(self, records: Sequence[np.ndarray]) -> None:
         if self.task.job != CHIEF:
             return
         with self.strategy.scope():  # it places variables on the servers by turns, from the first one on
@@ -149,116 +133,134 @@ class Coordinator(Coordinating):
         try:
             found: np.ndarray = self.records[server].read_value().numpy()
         except self.tf.errors.OpError as error:
-            raise self._failed(f"read the record of server {server}", error) from error
-        self._moved("pulled", found.nbytes)
+            raise failed(self.task, f"read the record of server {server}", error) from error
+        self.count({"pulled": found.nbytes})
         return found
 
-    def _moved(self, what: str, count: int) -> None:
+    def count(self, moved: Mapping[str, int]) -> None:
+        """Add to the bytes that were moved."""
         with self._lock:
-            self.moved[what] += count
-
-    def _failed(self, what: str, error: Any) -> ClusterError:
-        return ClusterError(f"{self.task} could not {what}: {type(error).__name__}: {error.message[:500]}")
+            for what, count in moved.items():
+                self.moved[what] += count
 
     # --- steps -----------------------------------------------------------------------------------------------------
 
-    def scheduled(self, backend: Backend, program: Program, wiring: Mapping[str, Any]) -> Scheduled:
-        tf, tensorflow, lowering = self.tf, cast("TensorFlow", backend), _Step(self.tf, program)
-        updates = [
-            Update.of(one, wiring["worker"], apply) for one, apply in zip(self.layouts, wiring["applies"], strict=True)
-        ]
-        count = len(program.inputs) - len(wiring["pulled"])
-        kinds = list[tuple[np.dtype[Any], tuple[int, ...]]]()
+    def scheduled(self, backend: Backend, wiring: Mapping[str, Any]) -> ScheduledProgram:
+        return ScheduledProgram(self, cast("TensorFlow", backend), wiring)
 
-        def body(step: Any, *given: Any) -> list[Any]:
-            arrays, lowering.own = given[:count], dict(zip(program.shared, given[count:], strict=True))
-            held, read = [], []
-            for one, variable in zip(self.layouts, self.records, strict=True):
-                with tf.device(place(one.server)):
-                    record = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=tf.uint8)
-                    read.append(numbers(tf, record[:8])[0])
-                    held.append(unpacked(tf, one, record)[1])
-            pulled = [
-                tf.identity(held[server][name], name=lowering.name(i))
-                for i, (server, name) in zip(program.inputs[count:], wiring["pulled"], strict=True)
-            ]
-            own = lowering.whole([*arrays, *pulled])[0]
-            pushed = [[own[k] for k in apply["pushed"]] for apply in wiring["applies"]]
-            brought = list(zip(updates, (variable.handle for variable in self.records), pushed, strict=True))
-            results = [*own, *chain(*applied(tf, brought, step, tf.stack(read), after=own))]
-            kinds[:] = [(np.dtype(one.dtype.as_numpy_dtype), tuple(one.shape)) for one in results]
-            return [tf.concat([as_bytes(tf, one) for one in results], 0)]
-
-        def function(specs: list[Any]) -> Any:
-            nodes = [(i, program.nodes[i]) for i in program.shared]
-            own = [tf.TensorSpec(node.shape, node.dtype.value, name=lowering.name(i)) for i, node in nodes]
-            # As adapters have graphs: a `tf.function` would end in an Identity for each result on the first device.
-            return tf.compat.v1.wrap_function(body, [tf.TensorSpec([], tf.int64), *specs[:count], *own])
-
-        run = tensorflow.traced(lowering, function)
-        pulled = [program.nodes[i].aval.nbytes for i in program.inputs[count:]]
-        pushed = [program.nodes[program.outputs[k]].aval.nbytes for apply in wiring["applies"] for k in apply["pushed"]]
-        moved = {"pulled": sum(pulled) + 8 * len(self.layouts), "pushed": sum(pushed)}
-        values = [backend.get_value(variable) for variable in program.shared.values()]
-        how = wiring["worker"], tensorflow, values, len(program.outputs), kinds, updates, wiring["outputs"], moved
-        return Scheduled(run, *how)
-
-    def step(
-        self, scheduled: Scheduled, number: int, arrays: Sequence[np.ndarray]
-    ) -> tuple[list[np.ndarray], list[Applied]]:
-        data = self._computed(scheduled, number, [*arrays, *scheduled.values])
-        scheduled.runs += 1
-        results = scheduled.read(data)
-        for what, count in scheduled.moved.items():
-            self._moved(what, count)
-        own, rest = results[: scheduled.own], results[scheduled.own :]
-        applied, returned = list[Applied](), dict[int, list[np.ndarray]]()
-        for update in scheduled.updates:
-            (entry, *back), rest = rest[: 1 + update.returned], rest[1 + update.returned :]
-            version, *read = (int(n) for n in entry)
-            applied.append(Applied(update.layout.server, scheduled.worker, number, version, tuple(read)))
-            returned[update.layout.server] = back
-        outputs = [own[k] if server is None else returned[server][k] for server, k in scheduled.outputs]
-        return outputs, applied
-
-    def _computed(self, scheduled: Scheduled, number: int, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """What a step came to, in bytes; brought again as long as it is only a worker that was lost on the way, or
-        another task's step that took this one with it: the servers know one that is in."""
-        tf, begin = self.tf, time.monotonic()
-        whose = f"step {number} of /job:{WORKER}/task:{scheduled.worker}"
-        with tf.device("/device:CPU:0"):
-            given = tf.constant(number, tf.int64), *map(tf.constant, arrays)
-        while True:
-            try:
-                closure = self.coordinator.schedule(scheduled.run, args=given)
-                # A worker's first call of a function makes it ready there.
-                new = scheduled.runs < len(self.spec.jobs[WORKER])
-                return self._fetched(closure, self.start_limit if new else self.limit, whose)
-            except self._gone as error:
-                if self._lost(SERVER) or time.monotonic() - begin > self.limit:
-                    raise self._failed(f"have {whose} computed", error) from error
-                time.sleep(_AGAIN)
-            except tf.errors.OpError as error:
-                raise scheduled.backend.failed(error) from error
-
-    def _fetched(self, closure: Any, limit: float, whose: str) -> np.ndarray:
+    def fetched(self, closure: Any, limit: float, whose: str) -> np.ndarray:
         """The result of a closure. Raises `ClusterError` where it takes longer than the limit while no worker is away
         that it may wait for."""
         waiting, begin = self._waiting.submit(closure.fetch), time.monotonic()
         while not wait([waiting], timeout=min(_LOOK, limit)).done:
-            if self._lost(WORKER):
+            if self.lost(WORKER):
                 begin = time.monotonic()
             elif time.monotonic() - begin > limit:
                 raise ClusterError(f"{self.task} waited {limit:g} s (--limit) for {whose}")
         (data,) = waiting.result()
         return np.asarray(data)
 
-    def _lost(self, job: str) -> bool:
+    def lost(self, job: str) -> bool:
         """Whether a task of a job is not there."""
         return any(why_not_there(self.spec, task) for task in self.spec.tasks if task.job == job)
 
 
-class _Step(Lowering):
+class ScheduledProgram:
+    """A worker's program as the coordinator has it: a function of a step's number, of arrays, and of the worker's own
+    variables, which asynchronous workers only read. It returns bytes, which are fetched at once: the results of the
+    worker's own program, and then of each update what is written down and what it returns."""
+
+    def __init__(self, engine: Coordinator, backend: TensorFlow, wiring: Mapping[str, Any]) -> None:
+        self.engine, self.backend, self.wiring, self.tf, self.done = engine, backend, wiring, engine.tf, 0
+        program = self.program = from_json(wiring["program"])
+        used = {Device.parse(node.device or "") for node in program.nodes}
+        if used - {backend.default_device}:
+            raise ClusterError(
+                f"/job:{WORKER}/task:{wiring['worker']} uses {join(sorted(map(str, used)))}: by {engine.summary} a "
+                f"step is computed by the worker that is free, on its {backend.default_device} alone; take --engine "
+                "tensorflow, or that device"
+            )
+        self.lowering, self.results = WorkerLowering(self.tf, program), list[tuple[np.dtype[Any], tuple[int, ...]]]()
+        worker, layouts, applies = wiring["worker"], engine.layouts, wiring["applies"]
+        self.updates = [Update.of(one, worker, apply) for one, apply in zip(layouts, applies, strict=True)]
+        self.given = len(program.inputs) - len(wiring["pulled"])
+        self.function = backend.traced(self.lowering, self._function)
+        self.values = [backend.get_value(variable) for variable in program.shared.values()]
+        pulled = sum(program.nodes[i].aval.nbytes for i in program.inputs[self.given :])
+        pushed = [program.nodes[program.outputs[k]].aval.nbytes for apply in applies for k in apply["pushed"]]
+        self.moved = {"pulled": pulled + 8 * len(layouts), "pushed": sum(pushed)}  # bytes
+
+    def _function(self, specs: list[Any]) -> Any:
+        tf, lowering, nodes = self.tf, self.lowering, self.program.nodes
+        own = [tf.TensorSpec(nodes[i].shape, nodes[i].dtype.value, name=lowering.name(i)) for i in self.program.shared]
+        # As adapters have graphs: a `tf.function` would end in an Identity for each result on the first device.
+        return tf.compat.v1.wrap_function(self._body, [tf.TensorSpec([], tf.int64), *specs[: self.given], *own])
+
+    def _body(self, step: Any, *given: Any) -> list[Any]:
+        tf, engine, wiring, lowering, count = self.tf, self.engine, self.wiring, self.lowering, self.given
+        lowering.own = dict(zip(self.program.shared, given[count:], strict=True))
+        held, read = [], []
+        for one, variable in zip(engine.layouts, engine.records, strict=True):
+            with tf.device(place(one.server)):
+                record = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=tf.uint8)
+                read.append(numbers(tf, record[:8])[0])
+                held.append(unpacked(tf, one, record)[1])
+        pulled = [
+            tf.identity(held[server][name], name=lowering.name(i))
+            for i, (server, name) in zip(self.program.inputs[count:], wiring["pulled"], strict=True)
+        ]
+        own = lowering.whole([*given[:count], *pulled])[0]
+        pushed = [[own[k] for k in apply["pushed"]] for apply in wiring["applies"]]
+        brought = list(zip(self.updates, (variable.handle for variable in engine.records), pushed, strict=True))
+        results = [*own, *chain(*applied(tf, brought, step, tf.stack(read), after=own))]
+        self.results[:] = [(np.dtype(one.dtype.as_numpy_dtype), tuple(one.shape)) for one in results]
+        return [tf.concat([as_bytes(tf, one) for one in results], 0)]
+
+    def run(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[Applied]]:
+        """Let a worker take the step of that number, and wait until it is in."""
+        worker, count = self.wiring["worker"], len(self.program.outputs)
+        results = self._read(self._computed(number, f"step {number} of /job:{WORKER}/task:{worker}", arrays))
+        self.done += 1
+        self.engine.count(self.moved)
+        own, rest = results[:count], results[count:]
+        written, returned = list[Applied](), list[list[np.ndarray]]()
+        for update in self.updates:
+            (entry, *back), rest = rest[: 1 + update.returned], rest[1 + update.returned :]
+            version, *read = (int(n) for n in entry)
+            written.append(Applied(update.layout.server, worker, number, version, tuple(read)))
+            returned.append(back)
+        return [own[k] if server is None else returned[server][k] for server, k in self.wiring["outputs"]], written
+
+    def _read(self, data: np.ndarray) -> list[np.ndarray]:
+        """The results of their bytes."""
+        found, begin = [], 0
+        for dtype, shape in self.results:
+            end = begin + dtype.itemsize * math.prod(shape)
+            found.append(np.frombuffer(data[begin:end].tobytes(), dtype).reshape(shape))
+            begin = end
+        return found
+
+    def _computed(self, number: int, whose: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
+        """What a step came to, in bytes; brought again as long as it is only a worker that was lost on the way, or
+        another task's step that took this one with it: the servers know one that is in."""
+        engine, tf, begin = self.engine, self.tf, time.monotonic()
+        with tf.device("/device:CPU:0"):
+            given = tf.constant(number, tf.int64), *map(tf.constant, [*arrays, *self.values])
+        while True:
+            try:
+                closure = engine.coordinator.schedule(self.function, args=given)
+                # A worker's first call of a function makes it ready there.
+                new = self.done < len(engine.spec.jobs[WORKER])
+                return engine.fetched(closure, engine.options["start_limit"] if new else engine.limit, whose)
+            except engine.gone as error:
+                if engine.lost(SERVER) or time.monotonic() - begin > engine.limit:
+                    raise failed(engine.task, f"have {whose} computed", error) from error
+                time.sleep(_AGAIN)
+            except tf.errors.OpError as error:
+                raise self.backend.failed(error) from error
+
+
+class WorkerLowering(Lowering):
     """A task's own program on its way into a function that any worker may run: what has no device is computed by who
     runs it. Variables of the task's ``own``, which asynchronous tasks only read, are arguments.
 

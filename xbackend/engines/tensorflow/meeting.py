@@ -1,12 +1,39 @@
-"""Whether the servers of other tasks are there: a first call of TensorFlow's waits for one that never comes without a
-limit."""
+"""How TensorFlow's processes meet: their servers, and whether those of others are there.
+
+A first call of TensorFlow's waits without a limit for a server that never comes.
+"""
 
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 from xbackend.engines.contract import Engine
 from xbackend.engines.spec import ClusterSpec, Task, split
+from xbackend.errors import ClusterError
+
+EXPOSED = "TensorFlow's servers listen on every interface, and run what anybody sends them"
+
+
+def cluster(tf: Any, spec: ClusterSpec) -> Any:
+    """The cluster as TensorFlow has it."""
+    return tf.train.ClusterSpec({name: list(addresses) for name, addresses in spec.jobs.items()})
+
+
+def served(engine: Engine, tf: Any, config: Any) -> Any:
+    """A server of TensorFlow for the task of an engine. Raises `ClusterError` where its address is not free."""
+    spec, task = engine.spec, engine.task
+    try:
+        return tf.distribute.Server(cluster(tf, spec), task.job, task.index, protocol="grpc", config=config)
+    except tf.errors.OpError as error:
+        raise ClusterError(
+            f"{task} cannot listen on {spec.address(task)}, another process may have that port: {error.message[:500]}"
+        ) from error
+
+
+def failed(task: Task, what: str, error: Any) -> ClusterError:
+    """An error of TensorFlow's, as that of a task that could not do something."""
+    return ClusterError(f"{task} could not {what}: {type(error).__name__}: {error.message[:500]}")
 
 
 def why_not_there(spec: ClusterSpec, task: Task) -> str:

@@ -11,18 +11,25 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from xbackend.backends.tensorflow.settings import configure
 from xbackend.engines.contract import Engine
+from xbackend.engines.tensorflow.meeting import EXPOSED, failed
 from xbackend.errors import ClusterError
-
-if TYPE_CHECKING:
-    from xbackend.backends.contract import Backend, Value
 
 
 class MultiWorkerMirrored(Engine):
     """A worker of the strategy, one replica."""
+
+    name, summary = "multi-worker-mirrored", "MultiWorkerMirroredStrategy, ring"
+    no_servers = (
+        "MultiWorkerMirroredStrategy keeps a copy of every variable in each worker; take --engine tensorflow or "
+        "--engine coordinator"
+    )
+    exposed = EXPOSED
 
     def join(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
@@ -61,14 +68,10 @@ class MultiWorkerMirrored(Engine):
 
         return self.strategy.run(replica, args=values)
 
-    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        arrays = backend.get_all(values)
+    def summed(self, messages: Sequence[np.ndarray]) -> list[np.ndarray]:
         with self.tf.device("/device:CPU:0"):
-            given = [self.tf.constant(array) for array in arrays]
+            given = [self.tf.constant(message) for message in messages]
         try:
-            sums = [total.numpy() for total in self._sum(*given)]
+            return [total.numpy() for total in self._sum(*given)]
         except self.tf.errors.OpError as error:
-            raise ClusterError(
-                f"{self.task} could not reduce with the other workers: {type(error).__name__}: {error.message[:500]}"
-            ) from error
-        return backend.put_all(sums, [backend.device_of(value) for value in values])
+            raise failed(self.task, "reduce with the other workers", error) from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,16 +17,16 @@ import numpy as np
 
 from xbackend.engines.contract import Brought, Engine
 from xbackend.engines.record import Applied, Layout
-from xbackend.engines.spec import SERVER, WORKER, Task
-from xbackend.engines.tensorflow.meeting import await_task
+from xbackend.engines.spec import SERVER, WORKER
+from xbackend.engines.tensorflow.meeting import EXPOSED, await_task, failed, served
 from xbackend.engines.tensorflow.updates import Update, applied, numbers, place
-from xbackend.errors import ClusterError, ComputationError
+from xbackend.errors import ComputationError
 from xbackend.wording import join
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from xbackend.backends.contract import Backend, Value
+    from xbackend.backends.contract import Backend
     from xbackend.backends.tensorflow.adapter import TensorFlow
 
 _RECORD = "xbackend_record"
@@ -34,64 +35,50 @@ _RECORD = "xbackend_record"
 class TensorFlowServers(Engine):
     """A server in this process, and sessions with those of the others."""
 
+    name, summary = "tensorflow", "TensorFlow's servers and plain sessions"
+    rejoins = True
+    exposed = EXPOSED
+    alone = "xbackend.engines.tensorflow.repeating:Repeating"
+
     def join(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
         import tensorflow as tf
 
         self.tf = tf
-        jobs = {name: list(addresses) for name, addresses in self.spec.jobs.items()}
-        try:
-            self.server = tf.compat.v1.train.Server(
-                tf.train.ClusterSpec(jobs), self.task.job, self.task.index, config=self._config()
-            )
-        except tf.errors.OpError as error:
-            raise ClusterError(
-                f"{self.task} cannot listen on {self.spec.address(self.task)}, another process may have that port: "
-                f"{error.message}"
-            ) from error
+        self.server = served(self, tf, self._config())
         self._sums: dict[Any, Callable[..., Any]] = {}
         self._instances = 0
         self._reading: dict[int, tuple[Callable[[], np.ndarray], Callable[[], Any]]] = {}
         # Without a limit of its own a first call waits for a server that never comes.
-        for other in self._needed():
-            await_task(self, other)
-        self.session: Any = None
+        for other in self.spec.tasks:
+            if other.job == SERVER or not self.asynchronous:
+                await_task(self, other)
 
     def started(self, backend: Backend) -> None:
         self.backend = cast("TensorFlow", backend)
 
-    def _needed(self) -> list[Task]:
-        """The tasks that this one waits for."""
-        if self.asynchronous:
-            return [other for other in self.spec.tasks if other.job == SERVER]
-        return list(self.spec.tasks)
-
     def _config(self) -> Any:
         config = self.tf.compat.v1.ConfigProto()
         config.allow_soft_placement = False
-        own = f"/job:{self.task.job}/task:{self.task.index}"
+        own = str(self.task)
         # A task that nobody needs is not waited for.
-        config.device_filters.extend([f"/job:{SERVER}", own if self.asynchronous else f"/job:{WORKER}"])
-        if self.task.job == SERVER:
-            del config.device_filters[:]
-            config.device_filters.append(own)
+        needed = [f"/job:{SERVER}", own if self.asynchronous else f"/job:{WORKER}"]
+        config.device_filters.extend([own] if self.task.job == SERVER else needed)
         if self.settings.threads:
             config.intra_op_parallelism_threads = config.inter_op_parallelism_threads = self.settings.threads
         config.operation_timeout_in_ms = int(self.limit * 1000)
         config.experimental.collective_group_leader = f"/job:{WORKER}/replica:0/task:0"
         return config
 
-    def _target(self) -> Any:
+    @cached_property
+    def session(self) -> Any:
         """The session with the servers."""
-        if self.session is None:
-            graph = self.tf.Graph()
-            self.session = self.tf.compat.v1.Session(self.server.target, graph, config=self._config())
-        return self.session
+        return self.tf.compat.v1.Session(self.server.target, self.tf.Graph(), config=self._config())
 
     @contextmanager
     def _graph(self) -> Iterator[Any]:
         """The graph of the session, to be added to."""
-        with self._target().graph.as_default():
+        with self.session.graph.as_default():
             yield self.tf
 
     def _run(self, what: str, call: Callable[..., Any], *arguments: Any) -> Any:
@@ -100,30 +87,25 @@ class TensorFlowServers(Engine):
         except self.tf.errors.OpError as error:
             if isinstance(ours := self.backend.failed(error), ComputationError):  # no task is lost by that
                 raise ours from error
-            raise ClusterError(
-                f"{self.task} could not {what}: {type(error).__name__}: {error.message[:500]}"
-            ) from error
+            raise failed(self.task, what, error) from error
 
     # --- sums over workers -----------------------------------------------------------------------------------------
 
-    def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        arrays = backend.get_all(values)
-        key = tuple((array.shape, array.dtype.str) for array in arrays)
+    def summed(self, messages: Sequence[np.ndarray]) -> list[np.ndarray]:
+        key = tuple((message.size, message.dtype.str) for message in messages)
         if key not in self._sums:
-            self._sums[key] = self._summing(arrays)
-        sums = self._run("reduce with the other workers", self._sums[key], *arrays)
-        return backend.put_all(list(sums), [backend.device_of(value) for value in values])
+            self._sums[key] = self._summing(messages)
+        return list(self._run("reduce with the other workers", self._sums[key], *messages))
 
-    def _summing(self, arrays: Sequence[np.ndarray]) -> Callable[..., Any]:
+    def _summing(self, messages: Sequence[np.ndarray]) -> Callable[..., Any]:
         with self._graph() as tf, tf.device(f"/job:{WORKER}/replica:0/task:{self.task.index}/device:CPU:0"):
-            given = [tf.compat.v1.placeholder(array.dtype, array.shape) for array in arrays]
-            sums, before = list[Any](given), list[Any]()
-            for dtype in dict.fromkeys(array.dtype for array in arrays):  # those of one dtype in one message
-                own = [k for k, array in enumerate(arrays) if array.dtype == dtype]
+            given = [tf.compat.v1.placeholder(message.dtype, message.shape) for message in messages]
+            sums = list[Any]()
+            for one in given:
                 self._instances += 1
-                with tf.control_dependencies(before):  # in the same order everywhere
+                with tf.control_dependencies(sums):  # in the same order everywhere
                     total = tf.raw_ops.CollectiveReduceV2(
-                        input=tf.concat([tf.reshape(given[k], [-1]) for k in own], 0),
+                        input=one,
                         group_size=self.task.count,
                         group_key=1,
                         instance_key=self._instances,
@@ -133,15 +115,12 @@ class TensorFlowServers(Engine):
                         communication_hint="ring",
                         timeout_seconds=self.limit,
                     )
-                before, parts = [total], tf.split(total, [arrays[k].size for k in own])
-                for k, one in zip(own, parts, strict=True):
-                    sums[k] = tf.reshape(one, arrays[k].shape)
-            return self._target().make_callable(sums, given)  # type: ignore[no-any-return]
+                sums.append(total)
+            return self.session.make_callable(sums, given)  # type: ignore[no-any-return]
 
     # --- parameter servers -----------------------------------------------------------------------------------------
 
-    def open(self, layouts: Sequence[Layout], records: Sequence[np.ndarray]) -> None:
-        self.layouts = list(layouts)
+    def open(self, records: Sequence[np.ndarray]) -> None:
         if not records:
             return
         (record,) = records
@@ -149,7 +128,7 @@ class TensorFlowServers(Engine):
             handle = self._handle(self.layouts[self.task.index])
             given = tf.compat.v1.placeholder(tf.uint8, record.shape)
             assign = tf.raw_ops.AssignVariableOp(resource=handle, value=given)
-            begin = self._target().make_callable(assign, [given])
+            begin = self.session.make_callable(assign, [given])
         self._run("begin", begin, record)
 
     def _handle(self, layout: Layout) -> Any:
@@ -163,8 +142,8 @@ class TensorFlowServers(Engine):
             with self._graph() as tf, tf.device(place(layout.server)):
                 value = tf.raw_ops.ReadVariableOp(resource=self._handle(layout), dtype=tf.uint8)
                 version = numbers(tf, value[:8])[0]
-                session = self._target()
-                self._reading[layout.server] = session.make_callable(value), session.make_callable(version)
+                make = self.session.make_callable
+                self._reading[layout.server] = make(value), make(version)
         return self._reading[layout.server]
 
     def pull(self, layout: Layout) -> np.ndarray:
@@ -178,36 +157,33 @@ class TensorFlowServers(Engine):
         self.moved["pulled"] += 8
         return int(self._run(f"read /job:{SERVER}/task:{layout.server}", version))
 
-    def record(self, server: int) -> np.ndarray:
-        return self.pull(self.layouts[server])
-
-    def updates(self, layouts: Sequence[Layout], applies: Sequence[Mapping[str, Any]]) -> Any:
+    def updates(self, backend: Backend, applies: Sequence[Mapping[str, Any]]) -> Any:
         """A call that runs the graph of a step's updates on the servers."""
-        if not layouts:
+        if not applies:
             return None
         updates = list[tuple[Update, Any, list[Any]]]()
         with self._graph() as tf:
-            for layout, apply in zip(layouts, applies, strict=True):
+            for layout, apply in zip(self.layouts, applies, strict=True):
                 update = Update.of(layout, self.task.index, apply)
                 # What is fed there goes with the question, and what is fetched with its answer.
                 with tf.device(place(layout.server)):
                     given = [tf.compat.v1.placeholder(dtype, shape) for dtype, shape in update.given]
                     updates.append((update, self._handle(layout), given))
-            with tf.device(place(layouts[0].server)):
+            with tf.device(place(self.layouts[0].server)):
                 step = tf.compat.v1.placeholder(tf.int64, [])
-                read = tf.compat.v1.placeholder(tf.int64, [len(layouts)])
+                read = tf.compat.v1.placeholder(tf.int64, [len(self.layouts)])
             # Tasks that do not wait for each other go on from what they left, and need not read it again.
             out = applied(tf, updates, step, read, whole=self.asynchronous)
-            return self._target().make_callable(out, [step, read, *chain(*(given for _, _, given in updates))])
+            return self.session.make_callable(out, [step, read, *chain(*(given for _, _, given in updates))])
 
-    def push(self, layouts: Sequence[Layout], updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
+    def push(self, updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
         arrays = list(chain(*brought.arrays))
-        what = f"update {join(f'/job:{SERVER}/task:{one.server}' for one in layouts)}"
+        what = f"update {join(f'/job:{SERVER}/task:{one.server}' for one in self.layouts)}"
         answers = self._run(what, updates, brought.step, np.asarray(brought.read, np.int64), *arrays)
         self.moved["pushed"] += sum(array.nbytes for array in arrays)
         self.moved["pulled"] += sum(array.nbytes for answer in answers for array in answer)
         done = []
-        for layout, (entry, *returned) in zip(layouts, answers, strict=True):
+        for layout, (entry, *returned) in zip(self.layouts, answers, strict=True):
             if self.asynchronous:
                 left, *returned = returned
                 self.keep(layout, left)

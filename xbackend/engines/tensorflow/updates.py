@@ -46,7 +46,7 @@ class Unhosted:
             return self.tf.constant(array)
 
 
-class Lowered(Lowering):
+class UpdateLowering(Lowering):
     """A program on its way into a graph that no backend runs, with devices of these names."""
 
     def __init__(self, tf: Any, program: Any, names: Mapping[Device, str]) -> None:
@@ -59,8 +59,8 @@ class Lowered(Lowering):
 
 @dataclass(frozen=True)
 class Update:
-    """What is computed on a server with each update of a worker: ``program``, of what is pushed and the variables that
-    it ``reads``, to those that it ``writes``, and to what is returned; none where nothing is written."""
+    """An update of a server by a worker. ``program`` takes the pushed arrays and the variables that it ``reads``. It
+    gives the new values of those that it ``writes``, then results for the user. `None` writes nothing."""
 
     layout: Layout
     worker: int
@@ -90,11 +90,11 @@ class Update:
         """The program in the graph under construction."""
         if self.program is None:
             return []
-        return Lowered(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
+        return UpdateLowering(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
 
     def computed(self, tf: Any, now: Any, step: Any, read: Any, given: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """What the record that is there ``now`` becomes; it stays as it is of a step that is in already. Also what is
-        written down of the step (int64: the version made, those read), and what the program returns."""
+        """The new record in the place of that of ``now``. It is the same one where the step is in already. Also the
+        entry of the step (int64: the version made, those read), and the results for the user."""
         layout = self.layout
         counts, held = unpacked(tf, layout, now)
         results = self.lowered(tf, place(layout.server), [*given, *(held[name] for name in self.reads)])
@@ -122,8 +122,8 @@ def applied(
     """The graph of a step's updates, each with the handle of its server's record and the arrays that are pushed there.
 
     It waits for ``after``, locks all servers, reads their records, computes all new ones, and then writes them. Returns
-    for each update what is written down of the step, the ``whole`` record if asked for, and the results of its program.
-    ``step`` and ``read`` are int64.
+    for each update the entry of the step, the ``whole`` record if asked for, and results for the user. ``step`` and
+    ``read`` are int64.
     """
     there, locks, made = list[list[Any]](), list[list[Any]](), list[tuple[Any, list[Any]]]()
     for update, _, pushed in updates:

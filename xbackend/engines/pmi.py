@@ -9,10 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-import selectors
 import socket
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 _ANSWERS = {
@@ -32,13 +31,18 @@ class Meeting:
         self._name = f"xbackend_{os.getpid()}_{secrets.token_hex(6)}"
         self._held = {"PMI_process_mapping": mapping(hosts)}
         self._waiting: list[socket.socket] = []
-        self._listeners: list[socket.socket] = []
+        self._lock, self._closed = threading.Lock(), False
         pairs = [socket.socketpair() for _ in hosts]
         self._ours, self._theirs = [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
         for one in self._theirs:
             os.set_inheritable(one.fileno(), True)
-        self._thread = threading.Thread(target=self._serve, name="xbackend-pmi", daemon=True)
-        self._thread.start()
+        self._threads = list[threading.Thread]()
+        for one in list(self._ours):
+            self._begin(self._serve, one)
+
+    def _begin(self, do: Callable[[socket.socket], None], one: socket.socket) -> None:
+        self._threads.append(threading.Thread(target=do, args=(one,), name="xbackend-pmi", daemon=True))
+        self._threads[-1].start()
 
     def environment(self, rank: int) -> dict[str, str]:
         """The variables of the process of that rank, which inherits `descriptor`."""
@@ -51,31 +55,21 @@ class Meeting:
         """The process of that rank has its end."""
         self._theirs[rank].close()
 
-    def listen(self, rank: int, path: str) -> None:
-        """Wait at a socket's path for the process of that rank, which comes from another host."""
+    def listen(self, path: str) -> None:
+        """Wait at a socket's path for a process that comes from another host."""
         listener = socket.socket(socket.AF_UNIX)
+        self._ours.append(listener)
         listener.bind(path)
         os.chmod(path, 0o600)
         listener.listen(1)
-        self._listeners.append(listener)
-        threading.Thread(target=self._relay, args=(listener, rank), name="xbackend-pmi-relay", daemon=True).start()
+        self._begin(self._accept, listener)
 
-    def _relay(self, listener: socket.socket, rank: int) -> None:
-        """Carry what a process of another host says, and what it is told."""
-        with contextlib.suppress(OSError), listener.accept()[0] as there, self._theirs[rank] as here:
-            self._carry(there, here)
-
-    def _carry(self, there: socket.socket, here: socket.socket) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(there, selectors.EVENT_READ)
-            selector.register(here, selectors.EVENT_READ)
-            while True:
-                for key, _ in selector.select():
-                    one, other = (there, here) if key.fileobj is there else (here, there)
-                    data = one.recv(1 << 16)
-                    if not data:
-                        return
-                    other.sendall(data)
+    def _accept(self, listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # it is closed
+            one, _ = listener.accept()
+            self._ours.append(one)
+            if not self._closed:
+                self._serve(one)
 
     @property
     def memory(self) -> list[Path]:
@@ -87,30 +81,21 @@ class Meeting:
 
     def close(self) -> None:
         """End it; processes that still meet get no answer."""
-        for one in (*self._listeners, *self._ours):  # who reads it sees its end; it is closed when nobody does
+        self._closed = True
+        for one in list(self._ours):  # who reads it sees its end; it is closed when nobody does
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        for one in (*self._listeners, *self._theirs, *self._ours):
+        for thread in self._threads:
+            thread.join()
+        for one in (*self._theirs, *self._ours):
             one.close()
 
-    def _serve(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            unread = dict.fromkeys(self._ours, b"")
-            for one in self._ours:
-                selector.register(one, selectors.EVENT_READ)
-            while selector.get_map():
-                for key, _ in selector.select():
-                    asking = next(own for own in self._ours if own is key.fileobj)
-                    try:
-                        data = asking.recv(1 << 16)
-                        *lines, unread[asking] = (unread[asking] + data).split(b"\n")
-                        for line in lines:
-                            self._answer(asking, line.decode("ascii", "replace"))
-                    except OSError:
-                        data = b""
-                    if not data:
-                        selector.unregister(asking)
+    def _serve(self, one: socket.socket) -> None:
+        """Answer a process until it is gone."""
+        with contextlib.suppress(OSError), one.makefile("rb") as lines:
+            while (line := lines.readline()).endswith(b"\n"):
+                with self._lock:
+                    self._answer(one, line[:-1].decode("ascii", "replace"))
 
     def _answer(self, one: socket.socket, line: str) -> None:
         said = dict(word.split("=", 1) for word in line.split() if "=" in word)
@@ -123,27 +108,20 @@ class Meeting:
                         waiting.sendall(b"cmd=barrier_out rc=0\n")
                 self._waiting.clear()
             return
-        answer = _ANSWERS.get(command) or self._known(command, said, line)
-        if answer:
-            one.sendall(f"{answer}\n".encode())
-
-    def _known(self, command: str, said: dict[str, str], line: str) -> str:
-        if command == "get_my_kvsname":
-            return f"cmd=my_kvsname kvsname={self._name} rc=0"
-        if command == "get_universe_size":
-            return f"cmd=universe_size size={self.size} rc=0"
         key = said.get("key", "")
-        if command == "put":
-            if not key:
-                return "cmd=put_result rc=-1 msg=no_key"
+        if command == "put" and key:
             self._held[key] = line.partition(" value=")[2]
-            return "cmd=put_result rc=0 msg=success"
-        if command == "get":
-            value = self._held.get(key)
-            if value is None:
-                return f"cmd=get_result rc=-1 msg=key_{key}_not_found value=unknown"
-            return f"cmd=get_result rc=0 msg=success value={value}"
-        return ""  # abort: the process ends, which its guard tells
+        put = "rc=0 msg=success" if key else "rc=-1 msg=no_key"
+        missing = f"rc=-1 msg=key_{key}_not_found value=unknown"
+        answers = {
+            **_ANSWERS,
+            "get_my_kvsname": f"cmd=my_kvsname kvsname={self._name} rc=0",
+            "get_universe_size": f"cmd=universe_size size={self.size} rc=0",
+            "put": f"cmd=put_result {put}",
+            "get": f"cmd=get_result {f'rc=0 msg=success value={self._held[key]}' if key in self._held else missing}",
+        }
+        if command in answers:  # after abort the process ends, which its guard tells
+            one.sendall(f"{answers[command]}\n".encode())
 
 
 def fnv(text: str) -> int:

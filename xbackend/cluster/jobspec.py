@@ -1,4 +1,4 @@
-"""What is asked of a cluster: a job, where it runs and how."""
+"""What a launcher is asked for: a job, where it runs and how."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from xbackend.engines.spec import ClusterSpec
 
 
 @dataclass(frozen=True)
-class Asked:
+class JobSpec:
     """A job, where it runs and how.
 
-    ``cluster`` makes a `ClusterSpec` for each start. ``limit`` and ``start_limit`` are the seconds that a step, and the
-    start with everything that is compiled, may take; ``restarts`` how often what was lost is started again; ``every``
-    the steps from one checkpoint to the next, of which the newest are kept in ``folder``, if one is given.
-    ``asynchronous``: tasks do not wait for each other. ``here``: this machine, by its name in the cluster, where that
-    is not one of the loopback. ``engine``: what joins the tasks, where it is not the first that the backend has.
-    ``recorded``: what servers write down of updates is kept in `Ran.noted`, some hundred bytes for each, for a replay.
+    ``cluster`` makes a `ClusterSpec` for each start. ``asynchronous``: tasks do not wait for each other. ``restarts``
+    is how often what was lost is started again. ``limit`` and ``start_limit`` are the seconds that a step may take, and
+    the start with everything that is compiled. ``every`` are the steps from one checkpoint to the next, of which the
+    newest are kept in ``folder``. ``here`` is the name of this machine in the cluster, where that is not one of the
+    loopback. ``engine`` joins the tasks; without a name it is the first that the backend has. ``recorded``: updates are
+    kept in `Ran.log`, for a replay.
     """
 
     job: Job
