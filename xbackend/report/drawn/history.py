@@ -15,7 +15,7 @@ _COMPLETE: Any = {"marker": "o", "markersize": 5.5}
 _INCOMPLETE: Any = {"marker": "_", "markersize": 11, "markeredgewidth": 2.4}
 _PANEL = 1.35  # inches
 _LETTERS = 80  # as many letters of the smallest size have room in the width of a panel
-_DATES = 7  # as many dates have room below a panel
+_DATES = 6  # as many dates have room below a panel
 _ROOM = 1.1  # so many times the largest and the smallest time are on an axis at least
 
 
@@ -39,7 +39,7 @@ def picture(series: Series, title: str) -> bytes:
             axes.set_title(text.shorten(label, 60), loc="left", fontsize=10)
         step, last = -(-len(series.runs) // _DATES), len(series.runs) - 1
         shown = range(last, -1, -step)[::-1]  # the newest always has its date
-        axes.set_xticks(shown, [text.moment(series.runs[i].created)[:10] for i in shown])
+        axes.set_xticks(shown, [text.moment(series.runs[i].created)[:10] for i in shown], fontsize=6.5)
         axes.set_xlim(-0.6, last + 0.6)
         if len(handles) > 1:
             figure.legend(handles.values(), handles.keys(), loc="outside upper right", fontsize=9, ncols=len(handles))
