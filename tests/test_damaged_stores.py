@@ -167,7 +167,7 @@ def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool =
     older, whole = plant.whole[kind]
     with plant.damaged(kind, data) as store:
         before = snapshot(store.folder)
-        listed = damages(store) if by_command else []
+        listed, passed = damages(store) if by_command else [], False
         try:
             found = store.load("latest")
         except StoreError as error:
@@ -175,7 +175,6 @@ def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool =
             assert str(store.path) in str(error) or data is None
             assert all(listed[-1:])
             _check_error(store, error, before)
-            passed = False
         else:
             plant.seen["harmless" if found == whole else "less of it"] += 1
             assert snapshot(store.folder) == before and (not listed or not listed[-1])
