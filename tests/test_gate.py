@@ -486,23 +486,6 @@ def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:
     assert gate(tmp_path, "runs", "latest")[0] == 12
 
 
-def test_runs_of_the_former_store_are_counted_and_said_to_be_lost(store: Store, tmp_path: Path) -> None:
-    for name in ("20260131-120000", "20260131-120001", "20260131-120002.running", "notes"):
-        (store.folder / name).mkdir(parents=True)
-    words = ".xbackend/runs has 2 runs of the former store, not read any more: measure again"
-    for command, code in (
-        (("runs",), 0),
-        (("history",), 2),
-        (("report", "--run", "latest"), 12),
-        (("gate", "a", "b"), 12),
-    ):
-        ended, output = gate(tmp_path, *command)
-        assert ended == code and words in output, output
-    finished(store)
-    assert all(words in gate(tmp_path, command)[1] for command in ("runs", "history"))
-    assert "former" not in gate(tmp_path, "runs", "latest")[1]
-
-
 def test_a_run_is_listed_as_being_measured_until_its_process_ends(store: Store, tmp_path: Path) -> None:
     base = finished(store)
     script = (

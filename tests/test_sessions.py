@@ -20,6 +20,7 @@ import pytest
 
 from xbackend import cores, workloads
 from xbackend.analysis import statistics
+from xbackend.analysis.comparison import comparisons
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
@@ -31,6 +32,7 @@ from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
 from xbackend.measure.schedule import Schedule
 from xbackend.measure.worker import Worker, open_worker
+from xbackend.report.said.doubts import doubts
 from xbackend.results.runs import Run, Store
 from xbackend.results.schema import Measurement, Process, Results
 from xbackend.workers.remote import RemoteBackend
@@ -165,7 +167,7 @@ def test_a_session_ends_where_nothing_is_open() -> None:
 
 
 def test_the_modes_have_the_processes_that_they_promise() -> None:
-    assert {name: mode.processes for name, mode in PRESETS.items()} == dict.fromkeys(PRESETS, 10)
+    assert {name: mode.most.processes for name, mode in PRESETS.items()} == dict.fromkeys(PRESETS, 10)
     assert PRESETS["quick"].extent() == Extent(10, seconds=90.0, wait=30.0, fixed=False, lasting=True)
     assert PRESETS["quick"].extent(1) == Extent(1, wait=30.0)  # so many, however long it takes
     assert PRESETS["default"].extent() == Extent(10, seconds=300.0, fixed=False, cold=10.0)
@@ -235,23 +237,23 @@ def test_the_remaining_time_is_learned_for_each_candidate(monkeypatch: pytest.Mo
         assert begun[i].endswith(f", about {left:.0f} s left" if left < 100 else f", about {left / 60:.0f} min left")
 
 
-def test_drift_is_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each process takes 2 % longer than the one before."""
-    now, count = 1e9, 0
+@pytest.mark.parametrize(("growth", "warned"), [(1.05, True), (1.0, False)])
+def test_drift_is_warned_of(growth: float, warned: bool) -> None:
+    """Each generation takes 5 % longer than the one before: after five the last takes 1.22 times as long."""
+    made = dict.fromkeys(("numpy", "aesara"), 0)
 
-    def slower(_: Any) -> Answer:
-        nonlocal count, now
-        count, now = count + 1, now + 60
-        return answer(0.01 * 1.02**count)
+    def slower(backend: str) -> Callable[[Any], Answer]:
+        def measured_once(_: Any) -> Answer:
+            made[backend] += 1
+            return answer(0.01 * growth ** made[backend])
 
-    monkeypatch.setattr(runner.time, "time", lambda: now)
-    opener = Here(numpy=slower, aesara=slower)
-    found = session.compare(TINY, backends=["numpy", "aesara"], processes=5, opener=opener)
-    assert any("slower over the session" in warning for warning in found.settings.warnings)
-    now, count = 1e9, -1000
-    monkeypatch.setattr(runner.time, "time", lambda: 1e9)
-    steady = session.compare(TINY, backends=["numpy"], processes=5, opener=Here(numpy=lambda _: answer()))
-    assert not any("slower over" in warning for warning in steady.settings.warnings)
+        return measured_once
+
+    opener = Here(**{backend: slower(backend) for backend in made})
+    found = session.compare(TINY, backends=[*made], processes=5, opener=opener)
+    said = [doubt for doubt in doubts(comparisons(found)) if "slowest generation" in doubt.cause]
+    assert [doubt.concerned[0][1] for doubt in said] == ["all"] * warned
+    assert not warned or "took 1.22 times as long as the quickest" in said[0].cause
 
 
 # --- the same resources -----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,8 +17,6 @@ from hypothesis import strategies as st
 from xbackend.analysis import statistics
 from xbackend.analysis.family import Family, ratio
 from xbackend.analysis.statistics import Verdict, interval
-from xbackend.results import schema as results
-from xbackend.results.schema import Process, Visit
 
 ROOT = Path(__file__).resolve().parents[1]
 BETWEEN, WITHIN, ROUNDS = 0.049, 0.024, 15  # MEASUREMENT.md, rule 7; the rounds of a quick comparison
@@ -318,56 +315,6 @@ def test_the_half_width_is_that_of_the_interval() -> None:
     seconds = [1.0, 1.02, 0.97, 1.01]
     low, high = interval(seconds)
     assert math.isclose(math.sqrt(high / low) - 1, statistics.half_width(seconds))
-
-
-# --- drift ------------------------------------------------------------------------------------------------------------
-
-
-def session(change: float, processes: int = 10, seed: int = 3, spread: float = 0.02) -> results.Results:
-    """Three backends of different speed on a machine that gets slower by so much."""
-    generator = np.random.default_rng(seed)
-    base = results.load(ROOT / "tests" / "data" / "results.json")
-    rows = []
-    for number in range(3):
-        found = []
-        for k in range(processes):
-            place = (3 * k + number) / (3 * processes - 1)
-            seconds = (number + 1) * math.exp(generator.normal(0, spread)) * (1 + change) ** place
-            found.append(
-                Process(
-                    order=0, started=1e9 + 600 * place, iterations=1, visits=[Visit([seconds])], phases=results.Phases()
-                )
-            )
-        rows.append(msgspec.structs.replace(base.measurements[0], backend=f"backend {number}", processes=found))
-    return msgspec.structs.replace(base, measurements=rows)
-
-
-@pytest.mark.parametrize(("change", "word"), [(0.2, "slower"), (-0.2, "faster")])
-def test_a_machine_that_changes_its_speed_is_noticed(change: float, word: str) -> None:
-    found = statistics.drift(session(change))
-    assert found is not None and found.low < 1 + change < found.high
-    (warning,) = statistics.drift_warnings(session(change))
-    assert word in warning and "measure again" in warning
-
-
-def test_a_machine_that_keeps_its_speed_is_seldom_warned_of() -> None:
-    there = [session(0.0, seed=seed) for seed in range(200)]
-    assert sum(map(len, map(statistics.drift_warnings, there))) <= 4
-    found = [statistics.drift(one) for one in there]
-    assert all(drift is not None and abs(drift.value - 1) < 0.1 for drift in found)
-
-
-def test_too_few_processes_show_no_drift() -> None:
-    assert statistics.drift(session(0.2, processes=1)) is None
-    assert statistics.drift(msgspec.structs.replace(session(0.2), measurements=[])) is None
-
-
-def test_candidates_that_share_a_process_are_one_point() -> None:
-    """Three sizes in the same processes do not make the interval narrower."""
-    one = session(0.0)
-    tripled = [msgspec.structs.replace(m, parameters={"size": s}) for m in one.measurements for s in (1, 2, 3)]
-    many = statistics.drift(msgspec.structs.replace(one, measurements=tripled))
-    assert many is not None and many == statistics.drift(one)
 
 
 # --- where it runs ----------------------------------------------------------------------------------------------------

@@ -79,6 +79,11 @@ class Family:
             return 0.0
         return round(self._fit.effects[self._members.index(one)] - fmean(self._samples[one]), 9)
 
+    @property
+    def between_generations(self) -> float:
+        """How many times as long the slowest generation took as the quickest; 1 where they are no part of the model."""
+        return math.exp(self._fit.between)
+
     def itself(self, one: int) -> Ratio | None:
         """A candidate against itself: every second process over the others, with the spread of the family; `None` below
         four processes. It is no part of the family's statements."""

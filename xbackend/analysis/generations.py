@@ -23,13 +23,15 @@ class Fit:
 
     ``effects`` are logarithms of seconds in the mean generation. ``spreads`` are the residual variance of a process and
     its degrees of freedom. ``without_generations`` are the logarithms of the processes' seconds less the effect of
-    their generations. ``blocked`` says whether generations are part of the model.
+    their generations. ``blocked`` says whether generations are part of the model; ``between`` is the largest difference
+    of the effects of two of them.
     """
 
     effects: list[float]
     spreads: list[tuple[float, float]]
     without_generations: list[list[float]]
     blocked: bool
+    between: float
     _weights: Any  # of each process in each effect, (candidates, processes)
     _candidate: Any  # of each process, (processes,)
 
@@ -57,12 +59,13 @@ def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]
     if between is None:
         spreads = [(variance(s) if len(s) > 1 else 0.0, float(len(s) - 1)) for s in samples]
         weights = np.array([mine / mine.sum() for mine in each])
-        return Fit([fmean(s) for s in samples], spreads, [*map(list, samples)], False, weights, candidate)
+        return Fit([fmean(s) for s in samples], spreads, [*map(list, samples)], False, 0.0, weights, candidate)
     columns = np.hstack([columns, between])
     inverse = np.linalg.pinv(columns)
     found = inverse @ y
     rest, free = y - columns @ found, 1 - np.einsum("ij,ji->i", columns, inverse)
-    alone = np.round(y - between @ found[len(samples) :], _DIGITS)  # what is equal is so to the last bit
+    of_generations = found[len(samples) :]
+    alone = np.round(y - between @ of_generations, _DIGITS)  # what is equal is so to the last bit
     degrees = [float(free[mine].sum()) for mine in each]
     squares = [float((np.round(rest[mine], _DIGITS) ** 2).sum()) for mine in each]
     return Fit(
@@ -70,6 +73,7 @@ def fit(samples: Sequence[Sequence[float]], generations: Sequence[Sequence[int]]
         spreads=[(square / d if d > _NONE else 0.0, d) for square, d in zip(squares, degrees, strict=True)],
         without_generations=[list(map(float, alone[mine])) for mine in each],
         blocked=True,
+        between=float(np.ptp(of_generations)),
         _weights=inverse[: len(samples)],
         _candidate=candidate,
     )

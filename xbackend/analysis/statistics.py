@@ -1,5 +1,5 @@
-"""What a ratio of two times shows, and the time and the drift that processes give: computed from the medians of fresh
-processes, and of nothing smaller.
+"""What a ratio of two times shows, and the time that processes give: computed from the medians of fresh processes, and
+of nothing smaller.
 
 Whether two candidates differ is said by `family` alone: by a `Family` of all that are compared, or of two. Seconds are
 compared on the logarithmic scale, so that a ratio and its inverse are judged alike. Intervals are Student's, and a time
@@ -9,7 +9,7 @@ is a geometric mean: docs/measurement.md ("What a ratio says") has what was simu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import fmean, stdev, variance
@@ -19,7 +19,7 @@ from xbackend.interrupts import put_off
 from xbackend.wording import percent
 
 if TYPE_CHECKING:
-    from xbackend.results.schema import Measurement, Results
+    from xbackend.results.schema import Results
 
 LEVEL = 0.95  # of every interval that is shown
 LOOKED = 0.96  # of the verdicts of a session that may stop early: looking on the way has an error of its own
@@ -27,8 +27,6 @@ SAME = 0.05  # two are called equal where the interval shows a difference of 5 %
 FEWEST_SESSIONS = 5  # earlier runs: with fewer, nothing is known of how sessions differ
 FEWEST = 3  # processes a side: with two, nothing is known of how they spread
 SHORTEST, LONGEST = 1e-12, 1e12  # seconds that can be of this world; others are of a damaged file
-LEVEL_OF_DRIFT = 0.99  # every session is asked, and few are to be warned in vain
-DRIFT = 0.03  # over the session: below, the interleaving evens it out
 
 
 class Verdict(StrEnum):
@@ -180,57 +178,3 @@ def student(level: float, degrees: float) -> float:
         from scipy import stats
 
     return float(stats.t.ppf((1 + level) / 2, degrees))
-
-
-def drift(results: Results) -> Ratio | None:
-    """How many times as long everything took at the end of a session as at its beginning, with its interval at
-    `LEVEL_OF_DRIFT`; `None` where there are too few processes to see it.
-
-    A least-squares line through the logarithms of the medians against the times when their processes started, each
-    candidate taken relative to its own mean. Candidates that shared a process are one point.
-    """
-    groups = [points for points in _by_process(results.measurements) if len(points) > 1]
-    times = [t for points in groups for t, _ in points]
-    degrees = len(times) - len(groups) - 1
-    if degrees < FEWEST or max(times) == min(times):
-        return None
-    first, span = min(times), max(times) - min(times)
-    pairs: list[tuple[float, float]] = []
-    for points in groups:
-        at, values = zip(*points, strict=True)
-        pairs += zip(_centred([(t - first) / span for t in at]), _centred(values), strict=True)
-    across = math.fsum(x * x for x, _ in pairs)
-    if across == 0.0:
-        return None
-    slope = math.fsum(x * y for x, y in pairs) / across
-    residual = math.fsum((y - slope * x) ** 2 for x, y in pairs)
-    margin = student(LEVEL_OF_DRIFT, degrees) * math.sqrt(residual / degrees / across)
-    return Ratio.of(slope, margin, (len(times), len(times)))
-
-
-def drift_warnings(results: Results) -> list[str]:
-    """That the machine got slower or faster over a session, where that is shown and not small, and what to do."""
-    found = drift(results)
-    if found is None or not found.shown or abs(found.value - 1) < DRIFT:
-        return []
-    return [
-        f"the machine got {100 * abs(found.value - 1):.0f} % {found.verdict} over the session: let it come to rest "
-        "(temperature, other processes) and measure again; the order was shuffled, so that all met it alike"
-    ]
-
-
-def _by_process(measurements: Iterable[Measurement]) -> list[list[tuple[float, float]]]:
-    """For each backend with devices: when its processes started, and their times relative to the candidates' own."""
-    groups: dict[tuple[str, int, str], dict[float, list[float]]] = {}
-    for m in measurements:
-        known = logarithms(m.times)
-        if len(known) == len(m.processes) > 0:
-            points = groups.setdefault((m.backend, m.devices, m.environment), {})
-            for process, value in zip(m.processes, _centred(known), strict=True):
-                points.setdefault(process.started, []).append(value)
-    return [[(started, fmean(values)) for started, values in points.items()] for points in groups.values()]
-
-
-def _centred(values: Sequence[float]) -> list[float]:
-    middle = fmean(values)
-    return [value - middle for value in values]

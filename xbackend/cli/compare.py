@@ -26,16 +26,16 @@ from xbackend.results.naming import FILE
 from xbackend.results.runs import REPORTED, Store
 from xbackend.wording import join
 
-_QUICK, _USUAL, _THOROUGH = (PRESETS[name] for name in ("quick", "default", "thorough"))
+_QUICK, _USUAL, _THOROUGH = (PRESETS[name].most for name in ("quick", "default", "thorough"))
 _DEFAULT = "matpow"
 _SUITES = [*workloads.suites(), workloads.ALL]
 _HOW = Group("", validator=mutually_exclusive)
 _LONG = (
     f"{_THOROUGH.processes} processes and more, until the 95 % interval of every time is within {100 * WIDTH:g} % on "
-    f"either side or {_THOROUGH.minutes:g} minutes (or --minutes) are used up"
+    f"either side or {_THOROUGH.seconds / 60:g} minutes (or --minutes) are used up"
 )
 _QUICKLY = options.flag(
-    f"at most {_QUICK.processes} fresh processes for each candidate, small and short, in {_QUICK.minutes:g} minutes",
+    f"at most {_QUICK.processes} fresh processes for each candidate, small and short, in {_QUICK.seconds / 60:g} min",
     group=_HOW,
 )
 _BACKENDS = options.backends_of("all, or those of the environments named with --env")
@@ -47,7 +47,9 @@ _PROCESSES = option(
     "of); with --thorough the fewest",
 )
 _MINUTES = option(
-    options.duration("minutes"), "N", f"begin no more processes when they would end later (default: {_USUAL.minutes:g})"
+    options.duration("minutes"),
+    "N",
+    f"begin no more processes when they would end later (default: {_USUAL.seconds / 60:g})",
 )
 _DEVICES = option(options.numbers(options.MOST), "N,...", "how many devices to spread over (default: 1)")
 _EACH = option(

@@ -27,9 +27,8 @@ def history(
 ) -> int:
     """Write the history of the runs in the store; in part done where one of them cannot be read."""
     runs, damaged = Store(store).readable()
-    former = Store(store).former()
     if not runs and not damaged:
-        raise UsageError(f"there is no run in {store}; xbackend compare makes one{former and f'; {former}'}")
+        raise UsageError(f"there is no run in {store}; xbackend compare makes one")
     files = report.files("history", *build(runs, workload, damaged))
     rows = change_rows(series(runs, workload))
     if rows:
@@ -39,8 +38,6 @@ def history(
         say("Nothing is shown to be faster or slower than in the run before.")
     for name, reason in damaged:
         say(f"left out: run {plain(name)} is damaged: {plain(reason)}", error=True)
-    if former:
-        say(f"left out: {plain(former)}", error=True)
     say(f"history: {report.write_files(files, reports, 'history.md')}")
     say(f"index: {report.index(reports)}")
     return INCOMPLETE if damaged else DONE

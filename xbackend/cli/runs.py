@@ -23,13 +23,11 @@ def runs(
     """List the runs of the store, or show one."""
     if run is not None:
         return _show(Store(store), run, wide)
-    listed, former = _lines(Store(store)), Store(store).former()
+    listed = _lines(Store(store))
     if listed:
         table(["run", "workload or name", "measured", "gave a time", "rounds", "state"], listed)
     else:
         say(f"there is no run in {store}; xbackend compare makes one")
-    if former:
-        say(plain(former))
     return DONE
 
 

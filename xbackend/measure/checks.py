@@ -70,6 +70,7 @@ def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float
     while ahead < AHEAD and len(doubles) < PAIRS:
         if ahead < 0:  # perhaps the machine becomes another one
             time.sleep(min(PAUSE * 2 ** len(doubles), LONGEST_PAUSE))
+            seconds_of(call, iterations)  # what has slept is slow for a moment, and would be the first of the pair
         singles.append(seconds_of(call, iterations) if anew else typical)
         doubles.append(seconds_of(call, 2 * iterations))
         right = doubles[-1] >= TWICE * singles[-1]

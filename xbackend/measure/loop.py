@@ -47,6 +47,7 @@ WARM = 0.03  # seconds of calls before the rounds of a visit: the first ones too
 VISIT = 0.05  # seconds: a visit has no more rounds than fill them, so that visits are short
 LONG = 0.1  # seconds: before longer rounds no calls are needed
 LOOKS, LOOKED = 7, 0.02  # rounds of a look, seconds of each
+TICK = 0.01  # seconds: the system counts in these (USER_HZ)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +215,7 @@ def _placement(executable: Executable) -> dict[str, Any]:
     """The placement as plain data, with its drawing as data if it is small enough to be read as one."""
     placement = executable.placement
     data = placement.to_dict()
-    if len(executable.program.nodes) <= LARGEST:
+    if len(executable.program.values) <= LARGEST:
         data["graph"] = executed(executable.program, placement).to_dict()
     return data
 
@@ -236,7 +237,7 @@ def _compare(
     rules = {name: job[name] for name in ("tolerance", "undetermined", "allow_nan")}
     said = verified(leaves, expected, **rules)
     measured.relative_error, measured.ulps = said.error, ulps(leaves, expected)
-    declared = [executable.program.nodes[i].dtype.value for i in executable.program.outputs]
+    declared = [executable.program.values[i].dtype.value for i in executable.program.outputs]
     if [leaf.dtype.name for leaf in leaves] != declared:
         got = ", ".join(leaf.dtype.name for leaf in leaves)
         return f"the outputs are {got}, the program says {', '.join(declared)}"
@@ -293,18 +294,18 @@ def foreign_seconds() -> float:
 
 
 @contextmanager
-def _load(seconds: Callable[[], float]) -> Iterator[list[float]]:
+def _load(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[float]]:
     """How many cores are kept busy inside of the `with`: one number, there at its end. ``seconds`` gives the processor
-    seconds used so far."""
+    seconds used so far, which are known to ``least``."""
     cores: list[float] = []
     before, start = seconds(), time.perf_counter()
     yield cores
-    cores.append(max(0.0, (seconds() - before) / (time.perf_counter() - start)))
+    cores.append(max(0.0, (seconds() - before - least) / (time.perf_counter() - start)))
 
 
 def foreign_load() -> AbstractContextManager[list[float]]:
-    """How many cores other processes keep busy, as `_load`."""
-    return _load(foreign_seconds)
+    """How many cores other processes keep busy, as `_load`. A tick of the system may be of work done before."""
+    return _load(foreign_seconds, TICK)
 
 
 def calibrate(call: Callable[[], Any], round_seconds: float) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 from xbackend.errors import ArgumentError
 from xbackend.measure.loop import Effort
 
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
-LONGEST = 60.0  # minutes, where --thorough is given no other time
+LONGEST = 3600.0  # seconds, where --thorough is given no other time
 WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
 # Seconds in which a candidate with a cache on disk compiles cold in more processes than the first: a suite of five
 # minutes has no time for ten compilations of 20 s. --quick has none at all.
@@ -33,7 +34,7 @@ class Extent:
 
     processes: int
     width: float | None = None
-    seconds: float | None = None
+    seconds: float = math.inf
     wait: float = WAIT
     fixed: bool = True
     cold: float = 0.0
@@ -42,20 +43,12 @@ class Extent:
 
 @dataclass(frozen=True)
 class Preset:
-    """One of the three ways to measure: processes of each candidate, and how long each takes.
+    """One of the three ways to measure: its ``most``, how long a process takes, and how many processes there are of
+    each candidate where none gets fewer than another."""
 
-    ``processes`` is the most, where it is not ``fixed``; ``each`` is that of all where none gets fewer than another.
-    """
-
-    processes: int
-    each: int
+    most: Extent
     effort: Effort
-    width: float | None = None
-    minutes: float | None = None
-    wait: float = WAIT
-    fixed: bool = False
-    cold: float = COLD
-    lasting: bool = False
+    each: int
 
     def extent(self, processes: int | None = None, minutes: float | None = None, workloads: int = 1) -> Extent:
         """Its extent for so many workloads, or sizes of one, with another number of processes or another time.
@@ -66,16 +59,16 @@ class Preset:
             raise ArgumentError(f"processes={processes!r}: a whole number from 1 up is needed")
         if minutes is not None and not 0 < minutes < 1e6:
             raise ArgumentError(f"minutes={minutes!r}: a number above 0 is needed")
-        usual = self.minutes and 60 * self.minutes * (1 + EACH * (workloads - 1))
-        seconds = 60 * minutes if minutes is not None else usual if self.fixed or processes is None else None
-        fixed = self.fixed or processes is not None
-        lasting = self.lasting and not fixed
-        return Extent(processes or self.processes, self.width, seconds, self.wait, fixed, self.cold, lasting)
+        fixed = self.most.fixed or processes is not None
+        usual = self.most.seconds * (1 + EACH * (workloads - 1)) if self.most.fixed or processes is None else math.inf
+        seconds = usual if minutes is None else 60 * minutes
+        lasting, number = self.most.lasting and not fixed, processes or self.most.processes
+        return replace(self.most, processes=number, seconds=seconds, fixed=fixed, lasting=lasting)
 
 
 # Three processes are the fewest that give a verdict; what is told apart by then gets no more.
 PRESETS = {
-    "quick": Preset(10, 3, QUICK, minutes=1.5, wait=QUICK_WAIT, cold=0.0, lasting=True),
-    "default": Preset(10, 5, FULL, minutes=5.0),
-    "thorough": Preset(10, 10, FULL, WIDTH, LONGEST, fixed=True, cold=THOROUGH_COLD),
+    "quick": Preset(Extent(10, None, 90.0, QUICK_WAIT, fixed=False, lasting=True), QUICK, 3),
+    "default": Preset(Extent(10, None, 300.0, fixed=False, cold=COLD), FULL, 5),
+    "thorough": Preset(Extent(10, WIDTH, LONGEST, cold=THOROUGH_COLD), FULL, 10),
 }

@@ -38,7 +38,7 @@ class Schedule:
     @property
     def remaining(self) -> float:
         """Seconds of the time given that are left, below 0 where it was too short; infinite where none is given."""
-        return math.inf if self.extent.seconds is None else self.extent.seconds - self.seconds
+        return self.extent.seconds - self.seconds
 
     @property
     def width(self) -> float:
@@ -88,7 +88,7 @@ class Schedule:
         seconds = self._takes(self.ahead)
         if self.extent.fixed:
             seconds += max(self.extent.processes - self.generations - 1, 0) * self._takes(self.asked)
-        elif self.extent.seconds is not None:
+        elif self.extent.seconds < math.inf:
             seconds = max(seconds, self.remaining)
         about = "about" if self.extent.fixed else "at most about"
         return f", {about} {seconds:.0f} s left" if seconds < 100 else f", {about} {seconds / 60:.0f} min left"
@@ -112,8 +112,7 @@ class Schedule:
             return f"{each} each, as planned"
         if enough and self.extent.width is not None and self.width <= self.extent.width:
             return f"every time is known to {self.extent.width:.0%} after {each} each"
-        late = self.extent.seconds is not None and self._takes(self._well()) > self.remaining
-        return self._used_up(f"{each} each") if late else ""
+        return self._used_up(f"{each} each") if self._takes(self._well()) > self.remaining else ""
 
     def _answered(self, each: str, enough: bool) -> str:
         still, of_open = self._open(), f"{each} of what was still open"
@@ -124,4 +123,4 @@ class Schedule:
         return "" if len(self._fitting(still)) >= min(2, len(still)) else self._used_up(of_open)
 
     def _used_up(self, measured: str) -> str:
-        return f"the time given, {(self.extent.seconds or 0.0) / 60:g} minutes, was used up after {measured}"
+        return f"the time given, {self.extent.seconds / 60:g} minutes, was used up after {measured}"

@@ -12,10 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from types import MappingProxyType
 from typing import Any
 
-import msgspec
-
 from xbackend import cores
-from xbackend.analysis import statistics
 from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
@@ -115,7 +112,7 @@ def cores_each(devices: int, threads: int | None, asked: int | None, shared: boo
 
 
 def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | None, partial: bool = False) -> Results:
-    """Run a session and give its results, with the warnings that only all of them together show.
+    """Run a session and give its results.
 
     Ctrl-C ends it. What there is then is kept, and with ``partial`` given if there is a time, not ``complete``; else
     it is raised again.
@@ -129,9 +126,6 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
             stack.callback(session.store.close)
         session.run()
         results = session.results(name, **asked)
-        warnings = [*session.warnings, *statistics.drift_warnings(results)]
-        settings = msgspec.structs.replace(results.settings, warnings=warnings)
-        results = msgspec.structs.replace(results, settings=settings)
         if session.store is not None:
             session.store.finish(results)
     if session.interrupted and not (partial and any(row.processes for row in results.measurements)):

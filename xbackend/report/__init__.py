@@ -43,9 +43,9 @@ def files(name: str, blocks: Sequence[Block], pictures: Mapping[str, bytes]) -> 
 def write(told: Stored, folder: Path, baseline: str | None = None, *, again: bool = False) -> Path:
     """Write a report and its data into a folder, made if need be; returns the path of the document.
 
-    Each file is written whole, the document last. Then plots are removed that only the former document showed. Other
-    files stay; ``again``, the data stay too. Raises what `render` raises, with nothing changed, and `StoreError` where
-    the folder cannot be written.
+    Each file is written whole, the document at the end. Then plots go that only the one before showed. Other files
+    stay, and ``again`` the data, too. Raises what `render` raises, and `StoreError` where the folder cannot be written;
+    then nothing has changed.
     """
     kind, before = kinds.of(told), ""
     document, written = f"{kind.document}.md", render(told, baseline)
@@ -62,7 +62,7 @@ def write(told: Stored, folder: Path, baseline: str | None = None, *, again: boo
 
 
 def write_times(results: Results, folder: Path, baseline: str | None = None) -> Path | None:
-    """As `write`. Nothing is written where these results have no time and the report that is there has some."""
+    """As `write`, but a report that has times stays where these results have none: then nothing is written."""
     if not _has_times(results):
         with suppress(StoreError):  # one that cannot be read does not stay
             if _has_times(load(folder / kinds.COMPARISON.file)):

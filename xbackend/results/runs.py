@@ -30,13 +30,11 @@ from xbackend.files import held, hold, refused
 from xbackend.results import FOLDER, database, schema
 from xbackend.results.packing import SUFFIX
 from xbackend.results.schema import UNPROVEN, Count, Measurement, Process, Results, Visit
-from xbackend.wording import counted
 
 FILE, REPORTED = "runs.sqlite", f"results{SUFFIX}"  # the latter beside a report
 NOT_COME_TO = "not measured: the run did not come to it"
 _RUNNING = ".running"  # an empty folder for each run that is measured now, locked by its process
 _NAME = "%Y%m%d-%H%M%S"
-_FORMER = f"{'[0-9]' * 8}-{'[0-9]' * 6}/"  # a folder of one run: the store before it was a file
 _BACK = re.compile(r"~\d{1,9}$")
 
 
@@ -269,17 +267,10 @@ class Store:
             elif found.name == title:
                 yield run
 
-    def former(self) -> str:
-        """How many runs of the former store the folder has, and what to do; empty where it has none."""
-        count = len(list(self.folder.glob(_FORMER)))
-        runs = counted(count, "run")
-        return f"{self.folder} has {runs} of the former store, not read any more: measure again" if count else ""
-
     def _lost(self) -> str:
         """What may have held a run that is not there, in words."""
         found = database.damaged(self.path)
-        said = [*([_found_damaged(self.folder, found)] if found else []), self.former()]
-        return "".join(f"; {each}" for each in said if each)
+        return f"; {_found_damaged(self.folder, found)}" if found else ""
 
 
 def _found_damaged(folder: Path, names: Sequence[str]) -> str:

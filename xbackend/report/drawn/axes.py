@@ -16,7 +16,7 @@ _LABEL = 30  # letters of the name of a row
 
 
 def panels(figure: Any, count: int, columns: int = 1, **more: Any) -> list[Any]:
-    """``count`` panels that share the x axis, ``columns`` of them side by side."""
+    """So many panels with the same x axis, ``columns`` of them side by side."""
     grid = figure.subplots(-(-count // columns), min(columns, count), sharex=True, squeeze=False, **more)
     for spare in grid.flat[count:]:
         spare.set_visible(False)
@@ -45,7 +45,7 @@ def bar(row: Row) -> tuple[float, float] | None:
 
 
 def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
-    """The error bars below and above times, or where ``rated`` operations over time; 0 without an interval."""
+    """How far the intervals reach below and above the times, ``rated`` the operations over time; 0 without one."""
     ends = []
     for row in rows:
         time, rate = row.time or 0.0, row.gflops or 0.0
@@ -57,7 +57,7 @@ def errors(rows: Sequence[Row], rated: bool = False) -> list[list[float]]:
 def note(
     axes: Any, words: str, at: Sequence[float], offset: tuple[float, float], of: Any = "data", **looks: Any
 ) -> None:
-    """Words at an ``offset`` in points from a place in the coordinates ``of``; to its right by default."""
+    """Words so many points from a place, in the coordinates ``of`` something; to its right if nothing else is said."""
     axes.annotate(words, at, offset, of, "offset points", **{"va": "center", "fontsize": 8.5, **looks})
 
 
@@ -73,7 +73,7 @@ def tick_time(value: float) -> str:
 
 
 def log_ticks(axis: Any, limits: tuple[float, float], words: Callable[[float], str] = tick, most: int = 9) -> None:
-    """At least two ticks, in our own ``words``. Matplotlib writes mathematics, which no renderer of SVG can set."""
+    """At least two ticks in words of our own: matplotlib's would be mathematics, which no renderer of SVG sets."""
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
     low, high = limits

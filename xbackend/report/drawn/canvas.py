@@ -57,7 +57,7 @@ def style(backend: str) -> dict[str, Any]:
 
 @contextmanager
 def canvas(height: float) -> Iterator[tuple[Any, Callable[[str], bytes]]]:
-    """A figure, ``height`` inches high, and a function that gives it a title and returns it as SVG."""
+    """A figure so many inches high and what turns it into SVG with a title, under settings of its own."""
     with put_off():
         import matplotlib as mpl
         from matplotlib.backends.backend_svg import FigureCanvasSVG

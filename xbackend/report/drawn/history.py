@@ -14,13 +14,13 @@ from xbackend.wording import counted
 _COMPLETE: Any = {"marker": "o", "markersize": 5.5}
 _INCOMPLETE: Any = {"marker": "_", "markersize": 11, "markeredgewidth": 2.4}
 _PANEL = 1.35  # inches
-_LETTERS = 80  # of the smallest size, in the width of a panel
-_DATES = 6  # below a panel, at most
-_ROOM = 1.1  # margin of an axis, as a factor of the largest and the smallest time
+_LETTERS = 80  # as many letters of the smallest size have room in the width of a panel
+_DATES = 6  # as many dates have room below a panel
+_ROOM = 1.1  # so many times the largest and the smallest time are on an axis at least
 
 
 def picture(series: Series, title: str) -> bytes:
-    """The plot of a series: a panel for each label with a time. Empty without any."""
+    """The plot of a series: a panel for each label that has a time at all. Empty where none has."""
     timed = [line for line in series.lines if any(p.measured.times for p in line.points)]
     labels = list(dict.fromkeys(line.label for line in timed))
     if not labels:
@@ -64,7 +64,7 @@ def _line(axes: Any, line: Line, places: dict[int, int], colour: str) -> Any:
 
 
 def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
-    """A dashed line where versions changed. The new versions stand on its side with more room."""
+    """A dashed line where versions changed, with the new ones, on the side of it that has more room for them."""
     news = {places[id(p.run)] - 0.5: p.new for line in lines for p in line.points if p.new}
     left, right = -0.6, len(places) - 0.4
     ends = [left, *sorted(news), right]
@@ -77,7 +77,7 @@ def _marks(axes: Any, lines: Sequence[Line], places: dict[int, int]) -> None:
 
 
 def _time_axis(axes: Any, points: Sequence[Point]) -> None:
-    """The limits leave a margin around the times. A wide interval leaves the panel, so that it flattens nothing."""
+    """From a little below to a little above what is there; a wide interval leaves the panel, not the others flat."""
     from matplotlib.ticker import MaxNLocator
 
     times = [p.measured.time or 0.0 for p in points]

@@ -51,7 +51,7 @@ def picture(done: Sequence[Trained], named: Callable[[Trained], str], limit: flo
 
 
 def _difference_axis(axes: Any, limit: float) -> None:
-    """A logarithmic axis that reaches the limit of roundings, a dashed line, and at least two decades below it."""
+    """Logarithmic up to what roundings may make at least, which is a line: what lies far below it is none."""
     axes.set_yscale("log")
     low, high = axes.get_ylim() if any(len(line.get_ydata()) for line in axes.lines) else (limit, limit)
     if limit:
@@ -63,7 +63,7 @@ def _difference_axis(axes: Any, limit: float) -> None:
 
 
 def _points(values: Mapping[int, float]) -> tuple[list[int], list[float]]:
-    """The values but 0, which has no place on a logarithmic axis."""
+    """Where there is something: a logarithm has no place for 0."""
     return [i for i, value in values.items() if value], [value for value in values.values() if value]
 
 

@@ -23,10 +23,10 @@ from xbackend.wording import plain
 
 _COLUMNS = 4
 _TITLES = (50, 20, 12, 9)  # letters that have room above a panel of so many columns
-_MOST = 8  # panels of a picture
+_MOST = 8  # panels: of more a picture shows no more
 _WRITTEN = 2  # columns: with more of them there is no room for numbers
 _STROKE: Any = {"marker": "|", "markersize": 12, "markeredgewidth": 2.4}  # no difference is shown
-_OUTLIER = 3.0  # interquartile ranges beyond the quartiles; an outlier is an arrow at the edge
+_OUTLIER = 3.0  # quartile distances beyond the quartiles: what is farther off is an arrow at the edge
 
 
 class Panel(Struct, frozen=True):
@@ -127,7 +127,7 @@ def _order(drawn: Ratios) -> list[str]:
 
 
 def _limits(panels: Sequence[Panel]) -> tuple[float, float]:
-    """The limits of the axis. They hold 1, the ideal, and all values and intervals but outliers."""
+    """The ends of the axis: 1, the ideal, and every value and interval that is not far off from the others."""
     logs = [math.log(m.value) for panel in panels for m in panel.ratios.values()]
     first, _, third = quantiles(logs, n=4) if len(logs) > 3 else (min(logs), 0.0, max(logs))
     reach = max(_OUTLIER * (third - first), math.log(2))
@@ -151,7 +151,7 @@ def _background(axes: Any, panel: Panel, columns: int) -> None:
 
 
 def _mark(axes: Any, place: int, looks: dict[str, Any], ratio: Ratio, columns: int) -> None:
-    """A ratio, drawn from 1, with its interval. What is off the axis is an arrow at its edge."""
+    """A ratio from 1 on with its interval; an arrow where it is off the axis, or where the interval leaves it."""
     left, right = axes.get_xlim()
     value, *ends = (min(max(each, left), right) for each in (ratio.value, ratio.low, ratio.high))
     colour = looks["color"]

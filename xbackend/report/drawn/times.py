@@ -13,11 +13,11 @@ from xbackend.report.drawn.canvas import GREY, canvas, style
 from xbackend.report.said import text
 from xbackend.wording import grouped
 
-# The longest time on a linear axis, as a multiple of the median. A longer one would flatten the rest.
+# So many times the median time the longest is drawn on a linear axis; above it would flatten the rest.
 _WIDE = 4
 _COLUMNS = 3
 _LOOKS = {"markersize": 4.5, "linewidth": 1.3, "elinewidth": 1, "capsize": 2}
-_TOGETHER = 1.3  # a factor: ends of lines that are closer share a label
+_TOGETHER = 1.3  # ends of lines that are closer than so many times have one label
 
 BySize = list[tuple[float, Comparison]]
 
@@ -64,7 +64,7 @@ def _time_axis(axes: Any, unit: tuple[str, float], low: float, high: float, midd
 
 
 def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], several: bool) -> None:
-    """The rows of a backend, one for each number of devices where there are ``several``."""
+    """The rows of a backend, which differ in how many devices they have if there are ``several`` numbers of them."""
     looks = style(rows[0].measurement.backend)
     marks = [(row.time / unit[1], row) for row in rows if row.time is not None]
     words = [row.measurement.status if row.measurement.status != "ok" else "no time" for row in rows if not row.time]
@@ -88,7 +88,7 @@ def _line(axes: Any, place: int, rows: Sequence[Row], unit: tuple[str, float], s
 
 
 def _numbers_of_devices(axes: Any, place: int, marks: Sequence[tuple[float, Row]]) -> None:
-    """The number of devices above each mark. The numbers of the outer marks stand aside."""
+    """The number of devices above each mark; those of the outer marks stand aside."""
     ranked = sorted(marks, key=lambda mark: mark[0])
     sides = [("right", -1), *[("center", 0)] * (len(ranked) - 2), ("left", 1)] if len(ranked) > 1 else [("center", 0)]
     for (at, row), (side, aside) in zip(ranked, sides, strict=False):
@@ -137,7 +137,7 @@ def _curve(points: Sequence[tuple[float, Row]], rated: bool) -> tuple[list[float
 
 
 def _ends(axes: Any, ends: Mapping[int, Sequence[float]]) -> None:
-    """The number of devices at the end of each line. Lines that end nearly together share a label."""
+    """Behind each line how many devices it is of; those that end nearly together have one place."""
     groups: list[list[int]] = []
     for devices, (_, value) in sorted(ends.items(), key=lambda end: end[1][1]):
         if groups and value < _TOGETHER * ends[groups[-1][-1]][1]:
@@ -149,7 +149,7 @@ def _ends(axes: Any, ends: Mapping[int, Sequence[float]]) -> None:
 
 
 def _that_fit(ticks: Sequence[float]) -> list[str]:
-    """The labels of sizes on the axis of a panel. A label that would touch its neighbour or the last one is empty."""
+    """The words below sizes on the axis of a panel; those that would touch the last or the one before are empty."""
     words = [tick(each) for each in ticks]
     points = 70 / math.log(ticks[-1] / ticks[0])  # of the width of a panel
     last = len(ticks) - 1

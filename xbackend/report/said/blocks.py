@@ -38,7 +38,7 @@ class Heading(Struct, frozen=True):
 
 
 class Paragraph(Struct, frozen=True):
-    """Running text. A ``notice`` is text that nobody should miss."""
+    """Running text; a ``notice`` is some that nobody should miss."""
 
     parts: tuple[Inline, ...]
     notice: bool = False
@@ -71,27 +71,27 @@ class Image(Struct, frozen=True):
 
 
 class Folded(Struct, frozen=True):
-    """Blocks that are shown when a reader opens their title."""
+    """Blocks that are shown when somebody opens them, under words of ours."""
 
     title: str
     blocks: Sequence[Block]
 
 
 class OnPage(Struct, frozen=True):
-    """Blocks of the page that the markdown leaves out. ``what`` names them."""
+    """Blocks that the page has and the markdown leaves to it; ``what`` they are, in words."""
 
     what: str
     blocks: Sequence[Block]
 
 
 class Pointer(Struct, frozen=True):
-    """The place where the markdown names what it leaves to the page, a file beside it."""
+    """Where the markdown says what it leaves to the page, a file beside it."""
 
     file: str
 
 
 class Fold(Struct, frozen=True):
-    """For a writer: the begin of a folded part, with its title, or its end, without one."""
+    """For a writer: where a folded part begins, with its title, or where it ends, without one."""
 
     title: str | None = None
 
@@ -129,7 +129,7 @@ def table(headers: Sequence[str], rows: Iterable[Sequence[Inline]], right: Itera
 def records(
     rows: Sequence[Mapping[str, Inline]], right: Iterable[str] = (), words: Sequence[str] | None = None
 ) -> list[Block]:
-    """A table of rows by column name; nothing without a row. All columns but ``words``, if given, are numbers."""
+    """A table of rows by the names of their columns; nothing without a row. With ``words`` all others are numbers."""
     columns = [*rows[0]] if rows else []
     numbers = right if words is None else [column for column in columns if column not in words]
     return [table(columns, ([*row.values()] for row in rows), numbers)] if rows else []

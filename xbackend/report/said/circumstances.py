@@ -87,7 +87,7 @@ def order(results: Results) -> list[Block]:
 
 
 def _run(process: Process | None, first: float) -> dict[str, str]:
-    """The cells of a process; `None` is one that did not finish."""
+    """What of a process stands in the order; `None` of one that did not finish."""
     empty = dict.fromkeys(("process began", "visits", "rounds", "time", "cores", "load", "others"), text.NOTHING)
     if process is None:
         return {**empty, "time": "did not finish"}

@@ -35,7 +35,7 @@ def order(jobs: Jobs) -> str:
 
 
 def _ended(jobs: Jobs) -> Ended[Clustered]:
-    """The runs. Where a backend has several, the name of each also has its engine."""
+    """Which runs ended alike, in whatever dtype. Of several on a backend the name says also what joined each."""
     backends = [run.backend for run in jobs.runs]
 
     def name(run: Clustered) -> str:

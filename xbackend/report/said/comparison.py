@@ -68,7 +68,7 @@ def build(results: Results, baseline: str | None = None) -> tuple[list[b.Block],
 def _evidence(
     results: Results, compared: Sequence[Comparison], found: Sequence[doubts.Doubt], pictures: b.Pictures
 ) -> list[b.Block]:
-    """The evidence behind the numbers, each part folded. Long parts are on the page only."""
+    """What stands behind the numbers, each part folded; what is long is left to the page."""
 
     def each(title: str, part: Callable[[Comparison], list[b.Block]], introduction: str = "") -> list[b.Block]:
         there = [block for c in compared for block in b.section(f"{title}: {c.label}", part(c), level=3)]
@@ -101,7 +101,7 @@ def _evidence(
 
 
 def _first(compared: Sequence[Comparison], whole: Matrix | None, pictures: b.Pictures) -> list[b.Block]:
-    """The first picture, where two rows can be compared; of several workloads the matrix, as picture and table."""
+    """The answer, drawn, where two rows can be compared; of several workloads their matrix, drawn and as a table."""
     blocks: list[b.Block] = []
     if whole is not None:
         title = f"{of_how_many(compared)}: times over {'the baseline' if whole.to_baseline else 'the smallest'}"

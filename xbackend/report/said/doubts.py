@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from xbackend.analysis.comparison import Comparison
 from xbackend.report.said.blocks import Block, Bold, Inline, points
-from xbackend.wording import counted, few, grouped, join, plain
+from xbackend.wording import counted, few, grouped, join, number, plain
 
 _WIDE = 0.10  # of the time: processes that are further apart than this make it doubtful
 # A number that stands by itself, or several with commas between them; not the one in `cpu:0` or `float32`.
@@ -36,7 +36,7 @@ def doubts(comparisons: Sequence[Comparison]) -> list[Doubt]:
 
 
 def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """The warnings of each row of a comparison, and the warnings of all rows together."""
+    """The rows of a comparison with the warnings of each, and those that only all of them together give."""
     for row in comparison.rows:
         yield from ((row.name, plain(warning)) for warning in row.measurement.warnings)
     for row in comparison.ranked:
@@ -46,6 +46,10 @@ def _said(comparison: Comparison) -> Iterator[tuple[str, str]]:
             yield row.name, f"{far}: measure on a quieter machine or with more of them"
         if row.measurement.parity is None:
             yield row.name, "no comparison with the oracle was recorded"
+    apart = comparison.family.between_generations if comparison.ranked else 1.0
+    if apart > 1 + _WIDE:
+        changed = f"the slowest generation of processes took {number(apart)} times as long as the quickest"
+        yield "all", f"{changed}: that is taken out of ratios, not out of times; let the machine rest and measure again"
     hashes = {row.measurement.parity.inputs for row in comparison.rows if row.measurement.parity is not None}
     if len(hashes) > 1:
         yield "all", "the candidates were not given the same inputs (their hashes differ): do not compare them"

@@ -30,18 +30,18 @@ class Ended(Struct, Generic[Ran], frozen=True):
 
     @property
     def apart(self) -> list[Ran]:
-        """Runs whose numbers differ from the reference by more than roundings make."""
+        """Those that ended with other numbers than the reference, by more than roundings make."""
         return [run for run in self.runs if not agree(run.difference or 0.0, self.dtypes)]
 
     @property
     def farthest(self) -> Ran | None:
-        """The run with the largest difference that roundings alone may have made."""
+        """Of those that roundings alone may have taken from the reference, the one with the largest difference."""
         alike = [run for run in self.done if run.difference is not None and run not in self.apart]
         return max(alike, key=lambda run: run.difference or 0.0, default=None)
 
     @property
     def failures(self) -> list[str]:
-        """A line for each run that did not end, or was not checked to the end."""
+        """A line for each that did not end, or was not checked to the end."""
         return [f"{self.name(run)}: {plain(run.reason)}" for run in self.runs if run.reason or run.status != "ok"]
 
     def rest(self, other: str) -> str:

@@ -24,8 +24,8 @@ MEMORY = (
 
 
 def against(comparisons: Sequence[Comparison], asked: bool) -> str:
-    """The header of ratios. They are to one device of the same backend where numbers of devices were compared and no
-    baseline was ``asked`` for, else to the baseline, which the header names where all comparisons have the same."""
+    """What the ratios of tables are: to one device of the same backend where several numbers of devices were compared
+    and no baseline was ``asked`` for, else to the baseline, which is named where it is the same of all."""
     if devices_compared(comparisons) and not asked:
         return SPEEDUP
     names = {None if c.baseline is None else named(c.baseline, c) for c in comparisons}
@@ -34,10 +34,8 @@ def against(comparisons: Sequence[Comparison], asked: bool) -> str:
 
 
 def judged(comparison: Comparison, header: str) -> list[tuple[Row, str, str, Ratio | None]]:
-    """Each row with its ratio in words, its verdict and the ratio itself: the fastest first, those without a time last.
-
-    There is never a ratio without a verdict.
-    """
+    """The rows, the fastest first, those without a time last: each with its ratio and its verdict, in words never the
+    one without the other, and with the ratio itself."""
     references: dict[Row | None, str] = {comparison.baseline: "baseline"}
     ratios = {row: comparison.against_baseline(row) for row in comparison.rows}
     if header == SPEEDUP:
@@ -123,7 +121,7 @@ def phases(comparison: Comparison) -> list[Block]:
 
 
 def _rewriting(row: Row) -> dict[str, str]:
-    """The parts of ``lower``: the framework's rewriting, the rest, and the number of replaced variables."""
+    """What of ``lower`` the framework's rewriting took, what the rest, and how many variables were replaced."""
     known = [(p.rewriting, p.phases.lower, p.rewrites) for p in cold(row.processes)]
     split = [(r, max(0.0, lower - r), n) for r, lower, n in known if r is not None and lower is not None]
     seconds, rest, count = (median_of(part) for part in zip(*split, strict=True)) if split else (None, None, None)

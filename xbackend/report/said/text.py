@@ -38,7 +38,7 @@ def share(part: float) -> str:
 
 
 def names(rows: Iterable[str]) -> str:
-    """The names of rows, each once. Where some rows share a name, the number of rows follows."""
+    """The names of rows, each once; with how many rows these are where some have the same name."""
     every = list(rows)
     once = list(dict.fromkeys(every))
     return few(once) + ("" if len(once) == len(every) else f" ({counted(len(every), 'row')})")
@@ -71,13 +71,13 @@ def verdict(against: Ratio) -> str:
 
 
 def smallest(ratios: Iterable[Ratio | None]) -> str:
-    """The range of detectable differences of ratios that show none, as ``47 % to 69 %``; empty without any."""
+    """The smallest differences that ratios which show none would have shown, as ``47 % to 69 %``; empty of none."""
     would = sorted(r.smallest for r in ratios if r is not None and not r.shown and math.isfinite(r.smallest))
     return " to ".join(dict.fromkeys(percent(factor) for factor in (*would[:1], *would[-1:])))
 
 
 def time_unit(values: Iterable[float | None]) -> tuple[str, float]:
-    """The best unit for the median of these times, and its length in seconds."""
+    """The unit in which the middle one of these times is read best, and its length in seconds."""
     usable = sorted(v for v in values if v is not None and math.isfinite(v) and v > 0)
     if not usable:
         return _TIMES[0]

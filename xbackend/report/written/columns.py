@@ -50,7 +50,7 @@ def lines(
 
 
 def records(rows: Sequence[Mapping[str, str]], width: int | None, right: Sequence[str] = ()) -> list[str]:
-    """A table of rows by column name, with text from anywhere; nothing without a row."""
+    """A table of rows by the names of their columns, whatever is in them; nothing without one."""
     return lines([*rows[0]], [("", [[*map(plain, row.values())] for row in rows])], width, right) if rows else []
 
 
@@ -62,7 +62,7 @@ def wrapped(text: str, width: int | None, indent: str = "") -> list[str]:
 
 
 def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
-    """Take the excess from the first column, then from the others, the last one first."""
+    """Take from the first column, then from the last one and those before it, what is too much."""
     for i in (0, *reversed(range(1, len(widths)))):
         excess = sum(widths) + len(_GAP) * (len(widths) - 1) - width
         if excess > 0:
@@ -70,12 +70,12 @@ def _narrow(widths: list[int], least: Sequence[int], width: int) -> None:
 
 
 def _parts(cell: str) -> list[str]:
-    """The parts of a cell. It can be wrapped between them."""
+    """Where a cell can be wrapped: before each of these but the first."""
     return [part.strip() for part in _PART.findall(cell)] or [""]
 
 
 def _cell(cell: str, width: int) -> list[str]:
-    """The lines of a cell. A part that is wider than the column is cut."""
+    """The lines of a cell; a part that is longer than the column is cut into several."""
     found = [""]
     for part in _PART.findall(cell):
         if len(found[-1] + part) <= width and "\n" not in part:

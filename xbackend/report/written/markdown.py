@@ -55,7 +55,7 @@ def _begun(line: str) -> str:
 
 
 def _uncoded(text: str) -> Markup:
-    """The words of a picture, without code, which would be lost there."""
+    """The words of a picture, in which code would be lost."""
     return Markup(_begun(_escaped(plain(text))))
 
 

@@ -97,7 +97,7 @@ def _not_measured(found: Sequence[Comparison]) -> list[str]:
 
 
 def matrix_lines(matrix: Matrix, width: int) -> list[str]:
-    """The matrix in bands of columns that fit ``width``, one below the other. Each band has all workloads."""
+    """As many columns beside each other as ``width`` has room for, the others below, each time all workloads."""
     shown = across.lines(matrix)
     marked = [any(mark for _, mark in column) for column in zip(*(cells for _, cells in shown), strict=True)]
     # Numbers stand below each other, whatever their marks.
@@ -136,7 +136,7 @@ def _head(column: str) -> list[str]:
 
 
 def _bands(widths: Sequence[int], room: int) -> list[list[int]]:
-    """The columns of each band: as many as there is room for, and at least one."""
+    """The columns that stand beside each other: one at least, and as many as there is room for."""
     bands: list[list[int]] = []
     for j, width in enumerate(widths):
         if not bands or sum(_GAP + widths[i] for i in bands[-1]) + _GAP + width > room:

@@ -56,7 +56,7 @@ def _address(target: str) -> Markup:
 
 
 def flat(blocks: Sequence[b.Block], page: bool) -> list[b.Written]:
-    """The blocks without folds: all of them for a ``page``, else with the names of what is left to the page."""
+    """One block after the other; all for a ``page``, the markdown only says what it leaves to that."""
     written: list[b.Written] = []
     for block in blocks:
         match block:
