@@ -45,7 +45,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Signals mean something in the tests: a job in the background is started with Ctrl-C ignored, that of ``nohup``
     with the end of its terminal, and so would be all that it starts. And the C++ compiler has its headers compiled, for
     all processes of ``pytest -n``."""
-    tiers.chosen = config.getoption("--tier")
+    tiers.chosen, tiers.named = config.getoption("--tier"), tuple(config.getoption("--backends"))
     if not hasattr(config, "workerinput"):
         folder = tempfile.TemporaryDirectory(prefix="xbackend-tests-")
         config.add_cleanup(folder.cleanup)
@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "parent_decides: refused before a backend is asked",
         "variant: much like another test",
         "takes_turns: all but the backends of the quick tier take turns with these tests",
-        "shared_out: in the exhaustive tier those that compile C or with Numba take turns with these tests",
+        "shared_out: in the exhaustive tier backends take turns with these tests",
         "one_each(number, count): one of so many tests that each backend runs one of",
         "needs(name, ...): a backend that it runs, or 'browser', where its parameters do not say so",
     ):

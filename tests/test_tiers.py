@@ -64,17 +64,38 @@ def test_only_the_backends_that_are_chosen() -> None:
     assert tiers.wanted(Item(), "quick", chosen)  # type: ignore[arg-type]
 
 
-def test_what_the_parent_refuses_is_tried_once_below_the_exhaustive_tier() -> None:
+def test_what_the_parent_refuses_is_tried_once() -> None:
     assert found(Item("numpy", parent_decides=())) == list(tiers.TIERS)
-    assert {tuple(found(Item(name, parent_decides=()))) for name in registry.names()[1:]} == {("exhaustive",)}
+    assert not any(found(Item(name, parent_decides=())) for name in registry.names()[1:])
+    asked = Item("theano", parent_decides=())
+    assert tiers.wanted(asked, "exhaustive", ("theano",))  # type: ignore[arg-type]
 
 
-def test_variants_are_left_to_the_exhaustive_tier_and_the_first_backends() -> None:
-    variant = next(c for c in CHECKS if not c.core)
-    for name in registry.names():
-        whole = name in tiers.whole()
-        assert found(Item(name, variant)) == (["standard", "exhaustive"] if whole else ["exhaustive"])
-        assert found(Item(name, variant=())) == (["standard", "exhaustive"] if whole else ["exhaustive"])
+def test_variants_are_made_below_the_exhaustive_tier_by_the_first_backends_and_in_it_by_one_of_each_environment() -> (
+    None
+):
+    variants = [Item(check=check) for check in CHECKS if not check.core] + [Item(variant=())]
+    made = dict.fromkeys(registry.names(), 0)
+    for item in variants:
+        of = {name: found(Item(name, item.callspec.params.get("check"), **item.marks)) for name in registry.names()}
+        assert [name for name, tier in of.items() if "standard" in tier] == list(tiers.whole())
+        by = [registry.get(name).environment for name, tier in of.items() if "exhaustive" in tier]
+        assert sorted(by) == sorted({entry.environment for entry in registry.entries()})
+        made = {name: count + ("exhaustive" in of[name]) for name, count in made.items()}
+    assert all(count > len(variants) / 4 for count in made.values())
+
+
+def test_what_is_expected_to_fail_is_made_wherever_it_is() -> None:
+    """A strict expected failure that is not run says nothing."""
+    variant = next(check for check in CHECKS if not check.core)
+    assert all("exhaustive" in found(Item(name, variant, xfail=())) for name in registry.names())
+
+
+def test_a_backend_that_is_named_makes_all_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    variants = [check for check in CHECKS if not check.core]
+    assert not all(tiers.compiled("exhaustive", "theano", False, check.turn) for check in variants)
+    monkeypatch.setattr(tiers, "named", ("theano",))
+    assert all(tiers.compiled("exhaustive", "theano", False, check.turn) for check in variants)
 
 
 def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_them() -> None:
@@ -90,14 +111,19 @@ def test_backends_take_turns_with_the_core_and_each_check_is_made_by_some_of_the
 
 
 def test_random_programs_are_shared_out_among_those_that_compile_for_long() -> None:
-    """Each is made by one of them, and each of them makes some on one device and some on several."""
+    """Each is made by one of them, and each of them makes some on one device and some on several; and by one of those
+    that compile quickly in each environment."""
     made = {
         name: [i for i in CHUNKS if "exhaustive" in found(Item(name, number=i, shared_out=()))]
         for name in registry.names()
     }
     assert sorted(i for name in tiers.COMPILED for i in made[name]) == list(CHUNKS)
     assert all({i % PLACED == 1 for i in made[name]} == {True, False} for name in tiers.COMPILED)
-    assert all(made[name] == list(CHUNKS) for name in registry.names() if name not in tiers.COMPILED)
+    quick = [name for name in registry.names() if name not in tiers.COMPILED]
+    for environment in {registry.get(name).environment for name in quick}:
+        own = [made[name] for name in quick if registry.get(name).environment == environment]
+        assert sorted(i for numbers in own for i in numbers) == list(CHUNKS)
+        assert all({i % PLACED == 1 for i in numbers} == {True, False} for numbers in own)
     asked = Item("theano", number=1, shared_out=())
     assert "exhaustive" not in found(asked) and tiers.wanted(asked, "exhaustive", ("theano",))  # type: ignore[arg-type]
 
@@ -106,7 +132,7 @@ def test_the_core_has_every_op_and_every_name_in_its_lists_is_one() -> None:
     import xbackend as xb
 
     def ops(checks: Any) -> set[str]:
-        return {node.op for check in checks for node in xb.trace(check.function, *check.arguments).nodes}
+        return {node.op for check in checks for node in xb.trace(check.function, *check.arguments).values}
 
     assert ops(c for c in CHECKS if c.core) == ops(CHECKS)
     kept = {check.label for check in CHECKS if check.core}
@@ -142,13 +168,10 @@ def collected(*arguments: str) -> tuple[int, int]:
 
 
 @pytest.mark.tier("standard")
-def test_pytest_leaves_nothing_but_turns_out_of_the_exhaustive_tier() -> None:
+def test_all_backends_named_are_everything() -> None:
     files = ("tests/contract", "tests/test_examples.py", "tests/workers")
-    kept, left = collected(*files, "--tier", "exhaustive")
-    assert left == len(CHUNKS) * (len(tiers.COMPILED) - 1)
-    standard, quick = (collected(*files, "--tier", tier) for tier in ("standard", "quick"))
-    assert quick[0] < standard[0] < kept
-    assert sum(quick) == sum(standard) == kept + left
+    kept, left = collected(*files, "--tier", "exhaustive", "--backends", ",".join(registry.names()))
+    assert kept > 10_000 and left == 0
 
 
 @pytest.mark.tier("standard")

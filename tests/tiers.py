@@ -6,21 +6,22 @@ Compiling is what tests cost, so the tiers differ in how often the same is compi
   backends.
 - *standard*: all of the contract on two of these (`whole`); all others take turns with its core, so that each check of
   the core is made by one or two of them.
-- *exhaustive*: everything on every backend, but for random programs, in which the backends of `COMPILED` take turns
-  unless they are named.
+- *exhaustive*: the core on every backend. The backends of one environment share one lowering, and take turns with the
+  variants, and those of `COMPILED` with random programs. A backend that is named on the command line makes all.
 
 A test is in every tier unless something of this says otherwise:
 
 - ``@pytest.mark.tier("standard")``: the lowest tier that it is in.
-- ``@pytest.mark.parent_decides``: xbackend refuses before a backend is asked. Below the exhaustive tier it runs on the
-  first backend of the registry only.
+- ``@pytest.mark.parent_decides``: xbackend refuses before a backend is asked. It runs on the first backend of the
+  registry only.
 - ``@pytest.mark.one_each(number)``: below the exhaustive tier every backend runs one of the tests with this mark, and
   every test is run by some backend.
 - ``@pytest.mark.takes_turns``: below the exhaustive tier all but the backends of `QUICK` take turns with these tests.
 - ``@pytest.mark.shared_out``: in the exhaustive tier the backends of `COMPILED` take turns with the ``number`` of these
-  tests: all of them on one take hours. ``--backends NAME`` runs all of them on that one.
+  tests, and of the others those of one environment: all of them on one take hours.
 - ``@pytest.mark.variant``, or a parameter ``check`` whose ``core`` is false: much like another test. The quick tier has
-  none of them, the standard one those on the backends of `whole`.
+  none of them, the standard one those on the backends of `whole`; in the exhaustive tier one backend of each
+  environment makes it, and those on which it is expected to fail.
 
 ``--backends NAME,...`` leaves only these of the tests that are made for each backend, whatever the tier; the contract
 suite is also made for a name with options, ``--backends "pytensor-jax[rewrites=merge]"``.
@@ -28,6 +29,7 @@ suite is also made for a name with options, ``--backends "pytensor-jax[rewrites=
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from zlib import crc32
 
 import pytest
@@ -39,7 +41,8 @@ QUICK = ("numpy", "tensorflow", "pytensor-jax")  # the oracle and, of two other 
 TURNS = 6  # a check of the core is made by those, and by one in so many of the others
 SLOW = ("aesara-numba", "theano-gpuarray")  # compile for longest, and take every third of their turns
 COMPILED = ("pytensor", "pytensor-c", "aesara", *SLOW, "theano")  # by gcc or Numba: seconds for each program
-chosen = TIERS[-1]  # set before the modules of the tests are imported
+# Set before the modules of the tests are imported: the tier, and the backends that are named on the command line.
+chosen, named = TIERS[-1], tuple[str, ...]()
 
 
 def share(whole: int) -> int:
@@ -69,13 +72,29 @@ def its_turn(backend: str, number: int) -> bool:
 
 
 def compiled(tier: str, backend: str, core: bool, turn: int) -> bool:
-    """Whether a check of the contract is made on a backend."""
-    return tier == "exhaustive" or (its_turn(backend, turn) if core else variants(tier, backend))
+    """Whether a check of the contract is made on a backend; ``turn`` is its number."""
+    if not core:
+        return variants(tier, backend, turn)
+    return tier == "exhaustive" or its_turn(backend, turn)
 
 
-def variants(tier: str, backend: str) -> bool:
-    """Whether a backend makes what is much like another check, too."""
-    return tier == "exhaustive" or (tier == "standard" and backend in whole())
+def variants(tier: str, backend: str, number: int) -> bool:
+    """Whether a backend makes a test of this number that is much like another one."""
+    if tier == "exhaustive":
+        base = registry.base(backend)
+        return backend in named or _by_turns(base, number, lambda name: _environment(name) == _environment(base))
+    return tier == "standard" and backend in whole()
+
+
+def _environment(backend: str) -> str:
+    return registry.get(backend).environment
+
+
+def _by_turns(backend: str, number: int, among: Callable[[str], bool]) -> bool:
+    """Whether it is the turn of this backend among those of which this is true."""
+    own = list(filter(among, registry.names()))
+    # By a step of its own after each round: what comes again after as many tests is not always the same backend's.
+    return own.index(backend) == (number + number // len(own)) % len(own)
 
 
 def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool:
@@ -88,29 +107,34 @@ def wanted(item: pytest.Item, tier: str, backends: tuple[str, ...] = ()) -> bool
         return True
     if backends and backend not in backends:
         return False
-    if tier == "exhaustive":
-        return bool(backends) or item.get_closest_marker("shared_out") is None or _shares(item, backend)
+    exhaustive = tier == "exhaustive"
+    if exhaustive and (backends or item.get_closest_marker("xfail")):
+        return True
     if tier == "quick" and backend not in (backends or QUICK):
         return False
     if item.get_closest_marker("parent_decides") and backend != registry.names()[0]:
         return False
     turn = item.get_closest_marker("one_each")
-    if turn is not None and (registry.names().index(registry.base(backend)) - turn.args[0]) % turn.args[1]:
+    place = registry.names().index(registry.base(backend))
+    if turn is not None and not exhaustive and (place - turn.args[0]) % turn.args[1]:
         return False
     check = item.callspec.params.get("check")  # type: ignore[attr-defined]  # it has parameters, or no backend
     if check is not None:
         return compiled(tier, backend, check.core, check.turn)
-    if item.get_closest_marker("variant") is not None:
-        return variants(tier, backend)
+    if exhaustive and item.get_closest_marker("shared_out") is not None:
+        return _shares(backend, item.callspec.params["number"])  # type: ignore[attr-defined]
     number = crc32(item.nodeid.replace(f"[{backend}", "[").encode())
-    return item.get_closest_marker("takes_turns") is None or its_turn(backend, number)
+    if item.get_closest_marker("variant") is not None:
+        return variants(tier, backend, number)
+    return exhaustive or item.get_closest_marker("takes_turns") is None or its_turn(backend, number)
 
 
-def _shares(item: pytest.Item, backend: str) -> bool:
-    """Whether a random test is one of those that a backend makes in the exhaustive tier."""
-    number: int = item.callspec.params["number"]  # type: ignore[attr-defined]
-    # By a step that is not that of the programs on several devices: each backend has some of these.
-    return backend not in COMPILED or (number + number // 6) % 6 == COMPILED.index(backend)
+def _shares(backend: str, number: int) -> bool:
+    """Whether a backend makes the random programs of this number in the exhaustive tier."""
+    if backend in COMPILED:
+        return _by_turns(backend, number, COMPILED.__contains__)
+    quick = [name for name in registry.names() if name not in COMPILED]
+    return _by_turns(backend, number, lambda name: name in quick and _environment(name) == _environment(backend))
 
 
 def select(config: pytest.Config, items: list[pytest.Item]) -> None:
