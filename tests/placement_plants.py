@@ -32,7 +32,7 @@ def misplace(backend: Any, op: str, device: str) -> None:
     @contextmanager
     def elsewhere(self: Any, i: int, kind: str = "n") -> Iterator[None]:
         bound = self.devices[i]
-        self.devices[i] = wrong if self.program.nodes[i].op == op else bound
+        self.devices[i] = wrong if self.program.values[i].op == op else bound
         try:
             with place(self, i, kind):
                 yield
@@ -70,7 +70,7 @@ def misplace_in_numpy(backend: Any, op: str, device: str) -> None:
     place, wrong = numpy.Linker.place, Device.parse(device)
 
     def elsewhere(self: Any, i: int) -> Device:
-        return wrong if self.program.nodes[i].op == op else place(self, i)
+        return wrong if self.program.values[i].op == op else place(self, i)
 
     _replace(numpy.Linker, "place", elsewhere)
 

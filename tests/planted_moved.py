@@ -13,7 +13,7 @@ def product(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def compile_with(backend: Any) -> list[Any]:
     """The product of two matrices of ones, compiled with the function of this module."""
-    from xbackend.api.trace import trace
+    from xbackend.api.tracing.trace import trace
     from xbackend.backends.lineage import host_modes
 
     mode = getattr(backend, "mode", backend)

@@ -21,7 +21,7 @@ import random_lines
 from strategies import DTYPES, FLOATING, shapes, values
 
 import xbackend as xb
-from xbackend.api.traced_program import TracedProgram
+from xbackend.api.tracing.traced_program import TracedProgram
 from xbackend.backends import registry
 from xbackend.errors import GradientError
 from xbackend.program.dtypes import DType
@@ -161,8 +161,8 @@ def case_of(source: Source) -> Case:
 
 def ops_of(program: Program) -> set[str]:
     """The ops of a program and of the bodies in it."""
-    bodies = [body for node in program.nodes for body in node.bodies.values()]
-    return {node.op for node in program.nodes}.union(*map(ops_of, bodies))
+    bodies = [body for node in program.values for body in node.bodies.values()]
+    return {node.op for node in program.values}.union(*map(ops_of, bodies))
 
 
 class RejectedError(Exception):
@@ -246,7 +246,7 @@ class Builder:
         self.require(self.without.isdisjoint(ops_of(program)))
         if self.tame:
             return leaves(ORACLE.compile(program, devices=dict.fromkeys(self.names, "cpu:0"))(*arrays))
-        return [np.zeros(program.nodes[i].shape, program.nodes[i].dtype.value) for i in program.outputs]
+        return [np.zeros(program.values[i].shape, program.values[i].dtype.value) for i in program.outputs]
 
     @contextmanager
     def on(self, device: str | None) -> Iterator[None]:

@@ -10,8 +10,9 @@ from hypothesis.extra import numpy as arrays
 
 import xbackend as xb
 from xbackend.errors import XBackendError
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
-from xbackend.program.ops import OPS, Aval
+from xbackend.program.ops import OPS
 
 DTYPES = tuple(DType)
 FLOATING = tuple(d for d in DTYPES if d.is_floating)
@@ -57,7 +58,7 @@ _SMALLEST: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(("matmul", "diagonal"), (1, 1)),
     "conv2d": (1, 1, 1, 1),
 }
-_PARAMS = {"lower": 1, "offset": 0, "right": 0, "part": 0, "full": 0, "strides": (1, 1), "padding": (0, 0, 0, 0)}
+_PARAMS = {"lower": 1, "offset": 0, "right": 0, "full": 0, "strides": (1, 1), "padding": (0, 0, 0, 0)}
 
 
 def dtypes_of(op: str) -> tuple[DType, ...]:
@@ -68,7 +69,7 @@ def dtypes_of(op: str) -> tuple[DType, ...]:
 
     def takes(dtype: DType) -> bool:
         try:
-            OPS[op].infer([Aval(shapes, dtype)] * arity, params)
+            OPS[op].results([Aval(shapes, dtype)] * arity, params)
         except XBackendError:
             return False
         return True

@@ -182,8 +182,8 @@ def needed(program: Program) -> Counter[str]:
         i = todo.pop()
         if i not in found:
             found.add(i)
-            todo += program.nodes[i].inputs
-    ops = Counter(program.nodes[i].op for i in found)
+            todo += program.values[i].inputs
+    ops = Counter(program.values[i].op for i in found)
     return Counter({op: n for op, n in ops.items() if op not in ("input", "shared", *GENERATORS)})
 
 
@@ -202,9 +202,9 @@ def test_every_op_is_in_one_part(recipe: Recipe) -> None:
         assert len(one.program.inputs) == len(one.pushed) + len(one.reads)
         assert len(one.program.outputs) >= len(one.writes)
         assert not one.program.shared and not one.program.updates
-        assert not {"grad", "all_reduce"} & {node.op for node in one.program.nodes}
-        assert all(node.device is None for node in one.program.nodes)
-    assert not any(parts.server_of(node.device) is not None for node in cut.own.nodes)
+        assert not {"grad", "all_reduce"} & {node.op for node in one.program.values}
+        assert all(node.device is None for node in one.program.values)
+    assert not any(parts.server_of(node.device) is not None for node in cut.own.values)
 
 
 @settings(max_examples=share(200))
@@ -213,13 +213,13 @@ def test_between_segments_are_all_reduces_and_nothing_else(recipe: Recipe) -> No
     plain = Recipe(tuple((None, shape) for _, shape in recipe.variables), *list(vars(recipe).values())[1:])
     cpus = (Device("cpu", 0), Device("cpu", 1))
     placed = bind(xb.trace(function(plain, Task("worker", 0, WORKERS)), X), DeviceMap(), cpus, cpus[0])
-    (segments, reduced), nodes = parts.segments(placed), placed.program.nodes
+    (segments, reduced), nodes = parts.segments(placed), placed.program.values
     between = {i for i, node in enumerate(nodes) if node.op == "all_reduce"}
     assert sorted(i for level in reduced for i in level) == sorted(between)
     there = set(placed.program.inputs)
     for k, segment in enumerate(segments):
         assert set(segment.takes) <= there and not between & set(segment.gives) - there
-        assert not any(node.op == "all_reduce" for node in segment.program.nodes)
+        assert not any(node.op == "all_reduce" for node in segment.program.values)
         assert bool(segment.program.updates) <= (k == len(reduced)), "only the last one changes variables"
         there |= set(segment.gives)
         if k < len(reduced):
@@ -229,7 +229,7 @@ def test_between_segments_are_all_reduces_and_nothing_else(recipe: Recipe) -> No
 
 
 def _leaves(program: Program) -> set[int]:
-    return {i for i, node in enumerate(program.nodes) if node.op in ("shared", *GENERATORS)}
+    return {i for i, node in enumerate(program.values) if node.op in ("shared", *GENERATORS)}
 
 
 # --- what a server's update is ------------------------------------------------------------------------------------

@@ -96,8 +96,8 @@ def test_arrays_that_nobody_carries_are_closed_over() -> None:
 
     assert float(computed(function, X)) == 1.0 + 3 * (2 * 2.0 * 10.0 + 4950.0)
     program = xb.trace(function, X)
-    (loop,) = (n for n in program.nodes if n.op == "scan")
-    inside = [n for n in loop.params["body"].nodes if n.op != "input"]
+    (loop,) = (n for n in program.values if n.op == "scan")
+    inside = [n for n in loop.params["body"].values if n.op != "input"]
     assert not any(n.op == "shared" or n.aval.size > 64 for n in inside)
 
 
@@ -119,7 +119,7 @@ def test_what_is_carried_is_not_changed() -> None:
 
 def test_results_of_one_loop_are_computed_once() -> None:
     program = xb.trace(lambda x: xb.scan(lambda c, e: (c + e, c * e), x[0], x), X)
-    loops = [i for i, n in enumerate(program.nodes) if n.op == "scan"]
+    loops = [i for i, n in enumerate(program.values) if n.op == "scan"]
     assert len(loops) == 2
     assert sum(set(step.makes) == set(loops) for step in analyses.steps(program)) == 1
     assert program.operations.by_op["scan"] == 3 * 2

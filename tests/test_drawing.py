@@ -49,7 +49,7 @@ def placed() -> Placed:
 
 def placement(of: Placed, **odd: Executed) -> Placement:
     """As a framework says it that did as asked, but for these ops."""
-    nodes = list(enumerate(zip(of.program.nodes, of.devices, strict=True)))
+    nodes = list(enumerate(zip(of.program.values, of.devices, strict=True)))
     ops = {i: odd.get(n.op, Executed(d)) for i, (n, d) in nodes}
     made = [Transferred(of.devices[n.inputs[0]], d, n.aval.nbytes, i) for i, (n, d) in nodes if n.op == "transfer"]
     return merge(of, Execution(ops, tuple(made)))

@@ -279,9 +279,8 @@ def test_what_does_not_fit_is_an_error(function: Any, error: type[Exception], wo
 
 def test_results_of_one_factorization_are_one_call() -> None:
     program = xb.trace(la.svd, np.eye(3))
-    calls = {node.call for node in program.nodes if node.op == "svd"}
-    assert len(program.outputs) == 3 and len(calls) == 1
-    assert [n.op for n in xb.trace(la.svdvals, np.eye(3)).nodes] == ["input", "svdvals"]
+    assert len(program.outputs) == 3 and [node.op for node in program.nodes] == ["input", "svd"]
+    assert [n.op for n in xb.trace(la.svdvals, np.eye(3)).values] == ["input", "svdvals"]
     assert from_json(to_json(program)) == program
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from report_helpers import measured, of, whole_of
 
-from xbackend.api.trace import trace
+from xbackend.api.tracing.trace import trace
 from xbackend.measure import loop, memory
 from xbackend.measure.worker import open_worker
 from xbackend.results.schema import Memory, Phases, Process, Visit

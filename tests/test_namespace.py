@@ -355,7 +355,7 @@ def test_ops_are_named_and_know_the_users_line(xp: Namespace, compilations: list
     xp.sin(xp.asarray(X))
     (program,) = compilations
     assert program.name == "sin"
-    assert all(Path(__file__).name in node.source for node in program.nodes)
+    assert all(Path(__file__).name in node.source for node in program.values)
 
 
 # Devices.
@@ -384,7 +384,7 @@ def test_the_place_of_each_op_is_read_from_the_framework(
 ) -> None:
     def elsewhere(linker: Linker) -> Execution:
         wrong = xb.Device("cpu", 0)
-        return Execution({i: Executed(wrong, node.op, "planted") for i, node in enumerate(linker.program.nodes)})
+        return Execution({i: Executed(wrong, node.op, "planted") for i, node in enumerate(linker.program.values)})
 
     monkeypatch.setattr(Linker, "_executed", elsewhere)
     xp = Namespace(numpy_backend)

@@ -13,12 +13,13 @@ from hypothesis import assume, given, settings
 from strategies import DTYPES, ELEMENTWISE, FLOATING, INTEGER, SIGNED, TAKES, keys, sample_of, shapes
 
 import xbackend as xb
-from xbackend.api import tracer
+from xbackend.api.tracing import tracer
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError, XBackendError
 from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
-from xbackend.program.ops import OPS, WIDENED, broadcast_shapes
+from xbackend.program.ops import OPS
+from xbackend.program.shapes import broadcast_shapes
 
 B, U1, U4, I4, I8, F4, F8 = DTYPES
 
@@ -61,7 +62,7 @@ def numpy_backend() -> Backend:
 def trace_one(function: Callable[..., Any], *arguments: Any) -> tuple[tuple[int, ...], str]:
     """Shape and dtype of a program's one output."""
     program = xb.trace(function, *arguments)
-    node = program.nodes[program.outputs[0]]
+    node = program.values[program.outputs[0]]
     return node.shape, str(node.dtype)
 
 
@@ -115,7 +116,7 @@ def test_other_dtypes_are_refused_with_the_kind_that_is_taken(op: str) -> None:
         truth = op in ("any", "all")  # of numbers: whether they are zero
         one_bit = op.startswith("bitwise") and dtype is B
         call = (lambda *a: function(*a, axis=0)) if op.startswith("cumulative") else function
-        widened = op in WIDENED and dtype.is_unsigned
+        widened = OPS[op].widened and dtype.is_unsigned
         if dtype in TAKES[op] or known_of_integers or truth or one_bit or widened:
             xb.trace(call, *spec)
         else:
@@ -432,7 +433,7 @@ def test_powers_0_and_1_have_the_dtype_and_shape_of_the_matrix(numpy_backend: Ba
 @pytest.mark.parametrize(("n", "products"), [(1, 0), (2, 1), (3, 2), (10, 4), (255, 14), (256, 8), (2**63 - 1, 124)])
 def test_squaring_takes_few_products(n: int, products: int) -> None:
     program = xb.trace(lambda a: xb.linalg.matrix_power(a, n), xb.ArraySpec((2, 2)))
-    assert sum(node.op == "matmul" for node in program.nodes) == products
+    assert sum(node.op == "matmul" for node in program.values) == products
 
 
 @pytest.mark.parametrize(
@@ -506,13 +507,13 @@ def test_the_keywords_of_the_standard_for_devices_and_copies() -> None:
     ]  # fmt: skip
     for make in makers:
         program = xb.trace(make)
-        assert [program.nodes[i].device for i in program.outputs] == ["dev1"]
+        assert [program.values[i].device for i in program.outputs] == ["dev1"]
     for move in (lambda x: xb.asarray(x, device="dev1"), lambda x: xb.astype(x, "float64", device="dev1")):
         program = xb.trace(move, np.ones(2))
-        assert [(program.nodes[i].op, program.nodes[i].device) for i in program.outputs] == [("transfer", "dev1")]
+        assert [(program.values[i].op, program.values[i].device) for i in program.outputs] == [("transfer", "dev1")]
     for copy, op in ((True, "reshape"), (None, "input"), (False, "input")):
         program = xb.trace(lambda x, copy=copy: xb.asarray(x, copy=copy), np.ones(2))
-        assert [program.nodes[i].op for i in program.outputs] == [op]
+        assert [program.values[i].op for i in program.outputs] == [op]
         assert xb.trace(lambda x, copy=copy: xb.reshape(x, (2, 1), copy=copy), np.ones(2))
     with pytest.raises(DTypeError, match="needs a copy"):
         xb.trace(lambda x: xb.asarray(x, dtype="float32", copy=False), np.ones(2))

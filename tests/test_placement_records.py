@@ -44,7 +44,7 @@ def placed() -> Placed:
 
 
 def node(of: Placed, op: str) -> int:
-    return next(i for i, n in enumerate(of.program.nodes) if n.op == op)
+    return next(i for i, n in enumerate(of.program.values) if n.op == op)
 
 
 def test_what_depends_on_constants_only_and_was_not_seen_is_folded() -> None:

@@ -51,7 +51,7 @@ def plant(backend: RemoteBackend) -> Iterator[Callable[..., Any]]:
 def test_each_transfer_is_recorded_once_with_its_cause(backend: RemoteBackend, program: str) -> None:
     function, arguments = PROGRAMS[program]()
     run = executed(backend.compile(function, *arguments, devices=SPREAD), *arguments)
-    nodes, devices = run.program.nodes, run.placed.devices
+    nodes, devices = run.program.values, run.placed.devices
     asked = {i: (str(devices[n.inputs[0]]), str(devices[i])) for i, n in enumerate(nodes) if n.op == "transfer"}
     of_program = [t for t in run.placement.transfers if t.node is not None]
     assert {t.node: (t.source, t.target) for t in of_program} == asked
@@ -91,7 +91,7 @@ def test_two_transfers_of_one_value_to_one_device_are_one(backend: RemoteBackend
     x = np.ones(4)
     run = backend.compile(function, x, devices=SPREAD)
     np.testing.assert_array_equal(run(x)[2], [8.0] * 4)
-    transfers = [i for i, n in enumerate(run.program.nodes) if n.op == "transfer"]
+    transfers = [i for i, n in enumerate(run.program.values) if n.op == "transfer"]
     records = {r.node: r for r in run.placement.ops if r.node in transfers}
     made = [t.node for t in run.placement.transfers if t.node is not None]
     assert made and sorted(made) == [i for i in transfers if records[i].status != "fused"]

@@ -38,7 +38,7 @@ FILE = __file__
 
 
 def ops(program: Program) -> list[str]:
-    return [n.op for n in program.nodes]
+    return [n.op for n in program.values]
 
 
 def run(function: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
@@ -54,7 +54,7 @@ def run(function: Callable[..., Any], *arguments: Any, **static: Any) -> Any:
 def test_a_library_whose_name_begins_as_ours_or_numpys_is_the_users(beside: str) -> None:
     found: dict[str, Any] = {}
     exec(compile("def function(x):\n    return x * 2.0", f"{beside}/model.py", "exec"), found)
-    assert xb.trace(found["function"], SPEC).nodes[-1].source == f"{beside}/model.py:2"
+    assert xb.trace(found["function"], SPEC).values[-1].source == f"{beside}/model.py:2"
 
 
 def test_a_function_is_called_once_and_each_op_is_a_node_with_its_line() -> None:
@@ -69,9 +69,9 @@ def test_a_function_is_called_once_and_each_op_is_a_node_with_its_line() -> None
     program = xb.trace(function, SPEC, VECTOR)
     assert calls == [1]
     assert ops(program) == ["input", "input", "multiply", "sum"]
-    assert [n.source for n in program.nodes[2:]] == [f"{FILE}:{line + 2}", f"{FILE}:{line + 3}"]
-    assert [n.params["name"] for n in program.nodes[:2]] == ["x", "y"]
-    assert program.nodes[3].shape == (3,) and program.nodes[3].dtype is xb.DType.float64
+    assert [n.source for n in program.values[2:]] == [f"{FILE}:{line + 2}", f"{FILE}:{line + 3}"]
+    assert [n.params["name"] for n in program.values[:2]] == ["x", "y"]
+    assert program.values[3].shape == (3,) and program.values[3].dtype is xb.DType.float64
     assert program.name == "function"
     assert repr(program).startswith("<program function(x: float64[2,3], y: float64[3]) -> (float64[3]), 4 nodes, ")
 
@@ -79,12 +79,12 @@ def test_a_function_is_called_once_and_each_op_is_a_node_with_its_line() -> None
 def test_arguments_are_arrays_numbers_lists_or_specs_of_which_only_shape_and_dtype_count() -> None:
     values: list[Any] = [np.zeros((2, 3), np.float32), 1.5, 3, True, [[1, 2]], np.float32(2), xb.ArraySpec(4, "int32")]
     program = xb.trace(lambda *a: list(a), *values)
-    found = [(n.shape, str(n.dtype)) for n in program.nodes]
+    found = [(n.shape, str(n.dtype)) for n in program.values]
     assert found == [
         ((2, 3), "float32"), ((), "float64"), ((), "int64"), ((), "bool"), ((1, 2), "int64"), ((), "float32"),
         ((4,), "int32"),
     ]  # fmt: skip
-    assert [n.params["name"] for n in program.nodes] == [f"x{i}" for i in range(7)]
+    assert [n.params["name"] for n in program.values] == [f"x{i}" for i in range(7)]
 
 
 @pytest.mark.parametrize("shape", [-1, (2, -1), (2.0,), "ab", (None,), 1.5])
@@ -100,7 +100,7 @@ def test_keyword_arguments_are_passed_as_they_are() -> None:
     first, second = run(function, np.ones(2), n=3, names=("a",))
     assert len(first) == 3 and list(second) == ["a"]
     np.testing.assert_array_equal(first[2], [3.0, 3.0])
-    assert xb.trace(lambda x, function: x * function, SPEC, function=2.0).nodes
+    assert xb.trace(lambda x, function: x * function, SPEC, function=2.0).values
 
 
 def test_results_come_back_nested_as_they_were_returned() -> None:
@@ -164,8 +164,8 @@ def test_what_needs_the_elements_is_refused_with_the_users_line(function: Callab
 
 def test_python_numbers_beside_arrays_take_the_arrays_dtype() -> None:
     program = xb.trace(lambda x: (x + 1, 2 * x, x / 3.0, x**0.5, x > 1), xb.ArraySpec(3, "float32"))
-    assert {str(program.nodes[o].dtype) for o in program.outputs} == {"float32", "bool"}
-    assert {str(n.dtype) for n in program.nodes if n.op == "constant"} == {"float32"}
+    assert {str(program.values[o].dtype) for o in program.outputs} == {"float32", "bool"}
+    assert {str(n.dtype) for n in program.values if n.op == "constant"} == {"float32"}
 
 
 def test_functions_of_numbers_alone_make_constants() -> None:
@@ -185,7 +185,7 @@ def test_a_scope_may_be_entered_again_and_ends_with_its_block() -> None:
             return a, b, b + 1.0
 
     program = xb.trace(function, SPEC)
-    assert [n.device for n in program.nodes if n.op == "add"] == ["dev1", None, "dev1"]
+    assert [n.device for n in program.values if n.op == "add"] == ["dev1", None, "dev1"]
     assert program.logical_devices == ("dev1",)
     with xb.device("dev9"):
         assert xb.trace(lambda x: x + 1.0, SPEC).logical_devices == (), "a scope outside of the function is not its own"
@@ -398,7 +398,7 @@ def test_a_shared_variable_is_one_node_and_a_copy_of_its_value() -> None:
     start[:] = 7
     program = xb.trace(lambda: (w + w, w[0], w))
     assert ops(program).count("shared") == 1 and list(program.shared.values()) == [w]
-    assert program.nodes[0].device == "dev1"
+    assert program.values[0].device == "dev1"
     np.testing.assert_array_equal(w.value, [1.0, 1.0])
     with pytest.raises(ValueError, match="read-only"):
         w.value[0] = 3.0
@@ -446,7 +446,7 @@ def test_tracing_takes_a_number_of_steps_that_grows_as_the_program_does() -> Non
             program = xb.trace(function, SPEC)
         finally:
             sys.settrace(before)
-        return count, len(program.nodes)
+        return count, len(program.values)
 
     (few, n), (many, m) = steps(100), steps(800)
     assert (n, m) == (101, 801)
@@ -513,6 +513,6 @@ def test_every_program_can_be_drawn(case: Case) -> None:
 @given(programs(grads=True))
 def test_a_program_is_plain_data_in_order(case: Case) -> None:
     program = case.program
-    assert all(j < i for i, n in enumerate(program.nodes) for j in n.inputs)
-    assert all(re.fullmatch(r"<random program>:\d+", n.source) for n in program.nodes if n.inputs)
-    json.dumps([[n.op, n.inputs, n.shape, n.dtype, n.device] for n in program.nodes])
+    assert all(j < i for i, n in enumerate(program.values) for j in n.inputs)
+    assert all(re.fullmatch(r"<random program>:\d+", n.source) for n in program.values if n.inputs)
+    json.dumps([[n.op, n.inputs, n.shape, n.dtype, n.device] for n in program.values])

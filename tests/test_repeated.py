@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import xbackend as xb
-from xbackend.api.repeated import check_repeated, noticing_kept
+from xbackend.api.tracing.repeated import check_repeated, noticing_kept
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import running
 from xbackend.cluster.job import Job

@@ -77,7 +77,7 @@ def test_rows_computed_on_several_devices_are_those_of_one(backend: Backend, cas
     np.testing.assert_array_equal(found["more"][0], expected["more"][0], strict=True)
     np.testing.assert_array_equal(found["more"][1][0], expected["more"][1][0], strict=True)
     assert bound(run, "tanh") == [f"cpu:{i}" for i in range(replicas)]
-    sizes = [n.shape[axis] for n in run.program.nodes if n.op == "tanh"]
+    sizes = [n.shape[axis] for n in run.program.values if n.op == "tanh"]
     assert sum(sizes) == rows and sizes == sorted(sizes, reverse=True) and sizes[0] - sizes[-1] <= 1
 
 
@@ -247,8 +247,8 @@ def test_a_program_goes_in_and_a_program_comes_out(backend: Backend) -> None:
     part = xb.trace(regression, x[:3], t[:3], w)
     whole = replicate(part, devices=TWO, split=("x", "t"), merge="mean")
     assert isinstance(whole, xb.Program) and whole.name == "regression"
-    assert [whole.nodes[i].params["name"] for i in whole.inputs] == ["x", "t", "w"]
-    assert [whole.nodes[i].shape for i in whole.inputs] == [(6, 3), (6,), (3,)]
+    assert [whole.values[i].params["name"] for i in whole.inputs] == ["x", "t", "w"]
+    assert [whole.values[i].shape for i in whole.inputs] == [(6, 3), (6,), (3,)]
     whole = xb.Program.from_json(whole.to_json())
     loss, gradient = backend.compile(whole, devices=BINDINGS)(x, t, w)
     expected = backend.compile(regression, x, t, w)(x, t, w)
@@ -258,7 +258,7 @@ def test_a_program_goes_in_and_a_program_comes_out(backend: Backend) -> None:
 
 def test_drawings_and_records_name_the_users_lines() -> None:
     program = xb.trace(replicate(layers, devices=TWO, split="x"), np.ones(4))
-    assert {Path(node.source.rpartition(":")[0]).name for node in program.nodes} == {"test_strategies.py"}
+    assert {Path(node.source.rpartition(":")[0]).name for node in program.values} == {"test_strategies.py"}
 
 
 def test_a_program_called_inside_of_another_is_part_of_it(backend: Backend) -> None:
@@ -291,8 +291,8 @@ def test_a_program_called_inside_of_another_is_part_of_it(backend: Backend) -> N
 def test_a_program_traced_again_is_the_same_program(case: Case) -> None:
     again = xb.trace(case.program, *case.arguments)
     assert again == case.program
-    assert [n.source for n in again.nodes if n.op not in ("input", "shared")] == [
-        n.source for n in case.program.nodes if n.op not in ("input", "shared")
+    assert [n.source for n in again.values if n.op not in ("input", "shared")] == [
+        n.source for n in case.program.values if n.op not in ("input", "shared")
     ]
 
 
@@ -414,7 +414,7 @@ def test_an_update_inside_of_a_replica_is_refused() -> None:
 def test_programs_without_distinct_names_and_of_too_few_axes_are_refused() -> None:
     program = xb.trace(lambda *x1: x1[0] + x1[1], np.ones(3), np.ones(3))
     whole = replicate(program, devices=TWO, split=("x0", "x1"))
-    assert [whole.nodes[i].shape for i in whole.inputs] == [(6,), (6,)]
+    assert [whole.values[i].shape for i in whole.inputs] == [(6,), (6,)]
     twice = xb.trace(lambda x1, *rest: x1 + rest[0], np.ones(3), np.ones(3))
     with pytest.raises(ArgumentError, match="cannot be replicated: its arguments have no names to split by"):
         replicate(twice, devices=TWO, split="x1")

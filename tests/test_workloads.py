@@ -92,7 +92,7 @@ def test_it_can_be_called_as_the_function_that_it_is_of() -> None:
     def direct(a: Any) -> Any:
         return squares()(a, n=2)
 
-    assert xb.trace(direct, np.ones(2)).nodes[-1].shape == ()
+    assert xb.trace(direct, np.ones(2)).values[-1].shape == ()
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,15 @@ __version__ = "0.1.0"
 _FUNCTIONS = "xbackend.api.functions"
 # Every other public name -> the module it lives in, and its name there if it has another.
 _HOME = {
-    **dict.fromkeys(("trace", "ArraySpec"), "xbackend.api.trace"),
-    "device": "xbackend.api.scopes",
-    **dict.fromkeys(("shared", "update"), "xbackend.api.state"),
+    **dict.fromkeys(("trace", "ArraySpec"), "xbackend.api.tracing.trace"),
+    "device": "xbackend.api.tracing.scopes",
+    **dict.fromkeys(("shared", "update"), "xbackend.api.tracing.state"),
     "SharedVariable": "xbackend.program.shared",
-    "grad": "xbackend.api.gradient",
-    "all_reduce": "xbackend.api.collectives",
+    "grad": "xbackend.api.tracing.gradient",
+    "all_reduce": "xbackend.api.functions.collectives",
     **dict.fromkeys(("scan", "while_loop", "cond"), "xbackend.api.control_flow"),
-    "Array": "xbackend.api.array",
-    "Program": "xbackend.api.traced_program:TracedProgram",
+    "Array": "xbackend.api.tracing.array",
+    "Program": "xbackend.api.tracing.traced_program:TracedProgram",
     "DType": "xbackend.program.dtypes",
     **dict.fromkeys(("Device", "DeviceMap"), "xbackend.devices"),
     "open": "xbackend.workers.opening",
@@ -40,7 +40,7 @@ _HOME = {
 _DTYPES = ("float32", "float64", "int32", "int64", "uint8", "uint32")
 _MODULES = {
     "linalg": "xbackend.api.linalg",
-    "fft": "xbackend.api.fft",
+    "fft": "xbackend.api.functions.fft",
     "errors": "xbackend.errors",
     "strategies": "xbackend.strategies",
     "training": "xbackend.training",
@@ -115,16 +115,17 @@ def __dir__() -> list[str]:
 
 if TYPE_CHECKING:
     from xbackend import errors, strategies, training, workloads
-    from xbackend.api import fft, linalg
-    from xbackend.api.array import Array
-    from xbackend.api.collectives import all_reduce
+    from xbackend.api import linalg
     from xbackend.api.control_flow import cond, scan, while_loop
     from xbackend.api.functions import *  # noqa: F403
-    from xbackend.api.gradient import grad
-    from xbackend.api.scopes import device
-    from xbackend.api.state import shared, update
-    from xbackend.api.trace import ArraySpec, trace
-    from xbackend.api.traced_program import TracedProgram as Program
+    from xbackend.api.functions import fft
+    from xbackend.api.functions.collectives import all_reduce
+    from xbackend.api.tracing.array import Array
+    from xbackend.api.tracing.gradient import grad
+    from xbackend.api.tracing.scopes import device
+    from xbackend.api.tracing.state import shared, update
+    from xbackend.api.tracing.trace import ArraySpec, trace
+    from xbackend.api.tracing.traced_program import TracedProgram as Program
     from xbackend.backends.registry import backend_names
     from xbackend.cluster.job import Job, job
     from xbackend.devices import Device, DeviceMap

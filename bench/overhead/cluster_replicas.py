@@ -26,7 +26,7 @@ def replicas(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     runs = {len(batches[0][0]): backend.compile(step, *batches[0])}
     runs[len(batches[0][0])](*batches[0])
     build = time.perf_counter() - begun
-    nodes, seconds = len(runs[len(batches[0][0])].program.nodes), list[float]()
+    nodes, seconds = len(runs[len(batches[0][0])].program.values), list[float]()
     for number in range(1, job["steps"]):
         batch = batches[number % jobs.EPOCH]
         if len(batch[0]) not in runs:

@@ -223,7 +223,7 @@ def growth(backend: str, extent: Extent, say: Callable[[str], None]) -> tuple[li
         between = clusters.ours(case, pinned=count <= 2)
         detail = {
             "nodes_in_one_graph": inside["nodes"],
-            "nodes_of_a_process": len(first.program.nodes),
+            "nodes_of_a_process": len(first.program.values),
             "build_seconds_in_one_graph": inside["build"],
             "build_seconds_of_processes": traced + between.build,
             "difference": difference(between.weights, case.weights()),
@@ -274,7 +274,7 @@ def moved(backend: str, say: Callable[[str], None]) -> tuple[list[Figure], list[
         needed = {"pulled": size, "pushed": size}
         figures.append(_bytes(backend, "P10, served", each, needed))
     first, *_ = _traced(backend, 2)
-    nodes = [n for n in first.program.nodes if n.op == "all_reduce" and n.params["tasks"] > 1]
+    nodes = [n for n in first.program.values if n.op == "all_reduce" and n.params["tasks"] > 1]
     reduced = sum(math.prod(node.shape) * np.dtype(node.dtype.value).itemsize for node in nodes)
     figures.append(_bytes(backend, "P10, mirrored", {"reduced": reduced}, {"reduced": size + 16}))
     return figures, runs

@@ -302,7 +302,7 @@ def import_figure(ours: Sequence[float], bare: Sequence[float]) -> Figure:
 def tracing_seconds(repeats: int = 7) -> tuple[list[float], list[float]]:
     """Seconds of tracing programs of 10 000 and of 20 000 nodes, in turn."""
     from xbackend.api.functions import tanh
-    from xbackend.api.trace import ArraySpec, trace
+    from xbackend.api.tracing.trace import ArraySpec, trace
     from xbackend.program.dtypes import DType
 
     def program(x: Any, nodes: int) -> Any:

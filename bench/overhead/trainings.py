@@ -115,7 +115,7 @@ def growth(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         run = backend.compile(strategy.step(classifier, copies, OPTIMIZER), x, labels)
         run(x, labels)
         built = time.perf_counter() - begun
-        rows.append({"replicas": count, "nodes": len(run.program.nodes), "build": built})
+        rows.append({"replicas": count, "nodes": len(run.program.values), "build": built})
         sides.append(_round(run.execute, run.put(x, labels), backend.synchronize))
     with foreign_load() as foreign:
         seconds, iterations = in_turn(sides, job["rounds"], 0.02)

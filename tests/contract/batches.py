@@ -54,10 +54,10 @@ class Batch:
 
 
 def in_turns(batches: Sequence[Batch]) -> tuple[Batch, ...]:
-    """The batches with the checks of their core numbered, so that backends can take turns with them."""
-    numbers = itertools.count()
+    """The batches with their checks numbered, those of the core by themselves, so that backends can take turns."""
+    numbers = {core: itertools.count() for core in (True, False)}
     return tuple(
-        replace(batch, checks=tuple(replace(c, turn=next(numbers)) if c.core else c for c in batch.checks))
+        replace(batch, checks=tuple(replace(check, turn=next(numbers[check.core])) for check in batch.checks))
         for batch in batches
     )
 
@@ -103,13 +103,17 @@ class Host:
         """The results of the batch, by label."""
         if batch.name not in self._results:
             self._results[batch.name] = {}
-            checks = [check for check in batch.checks if tiers.compiled(self.tier, self.name, check.core, check.turn)]
+            checks = [check for check in batch.checks if self._makes(check)]
             together = [check for check in checks if not self._fails(check)]
             self._whole[batch.name] = self._run(together, self._results[batch.name]) if together else None
             for check in checks:
                 if check.label not in self._results[batch.name]:
                     self._run([check], self._results[batch.name])
         return self._results[batch.name]
+
+    def _makes(self, check: Check) -> bool:
+        made = tiers.compiled(self.tier, self.name, check.core, check.turn)
+        return made or (self.tier == tiers.TIERS[-1] and self._fails(check))
 
     def _fails(self, check: Check) -> bool:
         """Whether it is expected to fail: in a program with others it would have all of them compiled again."""

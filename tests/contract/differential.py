@@ -26,7 +26,7 @@ ONE = dict.fromkeys(DEVICES, "cpu:0")
 ITERATED = {"float32": 1e-2, "float64": 1e-5}
 BY_ITERATION = {"eigh", "eigvalsh", "svd", "svdvals", "qr", "gammaln", "digamma"}
 # What a framework has wrong (docs/control_flow.md), and the gradient of a gradient that it does not have.
-REFUSED = re.compile("cannot do gradient number|cannot do the gradient .*NotImplementedError")
+REFUSED = re.compile("cannot do gradient number|cannot do the gradient .*(NotImplementedError|NullTypeGradError)")
 SENSITIVE = 300.0  # so much more may a result change than its inputs
 STEP = 1e-5
 # The programs are the same each time, unless a number is given to begin with.
@@ -57,7 +57,7 @@ class Judged:
 
     def wrong(self, got: Sequence[np.ndarray]) -> str | None:
         """What is wrong with results, if anything is."""
-        nodes = [self.case.program.nodes[i] for i in self.case.program.outputs] * 2
+        nodes = [self.case.program.values[i] for i in self.case.program.outputs] * 2
         for number, (found, want, node) in enumerate(zip(got, self.want, nodes, strict=True)):
             which = f"result {number % (len(nodes) // 2)} of call {number // (len(nodes) // 2) + 1}"
             if (found.shape, found.dtype.name) != (node.shape, node.dtype):
@@ -145,7 +145,7 @@ def chunk(number: int, placed: bool, without: frozenset[str], lines: tuple[int, 
     def collect(case: Case) -> None:
         kept = settled(case)
         if kept is not None:
-            found[tuple(node.op for node in kept.case.program.nodes)] = kept
+            found[tuple(node.op for node in kept.case.program.values)] = kept
 
     turns = count(1_000_000 * int(os.environ.get(SEED, "0")) + number, 1000)
     while len(found) < EACH:

@@ -292,8 +292,8 @@ def test_the_ops_of_a_backward_pass_have_records_of_their_own(three: Backend) ->
         assert record.status in (("as asked", "fused") if read else ("nothing to read",)), record
         assert record.executed in (record.bound, None) or record.bound is None, record
         assert record.evidence and record.framework_op and record.count > 0
-        node = run.program.nodes[record.forward] if record.forward is not None else None
-        assert node is None or record.bound == run.program.nodes[node.inputs[0]].device
+        node = run.program.values[record.forward] if record.forward is not None else None
+        assert node is None or record.bound == run.program.values[node.inputs[0]].device
     assert placement.to_dict()["backward"] and "backward op" in placement.listing()
     assert ("as asked" in str(placement) and "backward ops included" in str(placement)) == read
 

@@ -82,7 +82,7 @@ def test_every_op_that_has_a_gradient_is_compared() -> None:
 @pytest.mark.parametrize("op", RULES)
 def test_the_oracles_rule_is_that_of_central_differences(op: str) -> None:
     uses, arrays = RULES[op], arrays_of(RULES[op])
-    ops = {node.op for node in xb.trace(total(uses), *arrays).nodes}
+    ops = {node.op for node in xb.trace(total(uses), *arrays).values}
     assert op in ops | {"all_reduce"}, f"the uses are of {ops}"  # written out while tracing
     found = ORACLE.backend.compile(gradient(uses), *arrays)(*arrays)
     wanted = np.concatenate([each.ravel() for each in differences(total(uses), arrays)])

@@ -29,8 +29,8 @@ def test_no_op_and_no_dtype_is_left_out() -> None:
     for batch in BATCHES:
         for check in batch.checks:
             program = xb.trace(check.function, *check.arguments)
-            checked |= {(n.op, program.nodes[n.inputs[0]].dtype) for n in program.nodes if n.inputs}
-            checked |= {(n.op, n.dtype) for n in program.nodes if not n.inputs}
+            checked |= {(n.op, program.values[n.inputs[0]].dtype) for n in program.values if n.inputs}
+            checked |= {(n.op, n.dtype) for n in program.values if not n.inputs}
     missing = {(op, dtype) for op, dtypes in TAKES.items() for dtype in dtypes} - checked
     assert not missing
     elsewhere = {"shared", "transfer", "grad", "scan", "while_loop", "cond", "all_reduce"}

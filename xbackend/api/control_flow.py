@@ -11,16 +11,17 @@ from functools import partial
 from math import prod
 from typing import Any
 
-from xbackend.api.array import Array
-from xbackend.api.casting import copied, integer
-from xbackend.api.creation import zeros
-from xbackend.api.pruning import pruned
-from xbackend.api.tracer import Tracer, at_work, current, returned
+from xbackend.api.functions.creation import zeros
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import copied, integer
+from xbackend.api.tracing.pruning import pruned
+from xbackend.api.tracing.tracer import Tracer, at_work, current, returned
 from xbackend.errors import ArgumentError, DeviceError, DTypeError, ShapeError, SharedVariableError, TraceError
 from xbackend.program import structure
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
-from xbackend.program.ops import GENERATORS, Aval
-from xbackend.program.program import Node, Program
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Program
 from xbackend.program.shared import SharedVariable
 
 # Arrays made of nothing with more elements are made once, around the loop.
@@ -61,9 +62,9 @@ class _Body(Tracer):
         """One more argument of the body."""
         aval = Aval(like.shape, like.dtype)
         params = {"name": f"x{len(self.inputs)}", "shape": aval.shape, "dtype": aval.dtype}
-        self.inputs.append(len(self.nodes))
-        self.nodes.append(Node("input", (), params, aval.shape, aval.dtype))
-        return Array(self, len(self.nodes) - 1, aval.shape, aval.dtype)
+        (position,) = self.written.add("input", (), params, [aval])
+        self.inputs.append(position)
+        return Array(self, position, aval.shape, aval.dtype)
 
     def shared(self, variable: SharedVariable) -> Array:
         return self.own(self.outer.shared(variable))
@@ -89,7 +90,7 @@ class _Body(Tracer):
         for outer in self.captured.values():
             if outer.node not in self.taken:
                 self.taken[outer.node] = self.input(outer)
-        for node in self.nodes:
+        for node in self.written.nodes:
             if node.device is not None:
                 raise DeviceError(
                     f"xb.{self.name} runs on one device, and {node.op} (at {node.source}) asks for {node.device} "
@@ -97,7 +98,7 @@ class _Body(Tracer):
                 )
         inputs = [*self.inputs[:count], *(self.taken[i].node for i in self.captured)]
         results = [array.node for array in outputs]
-        nodes, position = pruned(self.nodes, (*inputs, *results), results)
+        nodes, position = pruned(self.written, (*inputs, *results), results)
         takes, gives = (tuple([position[i] for i in numbers]) for numbers in (inputs, results))
         return Program(self.name, nodes, takes, gives, {"tuple": [structure.LEAF] * len(results)})
 
@@ -188,7 +189,7 @@ def scan(
         "length": count,
         "reverse": bool(reverse),
     }
-    results = _emitted(tracer, "scan", [*carry, *sequences, *captured.values()], params, len(outputs))
+    results = tracer.emit_all("scan", [*carry, *sequences, *captured.values()], params)
     return _value(form, results[: len(carry)]), _value(ys_form, results[len(carry) :])
 
 
@@ -196,11 +197,6 @@ def _given(tracer: Tracer, value: Any) -> Array:
     if value is None:
         raise TraceError("a loop was given None in the place of an array; leave it out of what it carries")
     return tracer.array(value)
-
-
-def _emitted(tracer: Tracer, op: str, inputs: Sequence[Array], params: Mapping[str, Any], count: int) -> list[Array]:
-    """The results of one call."""
-    return [tracer.emit(op, inputs, {**params, "part": part}) for part in range(count)]
 
 
 def _length(xs: Sequence[Array], length: Any) -> int:
@@ -252,7 +248,7 @@ def while_loop(cond: Callable[[Any], Any], body: Callable[[Any], Any], init: Any
         "body": step.program(after[0]),
         "carries": len(state),
     }
-    return _value(form, _emitted(tracer, "while_loop", [*state, *captured.values()], params, len(state)))
+    return _value(form, tracer.emit_all("while_loop", [*state, *captured.values()], params))
 
 
 def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
@@ -286,4 +282,4 @@ def cond(p: Any, f: Callable[..., Any], g: Callable[..., Any], *x: Any) -> Any:
     then, otherwise = (body.program(leaves) for body, (leaves, _) in zip(bodies, made, strict=True))
     params = {"then": then, "otherwise": otherwise}
     inputs = [predicate, *operands, *captured.values()]
-    return _value(made[0][1], _emitted(tracer, "cond", inputs, params, len(made[0][0])))
+    return _value(made[0][1], tracer.emit_all("cond", inputs, params))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from xbackend.api.trace import trace
+from xbackend.api.tracing.trace import trace
 from xbackend.backends.description import Description
 from xbackend.backends.own_cache import OwnCache
 from xbackend.backends.placement import Execution, Placement, ProfiledCall, merge
@@ -469,7 +469,7 @@ class Executable:
     def put(self, *arrays: Any) -> tuple[Value, ...]:
         """Copy the arguments to their devices. Raises `ArgumentError` for a wrong number, shape or dtype."""
         self.backend.check_open()
-        nodes = [self.program.nodes[i] for i in self.program.inputs]
+        nodes = [self.program.values[i] for i in self.program.inputs]
         if len(arrays) != len(nodes):
             names = ", ".join(n.params["name"] for n in nodes)
             raise ArgumentError(f"{self.program.name}({names}) takes {len(nodes)} arrays, {len(arrays)} were given")

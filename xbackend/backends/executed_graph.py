@@ -27,19 +27,20 @@ def executed(program: Program, placement: Placement, title: str = "") -> Graph:
         backward.setdefault(one.gradient, []).append(one)
     boxes: list[Box] = []
     edges: list[Edge] = []
-    place: dict[int, tuple[int, list[str]]] = {}  # node -> its box, and the transfers since then
-    for i, node in enumerate(program.nodes):
+    place: dict[int, tuple[int, list[str]]] = {}  # value -> its box, and the transfers since then
+    for node in program.nodes:
+        i = node.outputs[0]
         if node.op == "transfer":
             box, passed = place[node.inputs[0]]
             place[i] = (box, [*passed, _transfer(made.get(i), records.get(i))])
             continue
         edges += [_edge(place[j], len(boxes)) for j in node.inputs]
-        place[i] = (len(boxes), [])
-        drawn = _box(label(program, i), node.device or "", records.get(i))
-        boxes.append(_with_backward(drawn, backward.get(i, [])))
+        place.update(dict.fromkeys(node.outputs, (len(boxes), [])))
+        drawn = _box(label(node), node.device or "", records.get(i))
+        boxes.append(_with_backward(drawn, [record for k in node.outputs for record in backward.get(k, [])]))
     for number, i in enumerate(program.outputs):
         edges.append(_edge(place[i], len(boxes)))
-        device = program.nodes[i].device if place[i][1] else boxes[place[i][0]].device
+        device = program.values[i].device if place[i][1] else boxes[place[i][0]].device
         boxes.append(Box(f"result {number}", device or "", "result"))
     for target, expression in program.updates.items():
         source, passed = place[expression]

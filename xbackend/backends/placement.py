@@ -114,7 +114,8 @@ def adds_up(parts: Iterable[float], seconds: float) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpRecord:
-    """One op of the program: its node, what the program asked for, the device bound to that, what was executed.
+    """One op of the program: its node (the number of its first value), what the program asked for, the device bound to
+    that, what was executed.
 
     ``status`` is ``as asked`` where it ran where it was asked to, ``moved`` where it ran elsewhere, ``fused`` where it
     is part of another op, ``folded`` where it was computed while compiling or needed no execution, ``not read`` where
@@ -304,19 +305,21 @@ def merge(placed: Placed, execution: Execution) -> Placement:
     """The records of a placed program from what its adapter read."""
     ops, executed = [], execution.ops
     constant, needed = analyses.constant(placed.program), analyses.needed(placed.program)
-    for i, (node, device) in enumerate(zip(placed.program.nodes, placed.devices, strict=True)):
+    for node in placed.program.nodes:
         if node.op in ("input", "shared"):
             continue
-        op = executed.get(i, Executed(None))
-        if op.device is None and not op.status and not (i in needed and i not in constant):
-            why = (
-                f"{CONSTANT}made while compiling, or a part of what uses it" if i in needed else "its value is not used"
-            )
-            op = Executed(None, "", why, "folded")
-        status = _status(op.status, op.device, device)
-        asked = placed.asked[i] if placed.origin[i] is not None else "(inserted)"
-        record = OpRecord(i, node.op, asked, str(device), _text(op.device), op.framework_op, _known(op, status), status)
-        ops.append(replace(record, source=node.source))
+        # Each gradient is on a device of its own; the results of another op are all where it ran.
+        for values in zip(node.outputs) if node.op == "grad" else [node.outputs]:
+            i, used = values[0], not needed.isdisjoint(values)
+            said = [executed[k] for k in values if k in executed]
+            op = next((each for each in said if each.device is not None), said[0] if said else Executed(None))
+            if op.device is None and not op.status and (not used or i in constant):
+                why = f"{CONSTANT}made while compiling, or a part of what uses it" if used else "its value is not used"
+                op = Executed(None, "", why, "folded")
+            bound, status = placed.devices[i], _status(op.status, op.device, placed.devices[i])
+            asked = placed.asked[i] if placed.origin[i] is not None else "(inserted)"
+            ran = (str(bound), _text(op.device), op.framework_op, _known(op, status), status)
+            ops.append(OpRecord(i, node.op, asked, *ran, node.source))
     transfers = tuple(_transfer(placed, t) for t in execution.transfers)
     return Placement(tuple(ops), transfers, _backward(placed, execution.backward))
 
@@ -349,7 +352,7 @@ def _completed(program: Program, backward: Iterable[Backward], evidence: str, st
     """The backward ops, and one for each backward pass that none of them belongs to."""
     ops = tuple(backward)
     seen = {op.gradient for op in ops}
-    unseen = [group[0] for group in analyses.gradients(program).values() if seen.isdisjoint(group)]
+    unseen = [n.outputs[0] for n in program.nodes if n.op == "grad" and seen.isdisjoint(n.outputs)]
     return (*ops, *(Backward(first, None, None, None, "", evidence, status) for first in unseen))
 
 
@@ -361,7 +364,7 @@ def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRec
         ran, status = _text(op.device), _status(op.status, op.device, bound)
         evidence = _known(op, status)
         record = BackwardRecord(op.gradient, op.forward, _text(bound), ran, op.framework_op, evidence, status)
-        of = placed.program.nodes[op.gradient if op.forward is None else op.forward]
+        of = placed.program.values[op.gradient if op.forward is None else op.forward]
         record = replace(record, source=of.source)
         alike[record] += 1
     return tuple(replace(record, count=count) for record, count in alike.items())
@@ -369,7 +372,7 @@ def _backward(placed: Placed, backward: Iterable[Backward]) -> tuple[BackwardRec
 
 def _bound(placed: Placed, forward: int) -> Device:
     """Where the backward op of a node is to run: that of a transfer goes back."""
-    node = placed.program.nodes[forward]
+    node = placed.program.values[forward]
     return placed.devices[node.inputs[0] if node.op == "transfer" else forward]
 
 

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from xbackend import errors, workloads
-from xbackend.api.repeated import noticing_kept, trace_twice
+from xbackend.api.tracing.repeated import noticing_kept, trace_twice
 from xbackend.backends import registry
 from xbackend.cli import neighbours
 from xbackend.cli.console import say

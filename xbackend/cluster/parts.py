@@ -18,7 +18,10 @@ from xbackend.errors import ClusterError
 from xbackend.program.analyses import between
 from xbackend.program.binding import Placed
 from xbackend.program.ops import GENERATORS, SOURCES
-from xbackend.program.program import Node, Program
+from xbackend.program.program import Nodes, Program, Value
+
+# What becomes an argument of a part: its name, and the device that it asks for.
+Given = Mapping[int, tuple[str, str | None]]
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,7 @@ def _predecessors(program: Program, nodes: Iterable[int], known: Iterable[int] =
         i = todo.pop()
         if i not in found:
             found.add(i)
-            todo += program.nodes[i].inputs
+            todo += program.values[i].inputs
     return found
 
 
@@ -85,23 +88,24 @@ class _Cut:
     def __init__(self, program: Program) -> None:
         self.program = program
         # Arrays made of nothing are made wherever they are used, whatever scope they stand in.
-        self.at = [None if node.op in GENERATORS else server_of(node.device, node.source) for node in program.nodes]
+        nodes = [value.node for value in program.values]
+        self.at = [None if node.op in GENERATORS else server_of(node.device, node.source) for node in nodes]
         own = [e for t, e in program.updates.items() if self.at[t] is None]
-        for i, node in enumerate(program.nodes):
+        for i, node in enumerate(nodes):
             if self.at[i] is not None and node.op in ("input", "grad", "all_reduce"):
                 raise ClusterError(f"{node.op} on {node.device}: it is the task's own (at {node.source})")
             if node.op == "grad" or (node.op == "all_reduce" and node.params["tasks"] > 1):
                 own += node.inputs
         self.own = _predecessors(program, own)
         self.applied = _predecessors(program, [e for t, e in program.updates.items() if self.at[t] is not None])
-        for i in range(len(program.nodes)):
+        for i in range(len(program.values)):
             self._locate(i)
         for target, expression in program.updates.items():
             if self.where(expression) not in (None, self.at[target]):
-                raise _several(program.nodes[expression])
+                raise _several(program.values[expression])
 
     def _locate(self, i: int) -> None:
-        node, at = self.program.nodes[i], self.at
+        node, at = self.program.values[i], self.at
         if node.op in GENERATORS or node.op in ("input", "shared", "grad", "all_reduce"):
             return
         asked, there = at[i], {n for j in node.inputs if (n := at[j]) is not None}
@@ -120,7 +124,7 @@ class _Cut:
 
     def where(self, i: int) -> int | None:
         """The server that computes a node, `None` for the task, which also reads variables of servers."""
-        return None if self.program.nodes[i].op == "shared" else self.at[i]
+        return None if self.program.values[i].op == "shared" else self.at[i]
 
     def returned(self, server: int | None) -> list[int]:
         """The outputs of the function that a server computes, or the task."""
@@ -128,7 +132,7 @@ class _Cut:
 
     def pushed(self, server: int) -> list[int]:
         """What the task brings to a server."""
-        nodes, at = self.program.nodes, self.at
+        nodes, at = self.program.values, self.at
         used = [j for i, node in enumerate(nodes) if self.where(i) == server for j in node.inputs]
         found = [j for j in used if at[j] is None and nodes[j].op not in GENERATORS]
         # An update may be what the task computed, or what a variable of another server is, as it is.
@@ -140,8 +144,9 @@ class _Cut:
         program, shared = self.program, self.program.shared
         written = [t for t in program.updates if self.at[t] == server]
         reads = [i for i in shared if self.at[i] == server]
-        given = {i: _input(program.nodes[i], f"pushed{k}") for k, i in enumerate(pushed)}
-        given |= {i: _input(program.nodes[i], shared[i].name) for i in reads}
+        given: Given = {i: (f"pushed{k}", None) for k, i in enumerate(pushed)} | {
+            i: (shared[i].name, None) for i in reads
+        }
         outputs = [program.updates[t] for t in written] + self.returned(server)
         made = part(program, [*pushed, *reads], outputs, given, {}, everywhere=True)
         return Apply(
@@ -153,16 +158,11 @@ class _Cut:
         )
 
 
-def _several(node: Node) -> ClusterError:
+def _several(node: Value) -> ClusterError:
     return ClusterError(
         f"{node.op} needs what is on several parameter servers: an update reads the variables of its own (at "
         f"{node.source})"
     )
-
-
-def _input(node: Node, name: str) -> Node:
-    params = {"name": name, "shape": node.shape, "dtype": node.dtype}
-    return Node("input", (), params, node.shape, node.dtype, None, node.source)
 
 
 def split(program: Program) -> Parts:
@@ -174,7 +174,7 @@ def split(program: Program) -> Parts:
     outputs: dict[int | None, list[int]] = {n: cut.returned(n) for n in servers}
     outputs[None] = own = list(dict.fromkeys(chain(cut.returned(None), *pushed.values())))
     pulled = {i: at[i] or 0 for i in shared if at[i] is not None}
-    given = {i: _input(program.nodes[i], shared[i].name) for i in pulled}
+    given = {i: (shared[i].name, None) for i in pulled}
     updates = {t: e for t, e in program.updates.items() if at[t] is None}
     return Parts(
         part(program, [*program.inputs, *pulled], own, given, updates),
@@ -188,27 +188,36 @@ def part(
     program: Program,
     inputs: Sequence[int],
     outputs: Sequence[int],
-    given: Mapping[int, Node],
+    given: Given,
     updates: Mapping[int, int],
     *,
     everywhere: bool = False,
 ) -> Program:
-    """What of a program computes these outputs and updates from ``inputs``, for which nodes are ``given`` where they
-    are computed otherwise. ``everywhere``: without the devices that were asked for."""
+    """What of a program computes these outputs and updates from ``inputs``, of which those that are ``given`` are
+    arguments of it. ``everywhere``: without the devices that were asked for."""
     taken = dict.fromkeys(inputs)
     needed = _predecessors(program, [*outputs, *updates, *updates.values()], taken)
     position: dict[int, int] = {}
-    nodes: list[Node] = []
+    written = Nodes()
     for i in [*taken, *sorted(needed - taken.keys())]:
-        node = given.get(i, program.nodes[i])
-        position[i] = len(nodes)
-        moved = tuple(position[j] for j in node.inputs)
-        away = everywhere or (node.op in GENERATORS and server_of(node.device) is not None)
-        nodes.append(replace(node, inputs=moved, device=None if away else node.device))
+        value = program.values[i]
+        if i in given:
+            name, device = given[i]
+            params = {"name": name, "shape": value.shape, "dtype": value.dtype}
+            away = None if everywhere else device
+            (position[i],) = written.add("input", (), params, (value.aval,), device=away, source=value.source)
+        elif i not in position:
+            node = value.node
+            free = everywhere or (node.op in GENERATORS and server_of(node.device) is not None)
+            arguments = [position[j] for j in node.inputs]
+            device = None if free else node.device
+            made = written.add(node.op, arguments, node.params, node.results, device=device, source=node.source)
+            for k, number in zip(node.outputs, made, strict=True):
+                position.setdefault(k, number)
     shared = {position[i]: v for i, v in program.shared.items() if i in position and i not in taken}
     return Program(
         program.name,
-        tuple(nodes),
+        tuple(written.nodes),
         tuple(position[i] for i in taken),
         tuple(position[o] for o in outputs),
         {"tuple": ["*"] * len(outputs)},
@@ -234,26 +243,26 @@ class _Levels:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.reductions = {i for i, node in enumerate(program.nodes) if node.op == "all_reduce"}
+        self.reductions = {i for i, node in enumerate(program.values) if node.op == "all_reduce"}
         self.of = list[int]()
-        for i, node in enumerate(program.nodes):
+        for i, node in enumerate(program.values):
             own = max((self.of[j] for j in node.inputs), default=0)
             if node.op == "grad":
                 own = self.of[node.inputs[0]]
-                if own != self.of[node.inputs[1]] and self.reductions.intersection(self._between(node)):
+                if own != self.of[node.wrt] and self.reductions.intersection(self._between(node)):
                     raise ClusterError(
                         "a gradient through an all-reduce between tasks is not there: reduce the gradient instead (at "
                         f"{node.source})"
                     )
             self.of.append(own + (i in self.reductions))
 
-    def _between(self, gradient: Node) -> list[int]:
-        """The nodes that a gradient goes through."""
-        return between(self.program, gradient.inputs[0], gradient.inputs[1:])[0]
+    def _between(self, gradient: Value) -> list[int]:
+        """The values that a gradient goes through."""
+        return between(self.program, gradient.inputs[0], [gradient.wrt])[0]
 
     def _wanted(self, k: int) -> list[int]:
         """What of level k the rest needs: outputs, what updates need, inputs of later nodes."""
-        program, nodes = self.program, self.program.nodes
+        program, nodes = self.program, self.program.values
         reduced = {nodes[i].inputs[0] for i in self.reductions if self.of[i] == k + 1}
         used = [j for i, node in enumerate(nodes) if self.of[i] > k for j in node.inputs]
         used += [*program.outputs, *program.updates.values()]
@@ -262,10 +271,10 @@ class _Levels:
 
     def segment(self, k: int, last: bool) -> Segment:
         """The nodes of a level, and those of earlier ones that its gradients go through, which it computes again."""
-        program, nodes = self.program, self.program.nodes
+        program, nodes = self.program, self.program.values
         wanted, updates = (list(program.outputs), program.updates) if last else (self._wanted(k), {})
         gradients = [node for node in nodes if node.op == "grad" and self.of[node.inputs[0]] == k]
-        again = {i for node in gradients if self.of[node.inputs[1]] < k for i in self._between(node)}
+        again = {i for node in gradients if self.of[node.wrt] < k for i in self._between(node)}
         taken, seen, todo = set[int](), set[int](), [*wanted, *updates.values()]
         while todo:
             i = todo.pop()
@@ -278,7 +287,7 @@ class _Levels:
             else:
                 todo += nodes[i].inputs
         takes = sorted(taken)
-        given = {i: replace(_input(nodes[i], f"v{i}"), device=nodes[i].device) for i in takes}
+        given = {i: (f"v{i}", nodes[i].device) for i in takes}
         made = part(program, takes, wanted, given, updates)
         return Segment(replace(made, name=f"{program.name}_{k}"), tuple(takes), tuple(wanted))
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.api.repeated import trace_twice
-from xbackend.api.trace import trace
+from xbackend.api.tracing.repeated import trace_twice
+from xbackend.api.tracing.trace import trace
 from xbackend.cluster import parts
 from xbackend.cluster.job import Job
 from xbackend.cluster.parts import Apply, Parts
@@ -82,7 +82,7 @@ class Programs:
     def _known(self, task: Task, program: Program) -> dict[int, SharedVariable]:
         found, seen = {}, dict[str, str]()
         for i, variable in program.shared.items():
-            at = f"at {program.nodes[i].source}"
+            at = f"at {program.values[i].source}"
             if variable.unnamed:
                 raise ClusterError(
                     f"{variable!r}: tasks, checkpoints and the programs for batches of other shapes know a variable by "
@@ -119,14 +119,14 @@ class Programs:
     def _check(self, task: Task, program: Program, cut: Parts) -> None:
         if not self.asynchronous:
             return
-        for node in program.nodes:
+        for node in program.values:
             if node.op == "all_reduce" and node.params["tasks"] > 1:
                 raise ClusterError(
                     f"an all-reduce across tasks keeps them in step, and --asynchronous does not (at {node.source})"
                 )
         if cut.own.updates:
             names = [cut.own.shared[i].name for i in cut.own.updates]
-            source = cut.own.nodes[next(iter(cut.own.updates.values()))].source
+            source = cut.own.values[next(iter(cut.own.updates.values()))].source
             raise ClusterError(
                 f"{task} updates {join(names)}, which is its own: what an asynchronous task has of itself is lost with "
                 f"it; keep it on a parameter server, device='/job:{SERVER}/task:0' (at {source})"
@@ -190,7 +190,7 @@ def loaded(backend: TaskBackend, traced: WorkerProgram, devices: DeviceMap, *, w
     if whole:
         wiring["program"] = to_json(program, values=False)
         return ProgramHandle(backend.call(_LOAD, wiring))
-    (segments, reduced), nodes = parts.segments(placed), program.nodes
+    (segments, reduced), nodes = parts.segments(placed), program.values
     wiring["segments"] = [(_text(one.program), one.takes, one.gives) for one in segments]
     wiring["reduced"] = [[(i, nodes[i].inputs[0]) for i in level] for level in reduced]
     wiring["results"] = list(program.outputs)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 
-from xbackend.api.repeated import noticing_kept
+from xbackend.api.tracing.repeated import noticing_kept
 from xbackend.cluster import status
 from xbackend.cluster.attempt import Attempt, short
 from xbackend.cluster.jobspec import JobSpec

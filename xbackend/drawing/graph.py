@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from xbackend.errors import UsageError
-from xbackend.program.program import Program
+from xbackend.program.program import Node, Program
 
 LARGEST = 400  # nodes
 
@@ -117,11 +117,10 @@ def bytes_text(count: int) -> str:
     return f"{count / 1024**power:.4g} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
 
 
-def label(program: Program, position: int) -> str:
-    """A node in words: its op, its name if it has one, dtype and shape."""
-    node = program.nodes[position]
+def label(node: Node) -> str:
+    """A node in words: its op, its name if it has one, dtype and shape of each result."""
     name = f" {node.params['name']}" if "name" in node.params else ""
-    return f"{node.op}{name} {node.dtype}[{','.join(map(str, node.shape))}]"
+    return f"{node.op}{name} {', '.join(map(str, node.results))}"
 
 
 def check_size(program: Program) -> None:
@@ -133,15 +132,15 @@ def check_size(program: Program) -> None:
 def of_program(program: Program) -> Graph:
     """The program as it asks to be placed, or as it was bound. Raises `UsageError` for one that is too large."""
     check_size(program)
-    nodes = program.nodes
-    boxes = [Box(label(program, i), node.device or "default device") for i, node in enumerate(nodes)]
-    edges = []
-    for i, node in enumerate(nodes):
-        crossing = node.op == "transfer" and nodes[node.inputs[0]].device != node.device
-        text = bytes_text(node.aval.nbytes) if crossing else ""
-        edges += [Edge(j, i, text, "transfer" if crossing else "data") for j in node.inputs]
+    values, boxes, edges = program.values, list[Box](), list[Edge]()
+    box = {i: number for number, node in enumerate(program.nodes) for i in node.outputs}
+    for number, node in enumerate(program.nodes):
+        boxes.append(Box(label(node), node.device or "default device"))
+        crossing = node.op == "transfer" and values[node.inputs[0]].device != node.device
+        text = bytes_text(node.results[0].nbytes) if crossing else ""
+        edges += [Edge(box[j], number, text, "transfer" if crossing else "data") for j in node.inputs]
     for number, i in enumerate(program.outputs):
-        edges.append(Edge(i, len(boxes)))
-        boxes.append(Box(f"result {number}", boxes[i].device, "result"))
-    edges += [Edge(expression, target, "update", "update") for target, expression in program.updates.items()]
+        edges.append(Edge(box[i], len(boxes)))
+        boxes.append(Box(f"result {number}", boxes[box[i]].device, "result"))
+    edges += [Edge(box[expression], box[target], "update", "update") for target, expression in program.updates.items()]
     return Graph(program.name, tuple(boxes), tuple(edges))

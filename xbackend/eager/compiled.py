@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xbackend.api.array import Array
-from xbackend.api.scopes import device as scope
-from xbackend.api.trace import ArraySpec, trace
-from xbackend.api.tracer import current
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.scopes import device as scope
+from xbackend.api.tracing.trace import ArraySpec, trace
+from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, DeviceMap
 from xbackend.eager.array import EagerArray, Kind
 from xbackend.eager.reading import filled
 from xbackend.errors import PlacementError
 from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Node, Program, generate
+from xbackend.program.program import Program, Value, generate
 
 Build = Callable[[Iterator[EagerArray]], Any]
 
@@ -127,18 +127,18 @@ def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> Com
     program: Program = trace(call, *[ArraySpec(array.shape, array.dtype) for array in arrays])
     if call.known is not None:
         return call.known
-    if all(program.nodes[i].op in GENERATORS for i in program.outputs):
+    if all(program.values[i].op in GENERATORS for i in program.outputs):
         return _made(backend, program, call.build)
     placed = [replace(node, device=device) if node.op == "input" else node for node in program.nodes]
     executable = backend.compile(replace(program, nodes=tuple(placed)))
-    kinds = [_kind(program.nodes[i], d) for i, d in zip(program.outputs, executable.output_devices, strict=True)]
+    kinds = [_kind(program.values[i], d) for i, d in zip(program.outputs, executable.output_devices, strict=True)]
     execute = executable.execute
     if len(backend.devices) > 1:  # else there is no other device that it could have run on
         execute = _checked(executable)
     return Compiled(execute, tuple(kinds), call.build)
 
 
-def _kind(node: Node, device: Device) -> Kind:
+def _kind(node: Value, device: Device) -> Kind:
     return Kind(node.shape, node.dtype, str(device))
 
 
@@ -160,7 +160,7 @@ def _checked(executable: Any) -> Callable[..., Sequence[Any]]:
 
 def _made(backend: Compiles, program: Program, build: Build) -> Compiled:
     """Arrays made of nothing (zeros, a range, ...): made on the host and put on the device, with nothing compiled."""
-    nodes = [program.nodes[i] for i in program.outputs]
+    nodes = [program.values[i] for i in program.outputs]
     devices = [
         backend.default_device if n.device is None else DeviceMap().resolve(n.device, backend.devices, n.source)
         for n in nodes

@@ -2,9 +2,9 @@
 
 https://data-apis.org/array-api/2025.12/API_specification/indexing.html
 
-What is static in a program (`xbackend.api.indexing`) would be an op of its own for each place here. So integers that
-stand side by side are an array that the op takes: one op reads, or writes, any element. And a mask, whose number of
-places decides a shape, is copied to the host; the elements themselves are read and written on the device.
+What is static in a program (`xbackend.api.functions.indexing`) would be an op of its own for each place here. So
+integers that stand side by side are an array that the op takes: one op reads, or writes, any element. And a mask, whose
+number of places decides a shape, is copied to the host; the elements themselves are read and written on the device.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xbackend.api import indexing, manipulation
-from xbackend.api.array import Array
-from xbackend.api.casting import integer
+from xbackend.api.functions import indexing, manipulation
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import integer
 from xbackend.eager.array import EagerArray
 from xbackend.eager.reading import foreign
 from xbackend.eager.runner import Runner

@@ -5,7 +5,7 @@ https://data-apis.org/array-api/2025.12/API_specification/inspection.html
 
 from __future__ import annotations
 
-from xbackend.api.dtype_functions import isdtype
+from xbackend.api.functions.dtype_functions import isdtype
 from xbackend.devices import Device
 from xbackend.eager.runner import Runner
 from xbackend.program.dtypes import DType

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.api.array import Array
+from xbackend.api.tracing.array import Array
 from xbackend.devices import Device
 from xbackend.eager.array import EagerArray, Owner
 from xbackend.errors import ArgumentError

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.api.casting import Scalar, scalar_dtype
+from xbackend.api.tracing.casting import Scalar, scalar_dtype
 from xbackend.devices import Device, DeviceMap, canonical
 from xbackend.eager.array import EagerArray, Kind
 from xbackend.eager.cache import LIMIT, Cache

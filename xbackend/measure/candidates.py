@@ -13,8 +13,8 @@ import numpy as np
 
 from xbackend import workloads
 from xbackend.analysis.comparison import compilation
-from xbackend.api.repeated import TWICE, check_repeated
-from xbackend.api.trace import trace
+from xbackend.api.tracing.repeated import TWICE, check_repeated
+from xbackend.api.tracing.trace import trace
 from xbackend.backends.description import Description
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError
@@ -58,7 +58,7 @@ class Task(Expected):
 
     def bound(self, devices: DeviceMap) -> Task:
         """With devices bound as asked for; of those that it uses the parameters say so."""
-        used = {node.device for node in self.program.nodes}
+        used = {node.device for node in self.program.values}
         own = DeviceMap({name: device for name, device in devices.items() if name in used})
         said = {**self.parameters, "devices_map": str(own)} if own else self.parameters
         return replace(self, devices_map=devices, parameters=said)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.analysis.comparison import ORACLE
-from xbackend.api.trace import trace
+from xbackend.api.tracing.trace import trace
 from xbackend.backends.contract import Backend
 from xbackend.devices import Device, DeviceMap
 from xbackend.errors import ArgumentError, DeviceUnavailable, WorkloadError, XBackendError
@@ -76,7 +76,7 @@ def expected(
             return _in_float64(workload.name, alone, arrays) if right is None else right
 
         _check_gradient(workload, value, wide(inputs), values[1:])
-    declared = [program.nodes[i].shape for i in program.outputs]
+    declared = [program.values[i].shape for i in program.outputs]
     if [np.shape(value) for value in values] != declared:
         shapes = [", ".join(map(str, each)) or "none" for each in ([np.shape(v) for v in values], declared)]
         raise WorkloadError(
@@ -96,7 +96,7 @@ def _derived(
 
     Of NumPy in float64 also where there is another oracle: one that is wrong would make everything pass.
     """
-    floating = [program.nodes[i].dtype for i in program.outputs if program.nodes[i].dtype.is_floating]
+    floating = [program.values[i].dtype for i in program.outputs if program.values[i].dtype.is_floating]
     if not floating:
         return 0.0, "no output is floating-point", ""
     causes = {"a unit in the last place": max(float(np.finfo(dtype.value).eps) for dtype in floating)}
@@ -111,7 +111,7 @@ def _derived(
     except XBackendError:  # as of a matrix that is hardly one with a result
         moved = math.inf
     causes["how far the result moves when each input changes by a unit in the last place"] = moved
-    if any(node.dtype == "float32" for node in program.nodes):
+    if any(node.dtype == "float32" for node in program.values):
         try:
             lost = relative_error(_on_numpy(widened(program, rounded=True), wide(inputs)), right)
         except XBackendError:

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from xbackend.api.repeated import noticing_kept, trace_twice
+from xbackend.api.tracing.repeated import noticing_kept, trace_twice
 from xbackend.backends import registry
 from xbackend.backends.contract import Backend, Settings
 from xbackend.devices import DeviceMap

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from xbackend.program.ops import REFUSING, SOURCES
+from xbackend.program.ops import OPS, SOURCES
 from xbackend.program.program import Program
 
 
 def needed(program: Program) -> set[int]:
-    """The nodes whose values the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
+    """The values that the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
     reached = {*program.outputs, *program.updates.values()}
     todo = list(reached)
     while todo:
-        node = program.nodes[todo.pop()]
+        node = program.values[todo.pop()]
         for i in node.inputs if node.op != "grad" else ():
             if i not in reached:
                 reached.add(i)
@@ -23,26 +23,17 @@ def needed(program: Program) -> set[int]:
 
 
 def constant(program: Program) -> set[int]:
-    """The nodes whose value depends neither on an argument nor on a shared variable."""
+    """The values that depend neither on an argument nor on a shared variable."""
     constants: set[int] = set()
-    for i, node in enumerate(program.nodes):
+    for node in program.nodes:
         if node.op not in ("input", "shared") and constants.issuperset(node.inputs):
-            constants.add(i)
+            constants.update(node.outputs)
     return constants
 
 
 def may_refuse(program: Program) -> bool:
     """Whether it has ops that a framework may raise an error for, by the numbers that they get."""
-    return any(node.op in REFUSING or any(map(may_refuse, node.bodies.values())) for node in program.nodes)
-
-
-def gradients(program: Program) -> dict[int, list[int]]:
-    """The gradient nodes of each loss: they share a backward pass."""
-    groups: dict[int, list[int]] = {}
-    for i, node in enumerate(program.nodes):
-        if node.op == "grad":
-            groups.setdefault(node.inputs[0], []).append(i)
-    return groups
+    return any(OPS[node.op].refuses or any(map(may_refuse, node.bodies.values())) for node in program.nodes)
 
 
 def has_gradients(program: Program) -> bool:
@@ -53,55 +44,44 @@ def has_gradients(program: Program) -> bool:
 def computes_integers(program: Program) -> bool:
     """Whether it computes signed integers, which can overflow, in the body of a loop or a choice too."""
     return any(
-        (node.op not in SOURCES and node.dtype.is_integer and not node.dtype.is_unsigned)
+        (node.op not in SOURCES and any(dtype.is_integer and not dtype.is_unsigned for _, dtype in node.results))
         or any(map(computes_integers, node.bodies.values()))
         for node in program.nodes
     )
 
 
-def calls(program: Program) -> dict[int, list[int]]:
-    """The nodes that are results of the same call, by each of them, for the ops that have several."""
-    together: dict[tuple[object, ...], list[int]] = {}
-    members: dict[int, list[int]] = {}
-    for i, node in enumerate(program.nodes):
-        if "part" in node.params:
-            members[i] = together.setdefault(node.call, [])
-            members[i].append(i)
-    return members
-
-
 def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int], set[int]]:
-    """The nodes that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on others
+    """The values that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on others
     of it."""
-    nodes = program.nodes
+    values = program.values
     depends, dependent = set(wrt), set[int]()
     for i in range(min(wrt) + 1, loss + 1):
-        if any(j in depends for j in nodes[i].inputs):
+        if any(j in depends for j in values[i].inputs):
             depends.add(i)
             if i in wrt:
                 dependent.add(i)
-    nodes_between, todo = set[int](), [loss]
+    values_between, todo = set[int](), [loss]
     while todo:
         i = todo.pop()
-        if i in depends and i not in nodes_between:
-            nodes_between.add(i)
+        if i in depends and i not in values_between:
+            values_between.add(i)
             if i not in wrt or i in dependent:
-                todo.extend(nodes[i].inputs)
-    return sorted(nodes_between), dependent
+                todo.extend(values[i].inputs)
+    return sorted(values_between), dependent
 
 
 def orders_through_loops(program: Program) -> list[int]:
-    """Of each node, how many gradients, one of another, were taken through a scan; -1 where none is above it."""
+    """Of each value, how many gradients, one of another, were taken through a scan; -1 where none is above it."""
     orders: list[int] = []
     for node in program.nodes:
         order = max((orders[j] for j in node.inputs), default=-1)
         for body in node.bodies.values():
             order = max(order, *orders_through_loops(body), 0 if node.op == "scan" else -1)
         if node.op == "grad" and orders[node.inputs[0]] >= 0:
-            loss, wrt = node.inputs
-            through = max((orders[j] for j in between(program, loss, (wrt,))[0]), default=-1)
+            loss, *wrt = node.inputs
+            through = max((orders[j] for j in between(program, loss, wrt)[0]), default=-1)
             order = max(orders[loss], through + 1 if through >= 0 else -1)
-        orders.append(order)
+        orders += [order] * len(node.outputs)
     return orders
 
 
@@ -114,22 +94,21 @@ def most_carried(program: Program) -> int:
 
 
 def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
-    """The nodes whose values make a function of ``wrt`` of the loss: all others that it takes are computed again."""
+    """The values that make a function of ``wrt`` of the loss: all others that it takes are computed again."""
     again, dependent = between(program, loss, wrt)
-    values = set(wrt)
+    found = set(wrt)
     for i in again:
-        node = program.nodes[i]
-        if node.op == "grad":
-            values |= replayed(program, node.inputs[0], node.inputs[1:])
+        value = program.values[i]
+        if value.op == "grad":
+            found |= replayed(program, value.inputs[0], value.inputs[1:])
         elif i not in wrt or i in dependent:
-            values.update(node.inputs)
-    return values - (set(again) - set(wrt))
+            found.update(value.inputs)
+    return found - (set(again) - set(wrt))
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The nodes that are computed at once (one, all gradients of a loss, or all results of a call), the nodes that are
-    read for that, and those of both that nothing reads after it."""
+    """The values of a node, the values that are read for them, and those of both that nothing reads after it."""
 
     makes: tuple[int, ...]
     reads: tuple[int, ...]
@@ -138,19 +117,13 @@ class Step:
 
 def steps(program: Program) -> list[Step]:
     """What computes the program, node after node. The values of its sources are there before."""
-    groups, together = gradients(program), calls(program)
     computed: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    for i, node in enumerate(program.nodes):
+    for node in program.nodes:
         if node.op == "grad":
-            group = groups[node.inputs[0]]
-            if i == group[0]:
-                wrt = {program.nodes[j].inputs[1] for j in group}
-                computed.append((tuple(group), tuple(sorted(replayed(program, node.inputs[0], wrt)))))
-        elif i in together:
-            if i == together[i][0]:
-                computed.append((tuple(together[i]), node.inputs))
+            loss, *wrt = node.inputs
+            computed.append((node.outputs, tuple(sorted(replayed(program, loss, wrt)))))
         elif node.op not in SOURCES:
-            computed.append(((i,), node.inputs))
+            computed.append((node.outputs, node.inputs))
     last = last_uses([(*makes, *reads) for makes, reads in computed], {*program.outputs, *program.updates.values()})
     return [Step(makes, reads, mine) for (makes, reads), mine in zip(computed, last, strict=True)]
 

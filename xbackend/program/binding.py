@@ -18,7 +18,7 @@ The rules, in this order:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any
@@ -27,8 +27,9 @@ import numpy as np
 
 from xbackend.devices import Device, DeviceMap, is_device
 from xbackend.errors import SharedVariableError, UsageError
+from xbackend.program.aval import Aval
 from xbackend.program.ops import GENERATORS, SOURCES
-from xbackend.program.program import Node, Program
+from xbackend.program.program import Node, Nodes, Program, Value
 
 MOST = 1024  # devices that are made from one CPU: beyond, a number is a slip of the keyboard
 
@@ -62,9 +63,9 @@ def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None
 class Placed:
     """A program whose nodes all name a device of the backend, with all transfers as nodes of their own.
 
-    ``devices[i]`` is the device of node ``i`` (``program.nodes[i].device`` is its text). ``origin[i]`` is the node of
-    the program as traced that it stands for, `None` for an inserted transfer. ``asked[i]`` is what the user wrote.
-    ``reducing`` are the transfers of all-reduces.
+    By the numbers of values: ``devices[i]`` is the device (``program.values[i].device`` is its text), ``origin[i]`` the
+    value of the program as traced that it stands for, `None` for an inserted transfer, ``asked[i]`` what the user
+    wrote. ``reducing`` are the transfers of all-reduces.
     """
 
     program: Program
@@ -89,161 +90,189 @@ class _Binding:
     available: tuple[Device, ...]
     default: Device
     where: list[Device | None] = field(default_factory=list)
-    nodes: list[Node] = field(default_factory=list)
+    written: Nodes = field(default_factory=Nodes)
     devices: list[Device] = field(default_factory=list)
     origin: list[int | None] = field(default_factory=list)
     asked: list[str | None] = field(default_factory=list)
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
-    # Bodies by what they were traced as and where they run: all results of a loop share theirs.
-    bodies: dict[tuple[int, Device], Program] = field(default_factory=dict)
     # Of all-reduces by what they are of, on each device: how many results there are, and the sum that they share.
     results: Counter[_Sum] = field(default_factory=Counter)
     sums: dict[_Sum, int] = field(default_factory=dict)
     reducing: set[int] = field(default_factory=set)
     # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
     targets: frozenset[int] = frozenset()
+    used: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        self.targets = frozenset(n.inputs[1] for n in self.program.nodes if n.op == "grad")
+        nodes = self.program.nodes
+        self.targets = frozenset(i for n in nodes if n.op == "grad" for i in n.inputs[1:])
+        kept = (*self.program.outputs, *self.program.updates.values())
+        self.used = frozenset([*kept, *(i for node in nodes for i in node.inputs)])
 
     def everywhere(self, original: int) -> bool:
         """Whether a node is made anew wherever it is used."""
-        return self.program.nodes[original].op in GENERATORS and original not in self.targets
+        return self.program.values[original].op in GENERATORS and original not in self.targets
 
     def value_of(self, original: int) -> int:
         """The node whose value it is: a transfer changes none."""
-        while self.program.nodes[original].op == "transfer" and original not in self.targets:
-            (original,) = self.program.nodes[original].inputs
+        while self.program.values[original].op == "transfer" and original not in self.targets:
+            (original,) = self.program.values[original].inputs
         return original
 
-    def resolve(self, node: Node) -> Device | None:
+    def resolve(self, node: Node | Value) -> Device | None:
         if node.device is None:
             return None
         return self.bindings.resolve(node.device, self.available, node.source)
 
     def locate(self) -> None:
-        """Fill ``where``: the device of each node of the traced program, `None` for generators."""
-        nodes, where = self.program.nodes, self.where
-        for number, node in enumerate(nodes):
+        """Fill ``where``: the device of each value of the traced program, `None` for those of generators."""
+        where = self.where
+        for node in self.program.nodes:
             if node.op == "grad":
-                wrt = node.inputs[1]
-                where[wrt] = where[wrt] or self.default  # the loss itself, used nowhere else
-                where.append(where[wrt])
+                for wrt in node.inputs[1:]:
+                    where[wrt] = where[wrt] or self.default  # the loss itself, used nowhere else
+                    where.append(where[wrt])
                 continue
             device = self.resolve(node)
             if node.op == "all_reduce":
                 for i in node.inputs:
                     if where[i] is None and not self.everywhere(i):
                         where[i] = self.default
-                where.append(home := self.home(node.inputs[node.params["part"]]))
-                self.results[_sum(node, home)] += 1
+                homes = [self.home(i) for i in node.inputs]
+                where += homes
+                self.results.update(_sum(node, h) for i, h in zip(node.outputs, homes, strict=True) if i in self.used)
                 continue
             if node.op in GENERATORS:
-                device = None if self.everywhere(number) else device
+                device = None if self.everywhere(node.outputs[0]) else device
             elif node.op == "shared":
                 device = device or self.default
             elif node.op not in SOURCES and device is None:
-                homes = {where[i] for i in node.inputs} - {None}
-                device = homes.pop() if len(homes) == 1 else self.default
-            where.append(device)
+                places = {where[i] for i in node.inputs} - {None}
+                device = places.pop() if len(places) == 1 else self.default
+            where += [device] * len(node.outputs)
             for i in node.inputs:
                 if where[i] is None and not self.everywhere(i):
                     where[i] = device
-        for i in range(len(nodes)):
+        for i in range(len(where)):
             if where[i] is None and not self.everywhere(i):
                 where[i] = self.default
 
-    def append(self, node: Node, inputs: Sequence[int], device: Device, origin: int | None, asked: str | None) -> int:
-        params = node.params
-        for name, body in node.bodies.items():
-            key = id(body), device
-            if key not in self.bodies:
-                self.bodies[key] = _on(body, device)
-            params = {**params, name: self.bodies[key]}
-        self.nodes.append(Node(node.op, tuple(inputs), params, node.shape, node.dtype, str(device), node.source))
-        self.devices.append(device)
-        self.origin.append(origin)
-        self.asked.append(asked)
-        return len(self.nodes) - 1
+    def add(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        params: Mapping[str, Any],
+        results: Sequence[Aval],
+        *,
+        device: Device,
+        source: str,
+        origin: int | None = None,
+        asked: str | None = None,
+    ) -> int:
+        """Write a node down. ``origin`` is the first value of the traced node that it stands for, ``asked`` what that
+        asked for. Returns the number of its first value."""
+        params = {name: _on(value, device) if isinstance(value, Program) else value for name, value in params.items()}
+        outputs = self.written.add(op, inputs, params, results, device=str(device), source=source)
+        self.devices += [self.devices[j] for j in inputs[1:]] if op == "grad" else [device] * len(outputs)
+        self.origin += [None if origin is None else origin + k for k in range(len(outputs))]
+        self.asked += [asked] * len(outputs)
+        return outputs[0]
 
-    def on(self, original: int, device: Device, user: Node) -> int:
-        """The position of an original node's value on a device, a copy or a transfer made when there is none."""
+    def on(self, original: int, device: Device, source: str) -> int:
+        """The number of a traced value on a device: a copy or a transfer is made where there is none."""
         value = self.value_of(original)
         position = self.copies.get((value, device))
         if position is not None:
             return position
-        node = self.program.nodes[value]
+        known = self.program.values[value]
         if self.everywhere(value):
-            position = self.append(node, (), device, value, node.device)
+            op, params, source = known.op, known.params, known.source
+            position = self.add(
+                op, (), params, (known.aval,), device=device, source=source, origin=value, asked=known.device
+            )
         else:
             home = self.where[original]
             assert home is not None  # only what is everywhere has none
-            transfer = Node("transfer", (), {}, node.shape, node.dtype, None, user.source)
-            position = self.append(transfer, (self.copies[value, home],), device, None, None)
+            inputs = (self.copies[value, home],)
+            position = self.add("transfer", inputs, {}, (known.aval,), device=device, source=source)
         self.copies[value, device] = position
         return position
 
     def place(self) -> None:
-        for i, node in enumerate(self.program.nodes):
-            home = self.where[i]
+        for node in self.program.nodes:
+            op, params, first = node.op, node.params, node.outputs[0]
+            home = self.where[first]
+            if op == "all_reduce":
+                self.place_all_reduce(node)
+                continue
             if home is None:  # made where it is used
                 continue
-            value = self.value_of(i)
-            if node.op == "grad":
+            value = self.value_of(first)
+            if op == "grad":
                 # No data flows along these edges: the framework derives the backward ops and their transfers.
-                loss, wrt = node.inputs
-                inputs = [self.copies[self.value_of(loss), self.home(loss)], self.copies[wrt, home]]
-            elif node.op == "all_reduce":
-                before = len(self.nodes)
-                self.copies[i, home] = self.reduced(i, node, home)
-                self.reducing.update(n for n in range(before, len(self.nodes)) if self.nodes[n].op == "transfer")
-                continue
-            elif node.op == "transfer":
+                loss, *wrt = node.inputs
+                inputs = [self.copies[self.value_of(loss), self.home(loss)]]
+                inputs += [self.copies[i, self.home(i)] for i in wrt]
+            elif op == "transfer":
                 (source,) = node.inputs
-                if value != i and self.everywhere(value):
-                    self.on(value, home, node)
+                if value != first and self.everywhere(value):
+                    self.on(value, home, node.source)
                 if (value, home) in self.copies:
                     continue  # it is there already
-                inputs = [self.on(source, self.home(source), node)]
+                inputs = [self.on(source, self.home(source), node.source)]
                 if self.devices[inputs[0]] == home:
                     # It goes nowhere, but is an array of its own, as a reshape to its own shape is.
-                    node = replace(node, op="reshape", params={"shape": node.shape})
+                    op, params = "reshape", {"shape": node.results[0].shape}
             else:
-                inputs = [self.on(j, home, node) for j in node.inputs]
-            self.copies[value, home] = self.append(node, inputs, home, i, node.device)
+                inputs = [self.on(j, home, node.source) for j in node.inputs]
+            position = self.add(
+                op, inputs, params, node.results, device=home, source=node.source, origin=first, asked=node.device
+            )
+            for k in range(len(node.outputs)):
+                self.copies[value + k, self.where[first + k] or home] = position + k
+
+    def place_all_reduce(self, node: Node) -> None:
+        """The results that are used. Each is where its array is, whatever scope the call stands in."""
+        for i in node.outputs:
+            home = self.where[i]
+            if home is not None and i in self.used:
+                before = len(self.written.values)
+                self.copies[i, home] = self.reduced(i, node, home)
+                made = enumerate(self.written.values[before:], before)
+                self.reducing.update(n for n, value in made if value.op == "transfer")
 
     def reduced(self, number: int, node: Node, home: Device) -> int:
-        """The position of an all-reduce's result. It is where its value is, whatever scope the call stands in."""
+        """The number of an all-reduce's result."""
         root, shares, tasks = self.home(node.inputs[0]), node.params["shares"], node.params["tasks"]
+        aval = node.results[0]
 
-        def made(op: str, inputs: Sequence[int], device: Device, **params: Any) -> int:
-            shape = () if op == "constant" else node.shape
-            own = Node(op, (), params, shape, node.dtype, None, node.source)
-            return self.append(own, inputs, device, number if op != "transfer" else None, None)
+        def made(op: str, inputs: Sequence[int], device: Device, of: Aval = aval, **params: Any) -> int:
+            origin = number if op != "transfer" else None
+            return self.add(op, inputs, params, (of,), device=device, source=node.source, origin=origin)
 
         here, there = _sum(node, root), _sum(node, home)
         if here not in self.sums:
-            terms = [self.on(i, root, node) for i in node.inputs]
+            terms = [self.on(i, root, node.source) for i in node.inputs]
             if shares:
-                factors = [made("constant", (), root, value=np.asarray(s, node.dtype.value)) for s in shares]
+                one = aval._replace(shape=())
+                factors = [made("constant", (), root, one, value=np.asarray(s, aval.dtype.value)) for s in shares]
                 terms = [made("multiply", pair, root) for pair in zip(terms, factors, strict=True)]
             total = reduce(lambda x, y: made("add", (x, y), root), terms)
             if tasks > 1:  # the rest of it is between processes
-                total = made("all_reduce", (total,), root, shares=(), part=0, tasks=tasks)
+                total = made("all_reduce", (total,), root, shares=(), tasks=tasks)
             self.sums[here] = total
         if there not in self.sums:
             self.sums[there] = made("transfer", (self.sums[here],), home)
         if home != root and self.results[there] == 1:
             return self.sums[there]
         # One sum may be several results, and each has an identity of its own.
-        own = Node("reshape", (), {"shape": node.shape}, node.shape, node.dtype, None, node.source)
-        return self.append(own, (self.sums[there],), home, number, None)
+        return made("reshape", (self.sums[there],), home, shape=aval.shape)
 
     def home(self, original: int) -> Device:
-        return self.where[original] or self.resolve(self.program.nodes[original]) or self.default
+        return self.where[original] or self.resolve(self.program.values[original]) or self.default
 
     def result(self, original: int, device: Device | None = None) -> int:
-        return self.on(original, device or self.home(original), self.program.nodes[original])
+        return self.on(original, device or self.home(original), self.program.values[original].source)
 
 
 def _on(body: Program, device: Device) -> Program:
@@ -276,7 +305,7 @@ def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], def
         binding.copies[t, binding.home(t)]: binding.result(e, binding.home(t)) for t, e in program.updates.items()
     }
     inputs = tuple(binding.copies[i, binding.home(i)] for i in program.inputs)
-    placed = Program(program.name, tuple(binding.nodes), inputs, outputs, program.structure, shared, updates)
+    placed = Program(program.name, tuple(binding.written.nodes), inputs, outputs, program.structure, shared, updates)
     return Placed(
         placed, tuple(binding.devices), tuple(binding.origin), tuple(binding.asked), frozenset(binding.reducing)
     )

@@ -1,25 +1,19 @@
-"""Shapes of linear algebra, sorting and convolution, and how many operations they take: rules of the op table.
+"""Rules of the op table for linear algebra, searching and convolution: shapes, and numbers of operations.
 
-A rule takes what is known of the inputs (`Aval`) and the parameters, and gives what is known of the result. An op of
-several results is a node for each that is wanted, with the number of it as the parameter ``part``.
+They are as those of `xbackend.program.shapes`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from math import prod
 
 from xbackend.errors import ShapeError
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
-
-Infer = Callable[[Sequence[Any], Mapping[str, Any]], Any]
-Count = Callable[[Sequence[Any], Any, Mapping[str, Any]], int]
-
-# How many results the ops have that have several.
-RESULTS: Mapping[str, int] = {"slogdet": 2, "eigh": 2, "qr": 2, "svd": 3}
+from xbackend.program.shapes import Avals, Count, Params
 
 
-def _square(name: str, aval: Any) -> tuple[tuple[int, ...], int]:
+def _square(name: str, aval: Aval) -> tuple[tuple[int, ...], int]:
     """Leading axes, and rows of square matrices. Raises `ShapeError`."""
     shape = aval.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
@@ -27,7 +21,7 @@ def _square(name: str, aval: Any) -> tuple[tuple[int, ...], int]:
     return shape[:-2], shape[-1]
 
 
-def _matrices(name: str, aval: Any) -> tuple[tuple[int, ...], int, int]:
+def _matrices(name: str, aval: Aval) -> tuple[tuple[int, ...], int, int]:
     """Leading axes, rows and columns. Raises `ShapeError`."""
     shape = aval.shape
     if len(shape) < 2:
@@ -35,107 +29,87 @@ def _matrices(name: str, aval: Any) -> tuple[tuple[int, ...], int, int]:
     return shape[:-2], shape[-2], shape[-1]
 
 
-def _part(name: str, params: Mapping[str, Any], shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """The shape of the result that is wanted. Raises `ShapeError`."""
-    if not 0 <= params["part"] < len(shapes):
-        raise ShapeError(f"{name} has {len(shapes)} results, and none of number {params['part']}")
-    part: int = params["part"]
-    return shapes[part]
+def _shaped(avals: Avals, *shapes: tuple[int, ...]) -> tuple[Aval, ...]:
+    """Results of these shapes, with the dtype of the first input."""
+    return tuple(Aval(shape, avals[0].dtype) for shape in shapes)
 
 
-def same_matrices(name: str) -> Infer:
-    """One result of the input's shape: `cholesky`, `inv`."""
-
-    def infer(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        _square(name, avals[0])
-        return avals[0]
-
-    return infer
+def same_matrices(name: str, avals: Avals, params: Params) -> Aval:
+    """`cholesky`, `inv`."""
+    _square(name, avals[0])
+    return avals[0]
 
 
-def determinant(name: str) -> Infer:
-    """`det`, and the sign and the logarithm of `slogdet`: a number for each matrix."""
-
-    def infer(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        leading, _ = _square(name, avals[0])
-        return avals[0]._replace(shape=_part(name, {"part": 0, **params}, [leading] * 2))
-
-    return infer
+def determinant(name: str, avals: Avals, params: Params) -> Aval:
+    """A number for each matrix."""
+    leading, _ = _square(name, avals[0])
+    return Aval(leading, avals[0].dtype)
 
 
-def equations(name: str) -> Infer:
+def slogdet(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:
+    """Sign, logarithm of the absolute value."""
+    leading, _ = _square(name, avals[0])
+    return _shaped(avals, leading, leading)
+
+
+def equations(name: str, avals: Avals, params: Params) -> Aval:
     """`solve`, `solve_triangular`: matrices with as many right-hand sides as they have columns."""
-
-    def infer(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        leading, n = _square(name, avals[0])
-        if len(avals[0].shape) != len(avals[1].shape) or avals[1].shape[:-1] != (*leading, n):
-            raise ShapeError(
-                f"{name} of shapes {avals[0].shape} and {avals[1].shape}: ranks, leading axes and rows must be equal"
-            )
-        return avals[1]
-
-    return infer
+    leading, n = _square(name, avals[0])
+    if len(avals[0].shape) != len(avals[1].shape) or avals[1].shape[:-1] != (*leading, n):
+        raise ShapeError(
+            f"{name} of shapes {avals[0].shape} and {avals[1].shape}: ranks, leading axes and rows must be equal"
+        )
+    return avals[1]
 
 
-def eigh(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def eigh(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:
     """Eigenvalues, eigenvectors."""
-    leading, n = _square("eigh", avals[0])
-    return avals[0]._replace(shape=_part("eigh", params, [(*leading, n), (*leading, n, n)]))
+    leading, n = _square(name, avals[0])
+    return _shaped(avals, (*leading, n), (*leading, n, n))
 
 
-def eigvalsh(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def eigvalsh(name: str, avals: Avals, params: Params) -> Aval:
     """Eigenvalues alone."""
-    return eigh(avals, {"part": 0})
+    return eigh(name, avals, params)[0]
 
 
-def svdvals(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def svdvals(name: str, avals: Avals, params: Params) -> Aval:
     """Singular values alone."""
-    leading, m, n = _matrices("svdvals", avals[0])
-    return avals[0]._replace(shape=(*leading, min(m, n)))
+    leading, m, n = _matrices(name, avals[0])
+    return Aval((*leading, min(m, n)), avals[0].dtype)
 
 
-def qr(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def qr(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:
     """Q, R."""
-    leading, m, n = _matrices("qr", avals[0])
+    leading, m, n = _matrices(name, avals[0])
     k = m if params["full"] else min(m, n)
-    return avals[0]._replace(shape=_part("qr", params, [(*leading, m, k), (*leading, k, n)]))
+    return _shaped(avals, (*leading, m, k), (*leading, k, n))
 
 
-def svd(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def svd(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:
     """U, the singular values, the transpose of V."""
-    leading, m, n = _matrices("svd", avals[0])
+    leading, m, n = _matrices(name, avals[0])
     k = min(m, n)
     left, right = (m, n) if params["full"] else (k, k)
-    return avals[0]._replace(shape=_part("svd", params, [(*leading, m, left), (*leading, k), (*leading, right, n)]))
+    return _shaped(avals, (*leading, m, left), (*leading, k), (*leading, right, n))
 
 
-def diagonal(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def diagonal(name: str, avals: Avals, params: Params) -> Aval:
     """The elements of a diagonal of matrices."""
-    leading, m, n = _matrices("diagonal", avals[0])
+    leading, m, n = _matrices(name, avals[0])
     offset = params["offset"]
     length = max(min(m, n - offset) if offset >= 0 else min(m + offset, n), 0)
-    return avals[0]._replace(shape=(*leading, length))
+    return Aval((*leading, length), avals[0].dtype)
 
 
-def along_axis(name: str, dtype: DType | None = None) -> Infer:
-    """What an axis is put into another order by: `sort`, `argsort`; and `cumulative_prod`."""
-
-    def infer(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
-        if not 0 <= params["axis"] < len(avals[0].shape):
-            raise ShapeError(f"{name} along axis {params['axis']} of shape {avals[0].shape}")
-        return avals[0] if dtype is None else avals[0]._replace(dtype=dtype)
-
-    return infer
-
-
-def searchsorted(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def searchsorted(name: str, avals: Avals, params: Params) -> Aval:
     """Positions in a sorted vector."""
     if len(avals[0].shape) != 1:
         raise ShapeError(f"searchsorted looks in a vector, not in shape {avals[0].shape}")
-    return avals[1]._replace(dtype=DType.int64)
+    return Aval(avals[1].shape, DType.int64)
 
 
-def conv2d(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
+def conv2d(name: str, avals: Avals, params: Params) -> Aval:
     """Images (n, height, width, channels) with kernels (height, width, channels, results); ``padding`` is how many rows
     of zeros stand above and below, and how many columns left and right."""
     (images, kernel), strides, padding = (a.shape for a in avals), params["strides"], params["padding"]
@@ -150,50 +124,43 @@ def conv2d(avals: Sequence[Any], params: Mapping[str, Any]) -> Any:
     if any(k == 0 or k > n for n, k in zip(padded, kernel[:2], strict=True)):
         raise ShapeError(f"conv2d of shapes {images} and {kernel}: the kernel has to fit into the padded image")
     lengths = ((n - k) // s + 1 for n, k, s in zip(padded, kernel[:2], strides, strict=True))
-    return avals[0]._replace(shape=(images[0], *lengths, kernel[3]))
-
-
-def _many(aval: Any, core: int) -> int:
-    """How many matrices, or vectors, there are in a stack."""
-    count = 1
-    for n in aval.shape[: len(aval.shape) - core]:
-        count *= n
-    return count
+    return Aval((images[0], *lengths, kernel[3]), avals[0].dtype)
 
 
 def cubic(numerator: int, denominator: int = 1) -> Count:
     """So many times the number of rows to the third power, for each matrix (Golub and Van Loan, Matrix Computations,
     4.2, 3.2)."""
 
-    def count(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
-        n = avals[0].shape[-1]
-        return int(_many(avals[0], 2) * numerator * n**3 // denominator)
+    def count(avals: Avals, out: Aval, params: Params) -> int:
+        *leading, _, n = avals[0].shape
+        return prod(leading) * numerator * n**3 // denominator
 
     return count
 
 
-def substitution(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
+def substitution(avals: Avals, out: Aval, params: Params) -> int:
     """Forward or backward, for each right-hand side (Golub and Van Loan, 3.1)."""
-    return int(_many(avals[0], 2) * avals[0].shape[-1] ** 2 * avals[1].shape[-1])
+    *leading, _, n = avals[0].shape
+    return prod(leading) * n**2 * avals[1].shape[-1]
 
 
-def elimination(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
+def elimination(avals: Avals, out: Aval, params: Params) -> int:
     """LU decomposition, and two substitutions for each right-hand side."""
     return cubic(2, 3)(avals, out, {}) + 2 * substitution(avals, out, params)
 
 
-def comparisons(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
+def comparisons(avals: Avals, out: Aval, params: Params) -> int:
     """n * log2(n) for each vector that is sorted."""
     n = avals[0].shape[params["axis"]]
-    return int(avals[0].size * max(n - 1, 0).bit_length())
+    return avals[0].size * max(n - 1, 0).bit_length()
 
 
-def halvings(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
+def halvings(avals: Avals, out: Aval, params: Params) -> int:
     """log2(n) for each number that is looked for."""
-    return int(avals[1].size * avals[0].size.bit_length())
+    return avals[1].size * avals[0].size.bit_length()
 
 
-def products(avals: Sequence[Any], out: Any, params: Mapping[str, Any]) -> int:
+def products(avals: Avals, out: Aval, params: Params) -> int:
     """A multiplication and an addition for each element of the kernel and of the result."""
     height, width, channels, _ = avals[1].shape
-    return int(2 * out.size * height * width * channels)
+    return 2 * out.size * height * width * channels

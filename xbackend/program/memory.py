@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xbackend.errors import ArgumentError, DeviceMemoryError
-from xbackend.program.analyses import between, constant, gradients, steps
+from xbackend.program.analyses import between, constant, steps
 from xbackend.program.ops import SOURCES
 from xbackend.program.program import Program
 
@@ -29,26 +29,25 @@ class Peak:
 
 def peaks(program: Program) -> dict[str, Peak]:
     """By device, of a placed program, in the order of its nodes."""
-    size = [node.dtype.itemsize * prod(node.shape) for node in program.nodes]
-    where = [str(node.device) for node in program.nodes]
+    size = [node.dtype.itemsize * prod(node.shape) for node in program.values]
+    where = [str(node.device) for node in program.values]
     folded = constant(program)
-    alive = {i for i, node in enumerate(program.nodes) if node.op in SOURCES}
+    alive = {i for i, node in enumerate(program.values) if node.op in SOURCES}
     lasting = _by_device(program, alive - folded, size, where)
     found = {name: Peak(count, count, None) for name, count in lasting.items()}
     alive -= folded
-    groups = gradients(program)
     for step in steps(program):
-        first = program.nodes[step.makes[0]]
+        first = program.values[step.makes[0]]
         through = set[int]()
         if first.op == "grad":
-            wrt = {program.nodes[i].inputs[1] for i in groups[first.inputs[0]]}
-            through = set(between(program, first.inputs[0], wrt)[0])
+            loss, *wrt = first.inputs
+            through = set(between(program, loss, wrt)[0])
         alive.update(i for i in step.makes if i not in folded)
         for name, count in _by_device(program, alive | (through - folded), size, where).items():
             before = found.get(name, Peak(0, 0, None))
             if count > before.bytes:
                 found[name] = Peak(count, before.lasting, step.makes[0])
-        alive.difference_update(i for i in step.last if program.nodes[i].op not in SOURCES)
+        alive.difference_update(i for i in step.last if program.values[i].op not in SOURCES)
     return found
 
 
@@ -59,7 +58,7 @@ def check(program: Program, limit: int) -> None:
     for name, peak in peaks(program).items():
         if peak.bytes <= limit:
             continue
-        when = "" if peak.node is None else f", while {program.nodes[peak.node].op} is computed"
+        when = "" if peak.node is None else f", while {program.values[peak.node].op} is computed"
         raise DeviceMemoryError(
             f"{program.name} has {peak.bytes:,} bytes on {name} at once{when}, {peak.lasting:,} of them arguments and "
             f"shared variables, and device_memory allows {limit:,}: spread it over more devices, or smaller batches"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.program.dtypes import DType
-from xbackend.program.program import Node, Program
+from xbackend.program.program import Nodes, Program
 from xbackend.program.shared import SharedVariable
 
 NARROW, WIDE = DType.float32, DType.float64
@@ -23,21 +23,20 @@ def widened(program: Program, rounded: bool = False) -> Program:
     ``rounded``: what was float32 is rounded to it after each op, and goes on as float64. So it computes what float32
     does where each op is exact but for one rounding of its result.
     """
-    nodes, at = list[Node](), list[int]()  # at[i]: where the value of node i is
+    written, at = Nodes(), list[int]()  # at[i]: where value i is
     for node in program.nodes:
-        inputs, device = tuple(at[i] for i in node.inputs), node.device and _DEVICE
-        params = _wide(node.params, rounded)
-        nodes.append(replace(node, inputs=inputs, params=params, dtype=_of(node.dtype), device=device))
-        if rounded and node.inputs and node.dtype is NARROW:
-            for dtype in (NARROW, WIDE):
-                before = len(nodes) - 1
-                nodes.append(
-                    replace(nodes[before], op="astype", inputs=(before,), params={"dtype": dtype}, dtype=dtype)
-                )
-        at.append(len(nodes) - 1)
+        inputs, device, source = [at[i] for i in node.inputs], node.device and _DEVICE, node.source
+        results = [aval._replace(dtype=_of(aval.dtype)) for aval in node.results]
+        outputs = written.add(node.op, inputs, _wide(node.params, rounded), results, device=device, source=source)
+        for i, aval in zip(outputs, node.results, strict=True):
+            if rounded and node.inputs and aval.dtype is NARROW:
+                (narrow,) = written.add("astype", (i,), {"dtype": NARROW}, (aval,), device=device, source=source)
+                wide = aval._replace(dtype=WIDE)
+                (i,) = written.add("astype", (narrow,), {"dtype": WIDE}, (wide,), device=device, source=source)
+            at.append(i)
     return replace(
         program,
-        nodes=tuple(nodes),
+        nodes=tuple(written.nodes),
         inputs=tuple(at[i] for i in program.inputs),
         outputs=tuple(at[i] for i in program.outputs),
         shared={at[i]: _variable(variable) for i, variable in program.shared.items()},

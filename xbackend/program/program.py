@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,41 +13,126 @@ from typing import Any
 import numpy as np
 
 from xbackend.devices import is_device
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
-from xbackend.program.ops import BODIES, OPS, Aval
+from xbackend.program.ops import BODIES, OPS
 from xbackend.program.shared import SharedVariable
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One op of a program and its one result.
+    """One call of an op, with all its results.
 
-    ``inputs`` are positions of earlier nodes. ``device`` is what the program asks for: a device, a logical name, or
-    `None`. ``source`` is the user's ``file:line``; it is no part of the fingerprint.
+    ``inputs`` and ``outputs`` are the numbers of values: those of the outputs follow each other, and are larger than
+    those of the inputs. ``results`` has shape and dtype of each output. ``device`` is what the program asks for: a
+    device, a logical name, or `None`. ``source`` is the user's ``file:line``; it is no part of the fingerprint.
     """
 
     op: str
     inputs: tuple[int, ...]
     params: Mapping[str, Any]
-    shape: tuple[int, ...]
-    dtype: DType
+    results: tuple[Aval, ...]
+    outputs: tuple[int, ...]
     device: str | None = None
     source: str = ""
 
     @property
     def aval(self) -> Aval:
-        return Aval(self.shape, self.dtype)
+        """That of the only result."""
+        (aval,) = self.results
+        return aval
 
     @property
-    def call(self) -> tuple[Any, ...]:
-        """What nodes have in common that are results of one call of an op with several (those with a ``part``)."""
-        rest = sorted((k, v) for k, v in self.params.items() if k != "part")
-        return self.op, self.inputs, self.device, *rest
+    def shape(self) -> tuple[int, ...]:
+        """That of the only result."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        """That of the only result."""
+        return self.aval.dtype
 
     @property
     def bodies(self) -> dict[str, Program]:
         """The programs that a loop or a choice goes through, by their parameters."""
         return {name: self.params[name] for name in BODIES if name in self.params}
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A result of a node: the one with this ``index``. What the node says is said of it, too.
+
+    ``device`` is that of the node; of a gradient it is that of the array that it belongs to.
+    """
+
+    node: Node
+    index: int
+    shape: tuple[int, ...]
+    dtype: DType
+    device: str | None
+
+    @property
+    def aval(self) -> Aval:
+        return self.node.results[self.index]
+
+    @property
+    def op(self) -> str:
+        return self.node.op
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        return self.node.inputs
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        return self.node.params
+
+    @property
+    def source(self) -> str:
+        return self.node.source
+
+    @property
+    def wrt(self) -> int:
+        """Of a gradient: the value that it is taken with respect to."""
+        return self.node.inputs[1 + self.index]
+
+    @property
+    def bodies(self) -> dict[str, Program]:
+        return self.node.bodies
+
+
+class Nodes:
+    """The nodes of a program while they are written down, and the values that they make."""
+
+    def __init__(self, nodes: Iterable[Node] = ()) -> None:
+        self.nodes: list[Node] = []
+        self.values: list[Value] = []
+        for node in nodes:
+            self._append(node)
+
+    def add(
+        self,
+        op: str,
+        inputs: Sequence[int],
+        params: Mapping[str, Any],
+        results: Sequence[Aval],
+        *,
+        device: str | None = None,
+        source: str = "",
+    ) -> tuple[int, ...]:
+        """Add a node; returns the numbers of its values."""
+        first = len(self.values)
+        outputs = tuple(range(first, first + len(results)))
+        self._append(Node(op, tuple(inputs), params, tuple(results), outputs, device, source))
+        return outputs
+
+    def _append(self, node: Node) -> None:
+        self.nodes.append(node)
+        if node.op == "grad":
+            devices = [self.values[i].device for i in node.inputs[1:]]
+            self.values += [Value(node, k, *r, d) for k, (r, d) in enumerate(zip(node.results, devices, strict=True))]
+        else:
+            self.values += [Value(node, k, *aval, node.device) for k, aval in enumerate(node.results)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +148,10 @@ class OperationCount:
 class Program:
     """An array program without a framework: plain data that every backend lowers.
 
-    ``inputs`` are the nodes that take the arguments, ``outputs`` the nodes returned, in the order in which
-    ``structure`` lists them (`xbackend.program.structure`); ``shared`` maps nodes to shared variables, ``updates``
-    those nodes to the ones whose values they take after the outputs. Programs are equal if their fingerprints are.
+    A value is known by its number, in the order in which nodes make them. ``inputs`` are the values of the arguments,
+    ``outputs`` those returned, in the order in which ``structure`` lists them (`xbackend.program.structure`);
+    ``shared`` maps values to shared variables, ``updates`` those values to the ones that they take after the outputs.
+    Programs are equal if their fingerprints are.
     """
 
     name: str
@@ -77,6 +163,11 @@ class Program:
     updates: Mapping[int, int] = field(default_factory=dict)
 
     @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """All values, by number."""
+        return tuple(Nodes(self.nodes).values)
+
+    @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) of all that decides what the program computes and where.
 
@@ -85,7 +176,7 @@ class Program:
         digest = hashlib.sha256()
         for node in self.nodes:
             params = {k: v for k, v in node.params.items() if k != "value"}
-            row = [node.op, node.inputs, params, node.shape, node.dtype, node.device]
+            row = [node.op, node.inputs, params, node.results, node.device]
             digest.update(json.dumps(row, sort_keys=True, default=_plain).encode())
             if "value" in node.params:
                 digest.update(node.params["value"].tobytes())
@@ -102,8 +193,8 @@ class Program:
         return hash(self.fingerprint)
 
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{self.nodes[i].params['name']}: {self.nodes[i].aval}" for i in self.inputs)
-        results = ", ".join(str(self.nodes[i].aval) for i in self.outputs)
+        arguments = ", ".join(f"{self.values[i].params['name']}: {self.values[i].aval}" for i in self.inputs)
+        results = ", ".join(str(self.values[i].aval) for i in self.outputs)
         return f"<program {self.name}({arguments}) -> ({results}), {len(self.nodes)} nodes, {self.fingerprint[:12]}>"
 
     @cached_property
@@ -119,19 +210,15 @@ class Program:
         A matmul of (m, k) by (k, n) is 2*m*k*n. Gradients and loops without a length are listed as uncounted.
         """
         counted: Counter[str] = Counter()
-        uncounted, called = set[str](), set[tuple[Any, ...]]()
+        uncounted = set[str]()
         for node in self.nodes:
-            if "part" in node.params:
-                if node.call in called:
-                    continue
-                called.add(node.call)
             for body in node.bodies.values():
                 uncounted.update(body.operations.uncounted)
             count = OPS[node.op].count
             if count is None:
                 uncounted.add(node.op)
             else:
-                counted[node.op] += count([self.nodes[i].aval for i in node.inputs], node.aval, node.params)
+                counted[node.op] += count([self.values[i].aval for i in node.inputs], node.results[0], node.params)
         by_op = {op: n for op, n in sorted(counted.items()) if n}
         return OperationCount(sum(by_op.values()), by_op, tuple(sorted(uncounted)))
 
@@ -141,7 +228,7 @@ def _plain(value: Any) -> Any:
     return value.fingerprint if isinstance(value, Program) else list(value)
 
 
-def generate(node: Node) -> np.ndarray:
+def generate(node: Node | Value) -> np.ndarray:
     """The value of a source op that needs none from outside: `constant`, `full`, `arange`, `eye`."""
     params, dtype = node.params, np.dtype(node.dtype.value)
     if node.op == "constant":

@@ -16,33 +16,18 @@ import numpy as np
 
 from xbackend.devices import canonical
 from xbackend.errors import ProgramFormatError, ProgramVersionError, XBackendError
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
-from xbackend.program.ops import BODIES, OPS
-from xbackend.program.program import Node, Program
+from xbackend.program.ops import ARRAY, BODY, OPS
+from xbackend.program.program import Nodes, Program, Value
 from xbackend.program.shared import SharedVariable
 from xbackend.program.structure import count_leaves
 
 FORMAT = "xbackend.program"
-VERSION = 1
+VERSION = 2
 
-# What a stored parameter may be, or its items: integers, where nothing else is said. A shape rule sees nothing else.
-_TYPES: dict[str, tuple[type, ...]] = {
-    "name": (str,),
-    "shares": (float,),
-    "fill_value": (int, float, bool),
-    "start": (int, float),
-    "step": (int, float),
-    "stops": (int, type(None)),
-    "dtype": (str,),
-    "reverse": (bool,),
-}
-_SEQUENCES = frozenset({"shape", "axes", "starts", "stops", "steps", "drop", "strides", "padding", "shares"})
 # What reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-_ONE_AXIS = frozenset(
-    {"argmax", "argmin", "cumulative_sum", "cumulative_prod", "sort", "argsort", "concat", "stack"}
-    | {"take", "take_along_axis", "take_set", "take_add"}
-)
 
 
 def _encode_array(value: np.ndarray) -> dict[str, Any]:
@@ -61,7 +46,7 @@ def _decode_array(data: dict[str, Any]) -> np.ndarray:
 
 def _encode_nodes(program: Program) -> list[Any]:
     return [
-        [n.op, n.inputs, {k: _encode_param(v) for k, v in n.params.items()}, n.shape, n.dtype, n.device, n.source]
+        [n.op, n.inputs, {k: _encode_param(v) for k, v in n.params.items()}, n.results, n.device, n.source]
         for n in program.nodes
     ]
 
@@ -156,63 +141,66 @@ def _decode_params(op: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def _decode_param(op: str, key: str, value: Any) -> Any:
-    if key == "value":
+    kind = OPS[op].params[key]
+    if kind is ARRAY:
         return _decode_array(value)
-    if key in BODIES:
+    if kind is BODY:
         body = _read({**value, "shared": {}, "updates": [], "state": None})
         if any(node.op == "transfer" for node in body.nodes):
             raise ProgramFormatError(f"the {key} of a {op} transfers to another device")
         return body
     decoded: Any = float(value["float"]) if isinstance(value, dict) else value
-    sequence = key in _SEQUENCES or (key == "axis" and op not in _ONE_AXIS)
     items = decoded if isinstance(decoded, list) else [decoded]
-    if isinstance(decoded, list) is not sequence or not all(type(item) in _TYPES.get(key, (int,)) for item in items):
+    if isinstance(decoded, list) is not kind.many or not all(type(item) in kind.types for item in items):
         raise ProgramFormatError(f"parameter {key} of op {op} is {value!r:.80}")
-    return tuple(decoded) if sequence else decoded
+    return tuple(decoded) if kind.many else decoded
 
 
-def _check_axes(op: str, params: dict[str, Any], nodes: list[Node], inputs: list[int]) -> None:
+def _check_axes(op: str, params: dict[str, Any], avals: list[Aval]) -> None:
     """Axes that the functions of xbackend normalise and the shape rules take as they are."""
     if "axis" in params:
-        axes = params["axis"] if isinstance(params["axis"], tuple) else (params["axis"],)
-        rank = len(nodes[inputs[0]].shape) + (op == "stack")
+        axes = params["axis"] if OPS[op].params["axis"].many else (params["axis"],)
+        rank = len(avals[0].shape) + (op == "stack")
         if list(axes) != sorted(set(axes)) or not all(0 <= a < rank for a in axes):
             raise ProgramFormatError(f"op {op} has the axis {params['axis']} in an array of rank {rank}")
     if any(n < 0 for n in params.get("shape", ())):
         raise ProgramFormatError(f"op {op} makes the shape {params['shape']}")
 
 
-def _read_nodes(rows: list[Any]) -> tuple[Node, ...]:
-    nodes: list[Node] = []
-    for position, (op, inputs, params, shape, dtype, device, source) in enumerate(rows):
+def _read_nodes(rows: list[Any]) -> Nodes:
+    written = Nodes()
+    for number, (op, inputs, params, results, device, source) in enumerate(rows):
         if op not in OPS:
-            raise ProgramFormatError(f"node {position} is an op {op!r} that this xbackend does not have")
-        if OPS[op].arity not in (len(inputs), -1) or not all(type(i) is int and 0 <= i < position for i in inputs):
-            raise ProgramFormatError(f"node {position} ({op}) has the inputs {inputs}")
-        decoded = _decode_params(op, params)
-        _check_axes(op, decoded, nodes, inputs)
-        aval = OPS[op].infer([nodes[i].aval for i in inputs], decoded)
-        declared = tuple(shape)
-        if not all(type(n) is int and n >= 0 for n in declared):
-            raise ProgramFormatError(f"node {position} ({op}) has the shape {shape}")
-        if aval.shape != declared or aval.dtype != dtype:
-            raise ProgramFormatError(f"node {position} ({op}) is {aval}, the file says {dtype}{shape}")
+            raise ProgramFormatError(f"node {number} is an op {op!r} that this xbackend does not have")
+        known = len(written.values)
+        if OPS[op].arity not in (len(inputs), -1) or not all(type(i) is int and 0 <= i < known for i in inputs):
+            raise ProgramFormatError(f"node {number} ({op}) has the inputs {inputs}")
+        decoded, avals = _decode_params(op, params), [written.values[i].aval for i in inputs]
+        _check_axes(op, decoded, avals)
+        found = OPS[op].results(avals, decoded)
+        declared = [(tuple(shape), dtype) for shape, dtype in results]
+        if not all(type(n) is int and n >= 0 for shape, _ in declared for n in shape):
+            raise ProgramFormatError(f"node {number} ({op}) has the results {results}")
+        if list(found) != declared:
+            said = ", ".join(f"{dtype}{list(shape)}" for shape, dtype in declared)
+            raise ProgramFormatError(f"node {number} ({op}) is {', '.join(map(str, found))}, the file says {said}")
         where = canonical(device) if device is not None else None
-        nodes.append(Node(op, tuple(inputs), decoded, aval.shape, aval.dtype, where, str(source)))
-    return tuple(nodes)
+        written.add(op, inputs, decoded, found, device=where, source=str(source))
+    return written
 
 
-def _indices(numbers: Any, what: str, nodes: tuple[Node, ...]) -> tuple[int, ...]:
+def _indices(numbers: Any, what: str, values: list[Value]) -> tuple[int, ...]:
     indices = tuple(numbers)
-    if not all(type(i) is int and 0 <= i < len(nodes) for i in indices):
-        raise ProgramFormatError(f"{what} {list(indices)} names no node; there are {len(nodes)}")
+    if not all(type(i) is int and 0 <= i < len(values) for i in indices):
+        raise ProgramFormatError(f"{what} {list(indices)} names no value; there are {len(values)}")
     return indices
 
 
 def _read(data: dict[str, Any]) -> Program:
-    nodes = _read_nodes(data["nodes"])
-    inputs, outputs = (_indices(data[key], key, nodes) for key in ("inputs", "outputs"))
-    if sorted(inputs) != [i for i, n in enumerate(nodes) if n.op == "input"]:
+    written = _read_nodes(data["nodes"])
+    values = written.values
+    inputs, outputs = (_indices(data[key], key, values) for key in ("inputs", "outputs"))
+    if sorted(inputs) != [i for i, n in enumerate(values) if n.op == "input"]:
         raise ProgramFormatError(f"inputs {list(inputs)} are not the input nodes")
     if count_leaves(data["structure"]) != len(outputs):
         raise ProgramFormatError(f"the structure has not the {len(outputs)} leaves of the outputs")
@@ -221,20 +209,20 @@ def _read(data: dict[str, Any]) -> Program:
         if (row["value"] is None) != (data["state"] is None):
             raise ProgramFormatError(f"shared variable {row['name']!r} has lost its value")
         if row["value"] is None:
-            value = np.zeros(nodes[int(key)].shape, nodes[int(key)].dtype.value)
+            value = np.zeros(values[int(key)].shape, values[int(key)].dtype.value)
         else:
             value = _decode_array(row["value"])
-        if nodes[int(key)].op != "shared" or nodes[int(key)].aval != (value.shape, value.dtype.name):
+        if values[int(key)].op != "shared" or values[int(key)].aval != (value.shape, value.dtype.name):
             raise ProgramFormatError(f"shared variable {row['name']!r} does not fit node {key}")
         if not (isinstance(row["uid"], str) and row["uid"]):
             raise ProgramFormatError(f"shared variable {row['name']!r} has the identity {row['uid']!r:.60}")
         shared[int(key)] = SharedVariable(value, row["name"], row["device"], uid=row["uid"])
     updates = {}
     for pair in data["updates"]:
-        target, expression = _indices(pair, "an update", nodes)
+        target, expression = _indices(pair, "an update", values)
         updates[target] = expression
-        if target not in shared or nodes[target].aval != nodes[expression].aval:
+        if target not in shared or values[target].aval != values[expression].aval:
             raise ProgramFormatError(f"the update of node {target} by node {expression} does not fit")
-    if {i for i, n in enumerate(nodes) if n.op == "shared"} != set(shared):
+    if {i for i, n in enumerate(values) if n.op == "shared"} != set(shared):
         raise ProgramFormatError("a shared node has no shared variable")
-    return Program(str(data["name"]), nodes, inputs, outputs, data["structure"], shared, updates)
+    return Program(str(data["name"]), tuple(written.nodes), inputs, outputs, data["structure"], shared, updates)

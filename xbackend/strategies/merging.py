@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
 
-from xbackend.api.array import Array
-from xbackend.api.elementwise import add, multiply
-from xbackend.api.manipulation import concat
-from xbackend.api.tracer import Tracer
+from xbackend.api.functions.elementwise import add, multiply
+from xbackend.api.functions.manipulation import concat
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.tracer import Tracer
 from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError
 from xbackend.program import structure
 

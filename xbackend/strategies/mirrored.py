@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from xbackend.api.collectives import all_reduce
+from xbackend.api.functions.collectives import all_reduce
 from xbackend.devices import Device
 from xbackend.strategies.strategy import (
     Copy,

@@ -9,16 +9,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xbackend.api.array import Array
-from xbackend.api.casting import integer
-from xbackend.api.scopes import device, renamed
-from xbackend.api.trace import ArraySpec, trace
-from xbackend.api.traced_program import TracedProgram
-from xbackend.api.tracer import Tracer, current
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import integer
+from xbackend.api.tracing.scopes import device, renamed
+from xbackend.api.tracing.trace import ArraySpec, trace
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.api.tracing.tracer import Tracer, current
 from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError, ShapeError, SharedVariableError
 from xbackend.program import structure
-from xbackend.program.program import Node
+from xbackend.program.program import Value
 from xbackend.strategies.merging import check_merge, merge_results
 
 # One replica: the device of its ops outside of every scope, and what the names inside of it stand for.
@@ -91,7 +91,7 @@ class _Strategy:
         starts = [i * least + min(i, more) for i in range(count + 1)]
         return list(itertools.pairwise(starts))
 
-    def whole(self, node: Node) -> ArraySpec:
+    def whole(self, node: Value) -> ArraySpec:
         """All rows of an argument of which the node takes one replica's."""
         shape, axis = list(node.shape), self.split.get(node.params["name"])
         if axis is not None and -len(shape) <= axis < len(shape):
@@ -101,7 +101,7 @@ class _Strategy:
     def check_updates(self, tracer: Tracer, before: Mapping[int, int]) -> None:
         for node in tracer.updates:
             if node not in before:
-                name = tracer.nodes[node].params["name"]
+                name = tracer.values[node].params["name"]
                 raise SharedVariableError(
                     f"shared variable {name!r} is updated inside of a replica of {self.name}, once for each device; "
                     "return what the update needs (a gradient, say), merge it, and call xb.update outside"
@@ -181,14 +181,14 @@ def replicate(
         return functools.update_wrapper(replicated, function)
     replicated.__name__ = name
     replicated.__dict__["__signature__"] = signature
-    return trace(replicated, *[strategy.whole(function.nodes[i]) for i in function.inputs])
+    return trace(replicated, *[strategy.whole(function.values[i]) for i in function.inputs])
 
 
 def _signature(function: Any, name: str) -> inspect.Signature:
     try:
         if isinstance(function, TracedProgram):
             kind = inspect.Parameter.POSITIONAL_ONLY
-            names = [function.nodes[i].params["name"] for i in function.inputs]
+            names = [function.values[i].params["name"] for i in function.inputs]
             return inspect.Signature([inspect.Parameter(n, kind) for n in names])
         return inspect.signature(function)
     except (TypeError, ValueError) as error:

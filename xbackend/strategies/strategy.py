@@ -19,13 +19,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from xbackend.api.array import Array
-from xbackend.api.casting import cast
-from xbackend.api.elementwise import add, multiply
-from xbackend.api.gradient import grad
-from xbackend.api.scopes import device, renamed
-from xbackend.api.state import shared, update
-from xbackend.api.tracer import current
+from xbackend.api.functions.elementwise import add, multiply
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import cast
+from xbackend.api.tracing.gradient import grad
+from xbackend.api.tracing.scopes import device, renamed
+from xbackend.api.tracing.state import shared, update
+from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, canonical
 from xbackend.errors import ArgumentError, GradientError, ShapeError, TraceError
 from xbackend.program.shared import SharedVariable

@@ -61,9 +61,14 @@ class Events:
     def program(self, program: Program) -> None:
         """The nodes of a program with their devices; of an executable's, those that they were placed on."""
         graph = self._graph()
-        names = [f"{node.params.get('name', node.op)}_{i}" for i, node in enumerate(program.nodes)]
+        names = [f"{node.params.get('name', node.op)}_{node.outputs[0]}" for node in program.nodes]
+        of = {
+            i: f"{name}:{k}" if k else name
+            for name, n in zip(names, program.nodes, strict=True)
+            for k, i in enumerate(n.outputs)
+        }
         for name, node in zip(names, program.nodes, strict=True):
-            graph.node.add(name=name, op=node.op, input=[names[i] for i in node.inputs], device=node.device or "")
+            graph.node.add(name=name, op=node.op, input=[of[i] for i in node.inputs], device=node.device or "")
         self._writer.add_event(self._event(graph_def=graph.SerializeToString(), wall_time=time.time()))
 
     def close(self) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from xbackend.api import functions as xp
-from xbackend.api.array import Array
-from xbackend.api.tracer import current
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError, DTypeError, ShapeError
 from xbackend.program.dtypes import DType
 from xbackend.strategies.evaluating import evaluates

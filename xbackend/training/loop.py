@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.api.trace import ArraySpec, trace
+from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.backends.contract import Backend
 from xbackend.errors import ArgumentError, CheckpointError, TrainingError
 from xbackend.program.host import host_array

@@ -14,11 +14,11 @@ from functools import reduce
 from math import inf
 from typing import Any
 
-from xbackend.api.array import Array
-from xbackend.api.casting import cast
-from xbackend.api.elementwise import add, less, pow, sqrt, square, where
-from xbackend.api.reductions import sum
-from xbackend.api.tracer import current
+from xbackend.api.functions.elementwise import add, less, pow, sqrt, square, where
+from xbackend.api.functions.reductions import sum
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import cast
+from xbackend.api.tracing.tracer import current
 from xbackend.errors import ArgumentError
 
 # The learning rate: a number, or what it is at a step, an int64 scalar that counts from 0.

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from xbackend.api.casting import cast
-from xbackend.api.elementwise import cos, floor, less, minimum, pow, where
+from xbackend.api.functions.elementwise import cos, floor, less, minimum, pow, where
+from xbackend.api.tracing.casting import cast
 from xbackend.errors import ArgumentError
 from xbackend.program.dtypes import DType
 

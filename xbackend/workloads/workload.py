@@ -19,7 +19,7 @@ from typing import Any, TypeVar, overload
 
 import numpy as np
 
-from xbackend.api.gradient import grad
+from xbackend.api.tracing.gradient import grad
 from xbackend.errors import WorkloadError
 from xbackend.habits import keywords
 from xbackend.program.host import check_fits, host_array

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends.assembly import Lowered
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.description import IN_TURN, Description
 from xbackend.backends.gpuarray import contexts, opencl
@@ -27,10 +26,12 @@ from xbackend.backends.gpuarray.records import Reader, follower, mark
 from xbackend.backends.lineage.control_flow import UNROLLED
 from xbackend.backends.lineage.host_modes import CMode, call_of
 from xbackend.backends.lineage.indices import clipped
-from xbackend.backends.lineage.ops import BYTES, Row, Several, joined, written_as
+from xbackend.backends.lineage.ops import BYTES, joined, written_as
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.theano import Theano, ones
-from xbackend.backends.placed import Variable, cut
+from xbackend.backends.rows import Row
+from xbackend.backends.staged.assembly import Lowered
+from xbackend.backends.staged.stages import Variable, cut
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.program import analyses
@@ -67,7 +68,6 @@ class TheanoGpuArray(CMode, Theano):
     unrolled = (
         True  # a loop over its arrays is for CUDA: "This is for CUDA arrays" (pygpu), from theano/gpuarray/type.py
     )
-    several: ClassVar[Mapping[str, Several]] = opencl.SEVERAL
     # Traces are ours: they say which nodes of the program an op of the optimised graph comes from.
     configuration: ClassVar[Mapping[str, Any]] = {"traceback.limit": 0, "traceback.compile_limit": 0}
     compiles = "theano-contexts"  # it compiles for minutes, and the backend of the C linker would wait for it
@@ -203,7 +203,7 @@ class TheanoGpuArray(CMode, Theano):
             )
         except Exception as error:
             raise self.unsupported(program.name, None, error) from error
-        constants = [self.put(np.array(generate(program.nodes[i])), graph.device(i)) for i in graph.resident]
+        constants = [self.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
         given = [container.storage for container in function.input_storage[: len(inputs)]]
         # An update to another shared variable's value has the storage of that for its own: it stays.
         kept = {id(container.storage) for container in function.input_storage}

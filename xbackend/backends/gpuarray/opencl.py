@@ -15,7 +15,8 @@ import numpy as np
 
 from xbackend.backends.lineage.division import floor_of_quotient, power_by_squaring
 from xbackend.backends.lineage.linear_algebra import RESULTS, diagonal_by_slices
-from xbackend.backends.lineage.ops import TABLE, Row, Several, lengths, sum_of_products
+from xbackend.backends.lineage.ops import TABLE, lengths, sum_of_products
+from xbackend.backends.rows import Row
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
 
@@ -168,18 +169,6 @@ def rows(otherwise: Mapping[str, Row]) -> Mapping[str, Row]:
     return {**otherwise, **dict.fromkeys(_OPENCL, chosen)}
 
 
-def _several(name: str) -> Several:
-    """All results of a factorization, which Theano has for CUDA only."""
-
-    def chosen(T: Any, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        results: Sequence[Any] = (_refused if _is_opencl(node) else RESULTS[name])(T, node, inputs)
-        return results
-
-    return chosen
-
-
-SEVERAL: Mapping[str, Several] = {name: _several(name) for name in RESULTS}
-
 _OPENCL: Mapping[str, Row] = {
     "maximum": _extreme("ge"),
     "minimum": _extreme("le"),
@@ -194,7 +183,7 @@ _OPENCL: Mapping[str, Row] = {
     "cumulative_sum": _cumulative("add"),
     "cumulative_prod": _cumulative("mul"),
     "diagonal": diagonal_by_slices,
-    **dict.fromkeys(("cholesky", "inv", "det", "solve", "solve_triangular", "eigvalsh", "svdvals"), _refused),
+    **dict.fromkeys(("cholesky", "inv", "det", "solve", "solve_triangular", "eigvalsh", "svdvals", *RESULTS), _refused),
     **dict.fromkeys(("sort", "argsort", "searchsorted"), _refused),
     "matmul": _matmul,
     "pow": power_by_squaring,

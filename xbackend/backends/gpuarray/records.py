@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from xbackend.backends.assembly import Lowered
 from xbackend.backends.gpuarray.contexts import HOST
 from xbackend.backends.lineage.ops import behind
-from xbackend.backends.placed import Variable
 from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred, with_folded
+from xbackend.backends.staged.assembly import Lowered
+from xbackend.backends.staged.stages import Variable
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
 
@@ -52,7 +52,7 @@ def mark(graph: Lowered, where: Mapping[Variable, Device]) -> Sequence[Mark]:
     marks: list[Mark] = []
     for i, v in graph.own():
         lengths = getattr(v.tag, "lengths", None)
-        v.tag.trace = [[(_COMPUTES, len(marks), graph.program.nodes[i].op, "")]]  # four, as Theano prints them
+        v.tag.trace = [[(_COMPUTES, len(marks), graph.program.values[i].op, "")]]  # four, as Theano prints them
         marks.append(Mark(i, where.get(v), v is graph.variables[i], lengths))
     return marks
 
@@ -182,7 +182,7 @@ class Reader:
             if _kind(n) in _TRANSFERS and self._is_move(m.node)
         }
         records: dict[int, Executed | None] = {}
-        for i, node in enumerate(self.program.nodes):
+        for i, node in enumerate(self.program.values):
             if node.op in ("input", "shared"):
                 continue
             if self._is_move(i):
@@ -199,7 +199,7 @@ class Reader:
         return {i: record for i, record in records.items() if record is not None}
 
     def _is_move(self, i: int) -> bool:
-        return self.program.nodes[i].op == "transfer"
+        return self.program.values[i].op == "transfer"
 
     def _executed(self, i: int, ops: Sequence[tuple[Mark, Any]]) -> Executed | None:
         """An op of it that runs elsewhere than it should, if there is one; else that which gives its result."""
@@ -240,7 +240,7 @@ class Reader:
             inside = (m for m in self._of(node.outputs, _CONTAINS) if m.where == device)
             said.update(dict.fromkeys((m.node, m.where, "fused") for m in inside if (m.node, m.where, "") not in said))
             for i, where, status in said:
-                if self.program.nodes[i].op == "grad":
+                if self.program.values[i].op == "grad":
                     yield Backward(i, None, where, device, str(node.op), _EVIDENCE, status)
 
     def _transfers(self) -> tuple[Transferred, ...]:
@@ -251,7 +251,7 @@ class Reader:
             source, target = node.inputs[0], node.outputs[0]
             of = {m.node for m in self._of([target])}
             own = max((i for i in of if self._is_move(i)), default=None)
-            gradient = own is None and any(self.program.nodes[i].op == "grad" for i in of)
+            gradient = own is None and any(self.program.values[i].op == "grad" for i in of)
             size = self._bytes(target, source)
             records.append(Transferred(_device(source), _device(target), size, own, gradient, str(node.op), _EVIDENCE))
         return tuple(records)
@@ -261,7 +261,7 @@ class Reader:
         kind = same[0].type
         item = int(np.dtype(kind.dtype).itemsize)
         for m in self._of(same):
-            for lengths in (m.lengths, self.program.nodes[m.node].shape):
+            for lengths in (m.lengths, self.program.values[m.node].shape):
                 if lengths is not None and tuple(n == 1 for n in lengths) == tuple(kind.broadcastable):
                     return item * prod(lengths)
         return item

@@ -12,19 +12,19 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.jax import control_flow
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.jax.gradient_rules import MENDED
-from xbackend.backends.jax.ops import SEVERAL, TABLE
-from xbackend.backends.placed import Stage, toposort
+from xbackend.backends.jax.ops import TABLE
 from xbackend.backends.special_numbers import QUOTIENTS, SIGNS
-from xbackend.backends.staged import Compiled
+from xbackend.backends.staged.assembly import Lowered, assembled
+from xbackend.backends.staged.backend import Compiled
+from xbackend.backends.staged.stages import Stage, toposort
 from xbackend.devices import Device
 from xbackend.program import analyses
-from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Node, Program, generate
+from xbackend.program.ops import GENERATORS, OPS
+from xbackend.program.program import Node, Program, Value, generate
 
 LARGE = 64  # constants of more elements stay on their device, and are not compiled into a function
 MADE_HERE = GENERATORS - {"full"}  # by NumPy; what is full of one number is made by JAX
@@ -32,7 +32,7 @@ MADE_HERE = GENERATORS - {"full"}  # by NumPy; what is full of one number is mad
 INLINED = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 
 
-def _is_large(node: Node) -> bool:
+def _is_large(node: Node | Value) -> bool:
     return node.op in MADE_HERE and node.aval.size > LARGE
 
 
@@ -128,7 +128,6 @@ class _Steps:
         import jax
 
         self.jax, self.backend, self.program = jax, backend, program
-        self.groups, self.together = analyses.gradients(program), analyses.calls(program)
         self.differentiated = 0  # inside of how many gradients what is traced now is
         # The identity of its first argument, with the gradient of both: what depends on a node is seen at its second.
         self.seen_at = jax.custom_vjp(lambda x, leaf: x)
@@ -140,50 +139,47 @@ class _Steps:
 
         def function(*values: Any) -> list[Any]:
             env = dict(zip(program.inputs, values, strict=True))
-            for i in range(len(program.nodes)):
+            for i in range(len(program.values)):
                 steps.step(i, env)
             return [self.jax.numpy.asarray(env[i]) for i in program.outputs]
 
         return function
 
     def step(self, i: int, env: dict[int, Any]) -> None:
-        """Add the value of a node, as JAX's tracing has it; of a gradient those of all that share its backward pass, of
-        one of several results all."""
+        """Add a value as JAX's tracing has it, with all others of its node."""
         if i in env:
             return
-        node = self.program.nodes[i]
+        node = self.program.values[i].node
         inputs = [env[j] for j in node.inputs]
         if node.op == "grad":
-            env.update(self.gradients(node.inputs[0], env))
+            env.update(self.gradients(node, env))
         elif node.op == "transfer":
             source, target = (
-                self.backend.theirs[Device.parse(self.program.nodes[j].device or "")] for j in (node.inputs[0], i)
+                self.backend.theirs[Device.parse(self.program.values[j].device or "")] for j in (node.inputs[0], i)
             )
             env[i] = self.jax.device_put(inputs[0], target, src=source)
         elif node.op in MADE_HERE:
             env[i] = generate(node)
         else:
             try:
-                if "part" in node.params:
-                    results = self.several(node, inputs)
-                    for j in self.together[i]:
-                        env.setdefault(j, results[self.program.nodes[j].params["part"]])
-                else:
-                    env[i] = TABLE[node.op](self.jax.numpy, node, inputs)
+                made = self.call(node, inputs)
+                for j, value in zip(node.outputs, made if OPS[node.op].several else [made], strict=True):
+                    env.setdefault(j, value)
             except Exception as error:
                 raise self.backend.unsupported(node.op, node, error) from error
 
-    def several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
-        """All results of the call that a node is one of."""
+    def call(self, node: Node, inputs: Sequence[Any]) -> Any:
+        """The result of an op, or all results of one that has several."""
         if node.op in control_flow.CONTROL:
             return control_flow.lowered(self.jax, node, inputs, self.body)
-        return SEVERAL[node.op](self.jax.numpy, node, inputs)
+        return TABLE[node.op](self.jax.numpy, node, inputs)
 
-    def gradients(self, loss: int, env: dict[int, Any]) -> dict[int, Any]:
-        """The gradients of a loss by their nodes, and what is between. That depends on them, and is computed again with
-        that in view; its values take the place of those before, so that nothing is computed twice."""
-        nodes, group = self.program.nodes, self.groups[loss]
-        wrt = {nodes[i].inputs[1] for i in group}
+    def gradients(self, node: Node, env: dict[int, Any]) -> dict[int, Any]:
+        """The gradients of a node, and what is between. That depends on what they are taken with respect to, and is
+        computed again with that in view; its values take the place of those before, so that nothing is computed
+        twice."""
+        values, (loss, *each) = self.program.values, node.inputs
+        wrt = set(each)
         between, dependent = analyses.between(self.program, loss, wrt)
         changed = {j for j in between if j not in wrt or j in dependent}
 
@@ -197,11 +193,12 @@ class _Steps:
             self.differentiated -= 1
             return own[loss], {j: own[j] for j in changed}
 
-        leaves = {j: self.jax.numpy.zeros(nodes[j].shape, nodes[j].dtype.value) for j in wrt}
-        value, pullback, values = self.jax.vjp(again, leaves, has_aux=True)
+        leaves = {j: self.jax.numpy.zeros(values[j].shape, values[j].dtype.value) for j in wrt}
+        value, pullback, seen = self.jax.vjp(again, leaves, has_aux=True)
         (gradients,) = pullback(self.jax.numpy.ones_like(value))
+        found = {i: gradients[j] for i, j in zip(node.outputs, each, strict=True)}
         # Inside of another gradient, values with that in view stay as they are.
-        return {**({} if self.differentiated else values), **{i: gradients[nodes[i].inputs[1]] for i in group}}
+        return found if self.differentiated else {**seen, **found}
 
 
 class _Tracing(_Steps):
@@ -214,7 +211,7 @@ class _Tracing(_Steps):
 
     def traced(self) -> Lowered:
         """The program as the equations that JAX notes of it, with equal ones merged: a gradient repeats its loss."""
-        graph, nodes = self.graph, self.program.nodes
+        graph, nodes = self.graph, self.program.values
         given = {i: Variable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or _is_large(n)}
         graph.sources = {variable: graph.device(i) for i, variable in given.items()}
         graph.arguments = [given[i] for i in self.program.inputs]

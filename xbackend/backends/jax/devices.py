@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Value
-from xbackend.backends.staged import Compiled, StagedBackend
+from xbackend.backends.staged.backend import Compiled, StagedBackend
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from xbackend.backends.rows import Row
 from xbackend.program.program import Node
-
-Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 
 def _special(name: str) -> Row:

@@ -4,17 +4,16 @@ whose arguments are other ones. Every row takes ``jax.numpy``, the node and its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from xbackend.backends.jax import gradient_rules
 from xbackend.backends.jax.linear_algebra import RESULTS, ROWS
 from xbackend.backends.numpy.ops import selected, slices
+from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise
 from xbackend.program.ops import OPS
 from xbackend.program.program import Node
-
-Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 
 def _named(name: str) -> Row:
@@ -72,36 +71,37 @@ def _at(jnp: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return jnp.asarray(inputs[0]).at[selected(node.params["axis"], inputs[1])]
 
 
-# The rows of ops with several results give all of them.
-SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {**RESULTS}
-
-TABLE: Mapping[str, Row] = {
-    **{name: _named(name) for name in OPS},
-    **{name: _reduction(name) for name in ("max", "min", "any", "all")},
-    **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
-    **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
-    "abs": _abs,
-    "atan2": _named("arctan2"),
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "sign": _sign,
-    "pow": _pow,
-    "cumulative_sum": lambda jnp, node, inputs: jnp.cumsum(inputs[0], node.params["axis"], node.dtype.value),
-    "reshape": lambda jnp, node, inputs: jnp.reshape(inputs[0], node.shape),
-    "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),
-    "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
-    "stack": lambda jnp, node, inputs: jnp.stack(inputs, node.params["axis"]),
-    "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
-    "slice": lambda jnp, node, inputs: jnp.reshape(inputs[0][slices(node.params)], node.shape),
-    # As users write it; the function `take` would look at each index for one that is out of range.
-    "take": lambda jnp, node, inputs: jnp.asarray(inputs[0])[selected(node.params["axis"], inputs[1])],
-    "take_along_axis": lambda jnp, node, inputs: jnp.take_along_axis(*inputs, axis=node.params["axis"]),
-    "slice_set": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].set(inputs[1]),
-    "slice_add": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].add(inputs[1]),
-    "take_set": lambda jnp, node, inputs: _at(jnp, node, inputs).set(inputs[2]),
-    "take_add": lambda jnp, node, inputs: _at(jnp, node, inputs).add(inputs[2]),
-    "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
-    "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
-    **ROWS,
-}
+TABLE = Rows(
+    "JAX",
+    {
+        **{name: _named(name) for name in OPS},
+        **{name: _reduction(name) for name in ("max", "min", "any", "all")},
+        **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
+        **{name: _arg_reduction(name) for name in ("argmax", "argmin")},
+        "abs": _abs,
+        "atan2": _named("arctan2"),
+        "floor_divide": _floor_divide,
+        "remainder": _remainder,
+        "sign": _sign,
+        "pow": _pow,
+        "cumulative_sum": lambda jnp, node, inputs: jnp.cumsum(inputs[0], node.params["axis"], node.dtype.value),
+        "reshape": lambda jnp, node, inputs: jnp.reshape(inputs[0], node.shape),
+        "permute_dims": lambda jnp, node, inputs: jnp.transpose(inputs[0], node.params["axes"]),
+        "broadcast_to": lambda jnp, node, inputs: jnp.broadcast_to(inputs[0], node.shape),
+        "stack": lambda jnp, node, inputs: jnp.stack(inputs, node.params["axis"]),
+        "concat": lambda jnp, node, inputs: jnp.concatenate(inputs, node.params["axis"]),
+        "slice": lambda jnp, node, inputs: jnp.reshape(inputs[0][slices(node.params)], node.shape),
+        # As users write it; the function `take` would look at each index for one that is out of range.
+        "take": lambda jnp, node, inputs: jnp.asarray(inputs[0])[selected(node.params["axis"], inputs[1])],
+        "take_along_axis": lambda jnp, node, inputs: jnp.take_along_axis(*inputs, axis=node.params["axis"]),
+        "slice_set": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].set(inputs[1]),
+        "slice_add": lambda jnp, node, inputs: jnp.asarray(inputs[0]).at[slices(node.params)].add(inputs[1]),
+        "take_set": lambda jnp, node, inputs: _at(jnp, node, inputs).set(inputs[2]),
+        "take_add": lambda jnp, node, inputs: _at(jnp, node, inputs).add(inputs[2]),
+        "astype": lambda jnp, node, inputs: jnp.astype(jnp.asarray(inputs[0]), node.dtype.value),
+        "full": lambda jnp, node, inputs: jnp.full(node.shape, node.params["fill_value"], node.dtype.value),
+        **ROWS,
+        **RESULTS,
+    },
+)
 """`input`, `shared`, `transfer`, `grad` and the other generators belong to the graph (`jax.adapter`)."""

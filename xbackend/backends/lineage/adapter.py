@@ -16,21 +16,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xbackend.backends.assembly import Lowered, assembled
 from xbackend.backends.contract import Built
 from xbackend.backends.lineage import control_flow, gradient_rules, rewrites
 from xbackend.backends.lineage.generation import Generation
 from xbackend.backends.lineage.indices import READ, in_range_op, known_inside
-from xbackend.backends.lineage.ops import SEVERAL, TABLE, Row, Several, behind, is_filled, is_shuffled
+from xbackend.backends.lineage.ops import TABLE, behind, is_filled, is_shuffled
 from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
-from xbackend.backends.placed import Stage, Variable, toposort, transfer_op
+from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
-from xbackend.backends.staged import Compiled
+from xbackend.backends.staged.assembly import Lowered, assembled
+from xbackend.backends.staged.backend import Compiled
+from xbackend.backends.staged.stages import Stage, Variable, toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
 from xbackend.program import analyses
-from xbackend.program.ops import GENERATORS
+from xbackend.program.aval import Aval
+from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 
 # Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
@@ -48,7 +50,6 @@ class LineageBackend(Generation):
     configuration: ClassVar[Mapping[str, Any]] = {}  # of the generation, more of it while a program is compiled
     digamma_dtypes: ClassVar[Sequence[str]] = ("float32", "float64")  # in which it can be written out
     rows: ClassVar[Mapping[str, Row]] = {}  # ops that this generation and mode lowers in its own way
-    several: ClassVar[Mapping[str, Several]] = {}  # the same for ops with several results
     unrolled: ClassVar[bool] = False  # whether the mode has no loops
     # The highest gradient through a loop that carries one array that is right, of several one less; `None` for any.
     most_orders: ClassVar[int | None] = None
@@ -139,7 +140,7 @@ class LineageBackend(Generation):
         if self.most_orders is None:
             return
         most = self.most_orders - (analyses.most_carried(program) > 1)
-        for node, order in zip(program.nodes, orders, strict=False):
+        for node, order in zip(program.values, orders, strict=False):
             if order > most:
                 raise UnsupportedOperation(
                     f"backend {self.name} cannot do gradient number {order}, one of another, through xb.scan (at "
@@ -167,11 +168,9 @@ class LineageBackend(Generation):
 
     def _written(self, program: Program) -> int:
         """How many nodes are lowered: those of each step of a loop where the steps are written one after the other."""
-        together = analyses.calls(program)
         return sum(
             1 + sum(map(self._written, node.bodies.values())) * (node.params.get("length", 1) if self.unrolled else 1)
-            for i, node in enumerate(program.nodes)
-            if i == together.get(i, [i])[0]
+            for node in program.nodes
         )
 
     @contextlib.contextmanager
@@ -201,40 +200,33 @@ class LineageBackend(Generation):
     def _fill(self, graph: Lowered, given: Mapping[int, Variable]) -> None:
         """Lower the nodes of a program, but for those that are given."""
         program = graph.program
-        targets = {n.inputs[1] for n in program.nodes if n.op == "grad"}
+        targets = {i for n in program.nodes if n.op == "grad" for i in n.inputs[1:]}
         known: set[Variable] = set()
-        made: dict[int, Variable] = {}  # more than one at once: of a backward pass, of a call with several results
-        together = analyses.calls(program)
-        for i, node in enumerate(program.nodes):
+        for node in program.nodes:
+            i = node.outputs[0]
             if i in given:
-                variable = given[i]
+                results: Sequence[Variable] = [given[i]]
             elif node.op == "grad":
-                if i not in made:
-                    made.update(self._gradients(graph, i))
-                variable = made[i]
-            elif i in together:
-                if i not in made:
-                    results = self._several(graph, i)
-                    made.update({j: results[program.nodes[j].params["part"]] for j in together[i]})
-                variable = made[i]
+                results = self._gradients(graph, node)
+            elif OPS[node.op].several:
+                results = self._call(node, [graph.variables[j] for j in node.inputs])
             else:
-                variable = self._lower_node(graph, i, node)
-            variable = self._exact(variable, node)
-            if i in targets and (variable in known or is_shuffled(variable)):
-                # An op that changes nothing returned its input, or a product takes the vector that a row was made of
-                # in its place; the gradient is that of this node only.
-                variable = self._exact(self.T.tensor_copy(variable), node)
-            known.add(variable)
-            graph.variables.append(variable)
+                results = [self._lower_node(graph, i, node)]
+            for k, (result, aval) in enumerate(zip(results, node.results, strict=True), i):
+                variable = self._exact(result, aval)
+                if k in targets and (variable in known or is_shuffled(variable)):
+                    # An op that changes nothing returned its input, or a product takes the vector that a row was made
+                    # of in its place; the gradient is that of this value only.
+                    variable = self._exact(self.T.tensor_copy(variable), aval)
+                known.add(variable)
+                graph.variables.append(variable)
 
-    def _several(self, graph: Lowered, i: int) -> Sequence[Variable]:
-        """All results of the call that a node is one of."""
-        node = graph.program.nodes[i]
-        inputs = [graph.variables[j] for j in node.inputs]
+    def _call(self, node: Node, inputs: Sequence[Variable]) -> Any:
+        """The result of an op, or all results of one that has several. Raises `UnsupportedOperation`."""
         try:
             if node.op in control_flow.CONTROL:
                 return control_flow.lowered(self, node, inputs, self._body)
-            return (self.several.get(node.op) or SEVERAL[node.op])(self.T, node, inputs)
+            return (self.rows.get(node.op) or TABLE[node.op])(self.T, node, inputs)
         except Exception as error:
             raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
 
@@ -265,43 +257,31 @@ class LineageBackend(Generation):
             return variable
         if node.op == "transfer":
             return self.Transfer(graph.device(node.inputs[0]), graph.device(i))(*inputs)
-        row = self.rows.get(node.op) or TABLE[node.op]
         if node.op in self.unchecked:
             length = lengths(inputs[0])[node.params["axis"]]
-            if not known_inside(graph.program.nodes[node.inputs[1]], length):
+            if not known_inside(graph.program.values[node.inputs[1]], length):
                 inputs[1] = self.in_range(inputs[1], length)
-        try:
-            return row(self.T, node, inputs)
-        except Exception as error:
-            raise self.unsupported(f"{node.op} of {', '.join(str(v.type) for v in inputs)}", node, error) from error
+        return self._call(node, inputs)
 
-    def _exact(self, variable: Variable, node: Node) -> Variable:
-        """The variable with the dtype and the static shape of its node, where the framework lost one of them."""
-        if variable.dtype != node.dtype.value:
-            variable = self.T.cast(variable, node.dtype.value)
-        if tuple(variable.type.shape) != node.shape:
-            variable = self.T.specify_shape(variable, node.shape)
+    def _exact(self, variable: Variable, aval: Aval) -> Variable:
+        """The variable with the dtype and the static shape of its value, where the framework lost one of them."""
+        if variable.dtype != aval.dtype.value:
+            variable = self.T.cast(variable, aval.dtype.value)
+        if tuple(variable.type.shape) != aval.shape:
+            variable = self.T.specify_shape(variable, aval.shape)
         return variable
 
-    def _gradients(self, graph: Lowered, first: int) -> dict[int, Variable]:
-        """All gradients of one loss, as far as what they belong to is lowered, in one backward pass."""
-        nodes = graph.program.nodes
-        loss = nodes[first].inputs[0]
-        group = [
-            i
-            for i in range(first, len(nodes))
-            if nodes[i].op == "grad" and nodes[i].inputs[0] == loss and nodes[i].inputs[1] < first
-        ]
-        wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
+    def _gradients(self, graph: Lowered, node: Node) -> Sequence[Variable]:
+        """The gradients of a node, in one backward pass."""
+        loss, *each = (graph.variables[i] for i in node.inputs)
+        wrt = list(dict.fromkeys(each))
         try:
             with gradient_rules.mended(self):
-                gradients = self.framework.grad(
-                    graph.variables[loss], [graph.variables[j] for j in wrt], disconnected_inputs="ignore"
-                )
+                gradients = self.framework.grad(loss, wrt, disconnected_inputs="ignore")
         except Exception as error:
-            raise self.unsupported("the gradient", nodes[first], error) from error
+            raise self.unsupported("the gradient", node, error) from error
         by_target = dict(zip(wrt, gradients, strict=True))
-        return {i: by_target[nodes[i].inputs[1]] for i in group}
+        return [by_target[variable] for variable in each]
 
     def _fold_lengths(self, graph: Lowered) -> None:
         """Let the graph use numbers where it asks for a shape that is known.

@@ -22,11 +22,12 @@ from xbackend.backends.lineage.linear_algebra import (
     logarithm_of_determinant,
 )
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
-from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, Row, cumulative_rows, wide_reduction, written_as
+from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, cumulative_rows, wide_reduction, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma_of, trigamma_of
-from xbackend.backends.placed import Variable
+from xbackend.backends.rows import Row
+from xbackend.backends.staged.stages import Variable
 from xbackend.errors import UnsupportedOperation
 
 

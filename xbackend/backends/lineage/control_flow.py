@@ -111,7 +111,7 @@ def _while(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Seque
 
     steps = MOST_STEPS
     if backend.keeps_steps:
-        steps = KEPT // max(8, *(step.nodes[i].aval.nbytes for i in step.outputs))
+        steps = KEPT // max(8, *(step.values[i].aval.nbytes for i in step.outputs))
     made = _loop(
         backend,
         one,

@@ -9,10 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.program.program import Node
-
-Row = Callable[[Any, Node, Sequence[Any]], Any]
 
 
 def _number(T: Any, node: Node) -> Callable[[float], Any]:

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import ClassVar
 
-from xbackend.backends.assembly import StagedBackend
 from xbackend.backends.lineage import blas, compiled_code
+from xbackend.backends.staged.assembly import StagedBackend
 from xbackend.errors import BackendUnavailable
 
 _COMPILED = re.compile(r"(^|,)\s*(base_)?compiledir\s*=[^,]*")  # a user's own folder, in a configuration

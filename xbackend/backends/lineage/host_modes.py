@@ -20,13 +20,13 @@ import numpy as np
 
 from xbackend.backends.contract import Built, Value
 from xbackend.backends.description import IN_TURN
-from xbackend.backends.device_threads import DeviceThreads, Resident
 from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
-from xbackend.backends.placed import Variable
-from xbackend.backends.staged import Call, Compiled
+from xbackend.backends.staged.backend import Call, Compiled
+from xbackend.backends.staged.device_threads import DeviceThreads, Resident
+from xbackend.backends.staged.stages import Variable
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 from xbackend.program.analyses import computes_integers
@@ -182,7 +182,7 @@ class CMode(HostMode):
 def copies(graph: Lowered) -> bool:
     """Whether variables on several devices are updated: copies of one are to be equal to the bit there. Which ops
     become one loop depends on what other devices wait for, and what a compiler makes of numbers on the loop."""
-    return len({graph.program.nodes[target].device for target in graph.program.updates}) > 1
+    return len({graph.program.values[target].device for target in graph.program.updates}) > 1
 
 
 def call_of(machine: Any, given: Sequence[list[Any]], results: Sequence[list[Any]], alone: Any) -> Call:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from xbackend.program.program import Node
+from xbackend.program.program import Node, Value
 
 READ = frozenset({"take_along_axis"})  # by one position
 INDEXED = READ | {"take", "take_set", "take_add"}
@@ -29,7 +29,7 @@ def clipped(T: Any, indices: Any, length: int) -> Any:
     return T.switch(T.gt(inside, most), most, inside)
 
 
-def known_inside(node: Node, length: int) -> bool:
+def known_inside(node: Node | Value, length: int) -> bool:
     """Whether the indices are constants of the program that count elements of the axis."""
     value = node.params.get("value")
     return value is not None and (not value.size or (-length <= value.min() and value.max() < length))

@@ -10,8 +10,8 @@ import numpy as np
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.indices import clipped
-from xbackend.backends.placed import Variable
-from xbackend.backends.staged import Compiled
+from xbackend.backends.staged.backend import Compiled
+from xbackend.backends.staged.stages import Variable
 from xbackend.devices import Device
 
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.lineage import factors
-from xbackend.backends.lineage.division import Row
 from xbackend.backends.lineage.shapes import lengths
+from xbackend.backends.rows import Row
 from xbackend.errors import UnsupportedOperation
-from xbackend.program.linear_algebra import RESULTS as PARTS
-from xbackend.program.ops import OPS, Aval
+from xbackend.program.aval import Aval
+from xbackend.program.ops import OPS
 from xbackend.program.program import Node
 
 # Matrices of a stack that are lowered one after the other: each is a part of the graph that is compiled.
@@ -67,8 +67,8 @@ def of_single_matrices(T: Any) -> list[Any]:
 
 def _shapes(node: Node, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The shape of each result of an op of these inputs."""
-    avals, infer = [Aval(shape, node.dtype) for shape in shapes], OPS[node.op].infer
-    return [infer(avals, {**node.params, "part": part}).shape for part in range(PARTS.get(node.op, 1))]
+    avals = [Aval(shape, node.results[0].dtype) for shape in shapes]
+    return [result.shape for result in OPS[node.op].results(avals, node.params)]
 
 
 def _single(stack: Any, i: int, shape: tuple[int, ...]) -> Any:
@@ -94,7 +94,8 @@ def _several(matrices: Matrices) -> Matrices:
             )
         wanted = _shapes(node, shapes)
         if not count:
-            return [T.alloc(T.constant(0, dtype=node.dtype.value), *shape) for shape in wanted]
+            nothing = T.constant(0, dtype=node.results[0].dtype.value)
+            return [T.alloc(nothing, *shape) for shape in wanted]
         flat = [T.reshape(x, (count, *s[-2:]), ndim=3) for x, s in zip(inputs, shapes, strict=True)]
         each = [matrices(T, node, [_single(x, i, s) for x, s in zip(flat, shapes, strict=True)]) for i in range(count)]
         stacks = [T.stack(list(results)) for results in zip(*each, strict=True)]
@@ -310,17 +311,12 @@ def _conv2d(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 
 
 def _eigvalsh(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
-    return RESULTS["eigh"](T, _whole(node, "eigh"), inputs)[0]
+    return RESULTS["eigh"](T, replace(node, op="eigh"), inputs)[0]
 
 
 def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     """Singular values beside the vectors: PyTensor leaves out what nobody reads, and the others have no gradient."""
-    return RESULTS["svd"](T, _whole(node, "svd"), inputs)[1]
-
-
-def _whole(node: Node, op: str) -> Node:
-    """A node of all results in the place of one of the values alone."""
-    return replace(node, op=op, params={"full": 0, "part": 0})
+    return RESULTS["svd"](T, replace(node, op="svd", params={"full": 0}), inputs)[1]
 
 
 ROWS: Mapping[str, Row] = {

@@ -7,17 +7,19 @@ the framework's tensor module as ``T`` (`pytensor.tensor`, `aesara.tensor`). A g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import copysign, prod
 from typing import Any
 
 import numpy as np
 
 from xbackend.backends.lineage import linear_algebra
-from xbackend.backends.lineage.division import Row, power, power_by_squaring, quotient, remainder, sign
+from xbackend.backends.lineage.division import power, power_by_squaring, quotient, remainder, sign
 from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.special import digamma
 from xbackend.backends.numpy.ops import ARC_NAMES, index, slices
+from xbackend.backends.rows import Row, Rows
+from xbackend.program.aval import Aval
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node, generate
 
@@ -256,7 +258,8 @@ def best(name: str, position: str) -> Row:
         x, shape = inputs[0], lengths(inputs[0])
         kept = [a for a in range(len(shape)) if a not in axes]
         rows = T.reshape(x.dimshuffle(*kept, *axes), (prod(node.shape), prod(shape[a] for a in axes)), ndim=2)
-        first = TABLE[position](T, Node(position, (), {"axis": 1}, (), node.dtype), [rows])
+        found = (Aval((prod(node.shape),), DType.int64),)
+        first = TABLE[position](T, Node(position, (), {"axis": 1}, found, ()), [rows])
         return T.reshape(rows[T.arange(prod(node.shape)), first], node.shape, ndim=len(node.shape))
 
     return row
@@ -355,47 +358,47 @@ def _constant(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
     return T.constant(generate(node), dtype=node.dtype.value)
 
 
-TABLE: Mapping[str, Row] = {
-    **{name: _named(name) for name in _SAME},
-    **{name: _named(theirs) for name, theirs in _OTHERS.items()},
-    "abs": _named("abs", "abs_"),
-    "sign": sign,
-    "divide": _named("true_divide", "true_div"),
-    "floor_divide": quotient(),
-    "remainder": remainder(),
-    "pow": power,
-    "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
-    **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
-    "round": _rounding("round", mode="half_to_even"),
-    **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
-    **{name: _reduction(name) for name in ("max", "any", "all")},
-    "min": _least,
-    "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
-    "argmin": _argmin,
-    "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
-    "matmul": _matmul,
-    "reshape": _reshape,
-    "permute_dims": lambda T, node, inputs: _shuffled(inputs[0], node.params["axes"]),
-    "broadcast_to": _broadcast_to,
-    "concat": lambda T, node, inputs: T.concatenate(list(inputs), axis=node.params["axis"]),
-    "stack": lambda T, node, inputs: T.stack(list(inputs), axis=node.params["axis"]),
-    "slice": lambda T, node, inputs: inputs[0][index(node.params)],
-    "take": _take,
-    "take_along_axis": _along,
-    "slice_set": lambda T, node, inputs: T.set_subtensor(inputs[0][slices(node.params)], inputs[1]),
-    "slice_add": _slice_add,
-    "take_set": _write("set_subtensor"),
-    "take_add": _write("inc_subtensor"),
-    "astype": _astype,
-    **linear_algebra.ROWS,
-    "full": _full,
-    **dict.fromkeys(("constant", "arange", "eye"), _constant),
-}
+TABLE = Rows(
+    "the Theano lineage",
+    {
+        **{name: _named(name) for name in _SAME},
+        **{name: _named(theirs) for name, theirs in _OTHERS.items()},
+        "abs": _named("abs", "abs_"),
+        "sign": sign,
+        "divide": _named("true_divide", "true_div"),
+        "floor_divide": quotient(),
+        "remainder": remainder(),
+        "pow": power,
+        "isfinite": lambda T, node, inputs: T.invert(T.or_(T.isnan(inputs[0]), T.isinf(inputs[0]))),
+        **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
+        "round": _rounding("round", mode="half_to_even"),
+        **{name: _reduction(name, typed=True) for name in ("sum", "prod", "mean")},
+        **{name: _reduction(name) for name in ("max", "any", "all")},
+        "min": _least,
+        "argmax": lambda T, node, inputs: T.argmax(inputs[0], axis=node.params["axis"]),
+        "argmin": _argmin,
+        "cumulative_sum": lambda T, node, inputs: T.cumsum(inputs[0], axis=node.params["axis"]),
+        "matmul": _matmul,
+        "reshape": _reshape,
+        "permute_dims": lambda T, node, inputs: _shuffled(inputs[0], node.params["axes"]),
+        "broadcast_to": _broadcast_to,
+        "concat": lambda T, node, inputs: T.concatenate(list(inputs), axis=node.params["axis"]),
+        "stack": lambda T, node, inputs: T.stack(list(inputs), axis=node.params["axis"]),
+        "slice": lambda T, node, inputs: inputs[0][index(node.params)],
+        "take": _take,
+        "take_along_axis": _along,
+        "slice_set": lambda T, node, inputs: T.set_subtensor(inputs[0][slices(node.params)], inputs[1]),
+        "slice_add": _slice_add,
+        "take_set": _write("set_subtensor"),
+        "take_add": _write("inc_subtensor"),
+        "astype": _astype,
+        **linear_algebra.ROWS,
+        **linear_algebra.RESULTS,
+        "full": _full,
+        **dict.fromkeys(("constant", "arange", "eye"), _constant),
+    },
+)
 """One row per op; `input`, `shared`, `transfer` and `grad` belong to the executable (`lineage.adapter`)."""
-
-# The rows of ops with several results give all of them.
-Several = Callable[[Any, Node, Sequence[Any]], Sequence[Any]]
-SEVERAL: Mapping[str, Several] = {**linear_algebra.RESULTS}
 
 C_ROWS: Mapping[str, Row] = {
     "sign": _named("sign", "sgn"),

@@ -14,9 +14,10 @@ from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.host_modes import CMode, NumbaMode, copies
 from xbackend.backends.lineage.jax_mode import JAXMode
 from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
-from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, Row, wide_running
+from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, wide_running
 from xbackend.backends.lineage.special import IN_C
-from xbackend.backends.placed import Variable
+from xbackend.backends.rows import Row
+from xbackend.backends.staged.stages import Variable
 from xbackend.program.program import Node
 
 

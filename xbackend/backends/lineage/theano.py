@@ -12,10 +12,12 @@ from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
-from xbackend.backends.lineage.ops import C_ROWS, TABLE, Row, lengths, written_as
+from xbackend.backends.lineage.ops import C_ROWS, TABLE, lengths, written_as
 from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C
-from xbackend.backends.placed import Variable
+from xbackend.backends.rows import Row
+from xbackend.backends.staged.stages import Variable
+from xbackend.program.aval import Aval
 from xbackend.program.program import Node
 
 
@@ -77,18 +79,18 @@ class Theano(LineageBackend):
         variable.tag.lengths = node.shape
         return variable
 
-    def _exact(self, variable: Variable, node: Node) -> Variable:
-        if variable.dtype != node.dtype.value:
-            variable = self.T.cast(variable, node.dtype.value)
-        if variable.broadcastable != ones(node):
-            variable = self.T.patternbroadcast(variable, ones(node))
-        variable.tag.lengths = node.shape
+    def _exact(self, variable: Variable, aval: Aval) -> Variable:
+        if variable.dtype != aval.dtype.value:
+            variable = self.T.cast(variable, aval.dtype.value)
+        if variable.broadcastable != ones(aval):
+            variable = self.T.patternbroadcast(variable, ones(aval))
+        variable.tag.lengths = aval.shape
         return variable
 
 
-def ones(node: Node) -> tuple[bool, ...]:
+def ones(value: Node | Aval) -> tuple[bool, ...]:
     """What is left of a shape in Theano's types: which axes have the length 1, and so broadcast."""
-    return tuple(length == 1 for length in node.shape)
+    return tuple(length == 1 for length in value.shape)
 
 
 class TheanoC(CMode, Theano):

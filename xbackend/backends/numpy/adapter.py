@@ -19,7 +19,7 @@ from xbackend.backends.contract import Backend, Built, Value
 from xbackend.backends.description import IN_TURN, Description, versions
 from xbackend.backends.numpy import control_flow, linear_algebra
 from xbackend.backends.numpy.gradients import UNTOLD, Gradients
-from xbackend.backends.numpy.ops import VIEWS, function, results
+from xbackend.backends.numpy.ops import function, results
 from xbackend.backends.placement import (
     NOTHING_TO_READ,
     Executed,
@@ -34,7 +34,7 @@ from xbackend.devices import Device, choose_visible
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.host import native
-from xbackend.program.ops import GENERATORS
+from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
 
 # Of what executes an op, where it is no function of NumPy.
@@ -96,15 +96,15 @@ class Linker:
 
     def __init__(self, program: Program, xp: Any, storages: Mapping[int, Any]) -> None:
         self.program, self.storages, self.xp = program, storages, xp
-        self.devices = [self.place(i) for i in range(len(program.nodes))]
-        for i, node in enumerate(program.nodes):
+        self.devices = [self.place(i) for i in range(len(program.values))]
+        for i, node in enumerate(program.values):
             for j in node.inputs if node.op not in ("transfer", "grad") else ():
                 if self.devices[j] != self.devices[i]:
                     raise PlacementError(
                         f"{node.op} (node {i}) runs on {self.devices[i]} but its input, node {j}, is on "
                         f"{self.devices[j]}: a transfer is missing"
                     )
-        self.constants = {i: generate(n) for i, n in enumerate(program.nodes) if n.op in GENERATORS}
+        self.constants = {i: generate(n) for i, n in enumerate(program.values) if n.op in GENERATORS}
         self.gradients = Gradients(program, self.devices, xp)
         self.steps = analyses.steps(program)
         self.reused = _reused(program, self.steps)
@@ -114,7 +114,7 @@ class Linker:
 
     def place(self, i: int) -> Device:
         """The tag of a node's value."""
-        return Device.parse(self.program.nodes[i].device or "")
+        return Device.parse(self.program.values[i].device or "")
 
     def built(self) -> Built:
         return Built(self.source().compile(), self._executed, self.profile)
@@ -147,7 +147,7 @@ class Linker:
         source.objects |= {"order": range(length)[::-1] if reverse else range(length), "empty": np.empty}
         for name in (*carried, *closed):
             source.line(f"{name} = {name}[()]")
-        for k, node in enumerate(program.nodes[i] for i in results):
+        for k, node in enumerate(program.values[i] for i in results):
             source.line(f"all_{k} = empty({(length, *node.shape)}, {node.dtype.value!r})")
         source.block("for i in order:")
         for name, row in zip(given, rows, strict=True):
@@ -166,7 +166,7 @@ class Linker:
     def _with_numbers(self) -> None:
         """Of what has no axes NumPy's numbers, which have its dtype, are computed with: several times as fast."""
         self.numbers = True
-        self.reused = {i: j for i, j in self.reused.items() if self.program.nodes[i].shape}
+        self.reused = {i: j for i, j in self.reused.items() if self.program.values[i].shape}
         self.constants = {i: constant[()] for i, constant in self.constants.items()}
 
     def source(self, timed: bool = False) -> Source:
@@ -198,7 +198,7 @@ class Linker:
     def _begin(self, parameters: Sequence[str]) -> tuple[Source, list[str]]:
         """A function with these parameters, and what the values of the nodes are called in it."""
         source = Source(self.program.name, parameters)
-        names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(self.program.nodes))]
+        names = [f"{'c' if i in self.constants else 'v'}{i}" for i in range(len(self.program.values))]
         source.objects |= {names[i]: constant for i, constant in self.constants.items()}
         source.objects["asarray"] = np.asarray
         return source, names
@@ -208,7 +208,7 @@ class Linker:
         for step in self.steps:
             if timed:
                 source.line("began()")
-            node = self.program.nodes[step.makes[0]]
+            node = self.program.values[step.makes[0]]
             last = [names[i] for i in step.last if i not in self.constants and names[i] not in kept]
             where = f"{node.op} (node {step.makes[0]}), {node.source}"
             call = self._call(step, names, source.objects)
@@ -216,21 +216,17 @@ class Linker:
 
     def _made(self, step: analyses.Step, names: Sequence[str]) -> str:
         """What the results of a step are assigned to."""
-        nodes = self.program.nodes
-        node = nodes[step.makes[0]]
-        if "part" in node.params:
-            return " = ".join(f"[{', '.join(made)}, *_]" for made in _by_part(nodes, step.makes, names))
-        made = ", ".join(names[i] for i in step.makes)
-        return f"[{made}]" if node.op == "grad" else made
+        op, made = self.program.values[step.makes[0]].op, ", ".join(names[i] for i in step.makes)
+        return f"[{made}]" if op == "grad" or OPS[op].several else made
 
     def _call(self, step: analyses.Step, names: Sequence[str], objects: dict[str, Any]) -> str:
         """The expression that computes a step; puts what it calls into ``objects``."""
         i = step.makes[0]
-        node = self.program.nodes[i]
+        node = self.program.values[i].node
         if node.op == "grad":
-            objects[f"gradients{i}"] = partial(self.gradients, node.inputs[0])
+            objects[f"gradients{i}"] = partial(self.gradients, node)
             return f"gradients{i}({{{', '.join(f'{j}: {names[j]}' for j in step.reads)}}})"
-        if "part" in node.params:
+        if OPS[node.op].several:
             objects[f"{node.op}{i}"] = self._loop(node) if node.op == "scan" else results(np, node, self.body)
             return f"{node.op}{i}({', '.join(names[j] for j in node.inputs)})"
         if self.numbers and not node.shape and node.op in _OPERATORS:
@@ -248,7 +244,7 @@ class Linker:
         return f"asarray({text}, {node.dtype.value})"
 
     def misplaced(self, i: int, device: Device) -> None:
-        name = self.program.nodes[i].params["name"]
+        name = self.program.values[i].params["name"]
         raise PlacementError(
             f"argument {name!r} of {self.program.name} is to be on {self.devices[i]} and is on {device}"
         )
@@ -259,7 +255,7 @@ class Linker:
         ops, transfers = dict[int, Executed](), list[Transferred]()
         for step in self.steps:
             for i in step.makes:
-                node, device = self.program.nodes[i], self.devices[i]
+                node, device = self.program.values[i], self.devices[i]
                 ops[i] = Executed(None, _NAMES.get(node.op, f"numpy.{node.op}"), UNTOLD, NOTHING_TO_READ)
                 if node.op == "transfer":
                     source, size = self.devices[node.inputs[0]], node.aval.nbytes
@@ -281,7 +277,7 @@ class Linker:
         spans, times = list[Span](), [moment - start for moment in self.begun]
         for step, begun, end in zip(self.steps, times, times[1:], strict=False):
             i = step.makes[0]
-            node = self.program.nodes[i]
+            node = self.program.values[i]
             device = self.devices[node.inputs[0] if node.op == "grad" else i]
             kind, what = "compute", f"{node.op} (node {i})"
             if node.op == "transfer":
@@ -297,32 +293,18 @@ _OPERATORS = {
     **{"equal": "{} == {}", "not_equal": "{} != {}", "where": "{1} if {0} else {2}"},
 }
 # Ops without a ufunc whose result is an array of the node's dtype, unless it has no axes.
-_EXACT = VIEWS | {"astype", "concat", "stack", "transfer", "where"}
+_EXACT = {"astype", "concat", "stack", "transfer", "where", *(name for name, op in OPS.items() if op.view)}
 
 
 def _function(program: Program, i: int) -> tuple[Callable[..., Any], tuple[int, ...]]:
     """What is called for a node, and with which values."""
-    node = program.nodes[i]
+    node = program.values[i].node
     if node.op == "pow":
-        exponent = program.nodes[node.inputs[1]]
+        exponent = program.values[node.inputs[1]]
         # As Python's operator does for an array of NumPy: it is far faster.
         if exponent.op == "constant" and exponent.shape == () and exponent.params["value"] == 2:
             return np.square, node.inputs[:1]
     return function(np, node), node.inputs
-
-
-def _by_part(nodes: Sequence[Node], made: Sequence[int], names: Sequence[str]) -> list[list[str]]:
-    """What the results of a call are called, in their order; again for those that several nodes are."""
-    rows: list[list[str]] = []
-    last = max(nodes[i].params["part"] for i in made)
-    for i in made:
-        part = nodes[i].params["part"]
-        row = next((row for row in rows if row[part] == "_"), None)
-        if row is None:
-            row = ["_"] * (last + 1)
-            rows.append(row)
-        row[part] = names[i]
-    return rows
 
 
 def _elementwise(call: Callable[..., Any]) -> bool:
@@ -335,17 +317,13 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
     The operand is the program's own, made by an op and no view; it is read for the last time, and so was every view of
     it before; it has the shape and dtype of the result; and the op computes element by element.
     """
-    nodes = program.nodes
+    nodes = program.values
     views = [[i] for i in range(len(nodes))]  # of the memory that a node made: all that may be in it
     # At one of NumPy's numbers, which indices without axes are in a loop, `take` gives a view.
-    view = [n.op in VIEWS or (n.op == "take" and not nodes[n.inputs[1]].shape) for n in nodes]
-    of_call: dict[Any, int] = {}
+    view = [OPS[n.op].view or (n.op == "take" and not nodes[n.inputs[1]].shape) for n in nodes]
     for i, node in enumerate(nodes):
-        of = node.inputs[0] if view[i] else i
-        if "part" in node.params:  # nodes that are the same result of a call are one array
-            of = of_call.setdefault((node.call, node.params["part"]), i)
-        if of != i:
-            views[i] = views[of]
+        if view[i]:
+            views[i] = views[node.inputs[0]]
             views[i].append(i)
     # What a loop or a choice gives may be what it was given.
     lent = {views[j][0] for n in nodes if n.op in control_flow.CONTROL for j in n.inputs}
@@ -355,7 +333,7 @@ def _reused(program: Program, steps: Sequence[analyses.Step]) -> dict[int, int]:
     operands: dict[int, int] = {}
     for k, step in enumerate(steps):
         i = step.makes[0]
-        if nodes[i].op == "grad" or "part" in nodes[i].params or not _elementwise(_function(program, i)[0]):
+        if nodes[i].op == "grad" or OPS[nodes[i].op].several or not _elementwise(_function(program, i)[0]):
             continue
         for j in nodes[i].inputs:
             unused = all(last.get(v, len(steps)) < k + (v == j) for v in views[j])

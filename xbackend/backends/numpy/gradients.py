@@ -13,8 +13,8 @@ from xbackend.backends.numpy.ops import function, results
 from xbackend.backends.placement import NOTHING_TO_READ, Backward, Transferred
 from xbackend.devices import Device
 from xbackend.program import analyses
-from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Program, generate
+from xbackend.program.ops import GENERATORS, OPS
+from xbackend.program.program import Node, Program, generate
 
 Values = Mapping[int, Any]  # by node
 UNTOLD = "NumPy has no devices"  # the evidence of what it executed
@@ -25,23 +25,22 @@ class Gradients:
 
     def __init__(self, program: Program, devices: Sequence[Device], xp: Any) -> None:
         self.program, self.devices, self.xp = program, devices, xp
-        self.groups, self.together = analyses.gradients(program), analyses.calls(program)
-        self.backward: dict[int, list[Backward]] = {}  # by loss
+        self.backward: dict[int, list[Backward]] = {}  # by the first gradient
         self.transfers: dict[int, list[Transferred]] = {}
         self.alone = threading.Lock()  # the records are those of one pass
         self.going_back: list[Transferred] | None = None  # while autograd is in a backward pass: what it transferred
-        self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.nodes) else None
+        self.handed_on = self._primitive() if any(n.op == "transfer" for n in program.values) else None
         self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
         # Made once, whatever the number of passes.
         self.functions: dict[int, Callable[..., Any]] = {}
         self.ways: dict[tuple[int, ...], tuple[list[int], set[int]]] = {}
 
-    def __call__(self, loss: int, values: Values) -> list[np.ndarray]:
-        """All gradients of one loss, in one backward pass, from the values that `analyses.replayed` names."""
+    def __call__(self, node: Node, values: Values) -> list[np.ndarray]:
+        """The gradients of a node, in one backward pass, from the values that `analyses.replayed` names."""
         from autograd import make_vjp
 
-        nodes, group = self.program.nodes, self.groups[loss]
-        wrt = list(dict.fromkeys(nodes[i].inputs[1] for i in group))
+        (loss, *each), first = node.inputs, node.outputs[0]
+        wrt = list(dict.fromkeys(each))
         _, dependent = self._between(loss, wrt)
         leaves = tuple(np.zeros_like(values[i]) if i in dependent else values[i] for i in wrt)
         with self.alone:
@@ -52,10 +51,10 @@ class Gradients:
                 cotangents = dict(zip(wrt, pullback(np.ones_like(value)), strict=True))
             finally:
                 self.going_back = None
-            self.transfers[loss] = made
-            if loss not in self.backward:
-                self.backward[loss] = [self._went_back(i, group[0]) for i in self._way_back(loss, wrt)]
-        return [np.asarray(cotangents[nodes[i].inputs[1]], dtype=nodes[i].dtype.value) for i in group]
+            self.transfers[first] = made
+            if first not in self.backward:
+                self.backward[first] = [self._went_back(i, first) for i in self._way_back(loss, wrt)]
+        return [np.asarray(cotangents[i], dtype=dtype.value) for i, (_, dtype) in zip(each, node.results, strict=True)]
 
     def executed(self) -> tuple[list[Transferred], list[Backward]]:
         """What the last passes transferred, and the ops that they went back through."""
@@ -70,7 +69,7 @@ class Gradients:
 
     def evaluated(self) -> Callable[..., Sequence[Any]]:
         """The program, which is a body, as a function of arrays."""
-        nodes = self.program.nodes
+        nodes = self.program.values
         constants = {i: generate(node) for i, node in enumerate(nodes) if node.op in GENERATORS}
 
         def evaluate(*inputs: Any) -> list[Any]:
@@ -87,13 +86,13 @@ class Gradients:
         return evaluate
 
     def _computed(self, i: int, arguments: Sequence[Any]) -> dict[int, Any]:
-        """The value of a node, as autograd sees it, and those of the other results of its call."""
-        nodes = self.program.nodes
-        several = "part" in nodes[i].params
-        if i not in self.functions:
-            self.functions[i] = results(self.xp, nodes[i], self.body) if several else function(self.xp, nodes[i])
-        made = self.functions[i](*arguments)
-        return {j: made[nodes[j].params["part"]] for j in self.together[i]} if several else {i: made}
+        """A value as autograd sees it, and the other results of its node."""
+        node = self.program.values[i].node
+        several, first = OPS[node.op].several, node.outputs[0]
+        if first not in self.functions:
+            self.functions[first] = results(self.xp, node, self.body) if several else function(self.xp, node)
+        made = self.functions[first](*arguments)
+        return {j: made[k] for k, j in enumerate(node.outputs)} if several else {i: made}
 
     def _between(self, loss: int, wrt: Sequence[int]) -> tuple[list[int], set[int]]:
         """What `analyses.between` says."""
@@ -111,7 +110,7 @@ class Gradients:
         @primitive  # type: ignore[untyped-decorator]
         def handed_on(x: np.ndarray, i: int, back: bool) -> np.ndarray:
             if mine.going_back is not None:
-                ends = (mine.devices[mine.program.nodes[i].inputs[0]], mine.devices[i])
+                ends = (mine.devices[mine.program.values[i].inputs[0]], mine.devices[i])
                 source, target = ends[::-1] if back else ends
                 evidence = f"autograd went through node {i}"
                 made = Transferred(source, target, x.nbytes, None, True, "autograd.make_vjp", evidence)
@@ -123,7 +122,7 @@ class Gradients:
 
     def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
         """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
-        nodes = self.program.nodes
+        nodes = self.program.values
         between, dependent = self._between(loss, wrt)
         inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
         passed, todo = set[int](), [loss]
@@ -135,7 +134,7 @@ class Gradients:
         return sorted(passed, reverse=True)
 
     def _went_back(self, i: int, gradient: int) -> Backward:
-        return Backward(gradient, i, None, None, f"autograd of {self.program.nodes[i].op}", UNTOLD, NOTHING_TO_READ)
+        return Backward(gradient, i, None, None, f"autograd of {self.program.values[i].op}", UNTOLD, NOTHING_TO_READ)
 
     def _replay(self, loss: int, wrt: Sequence[int], leaves: Sequence[Any], env: Values) -> Any:
         """The loss as a function of ``wrt``, with everything that does not depend on them as it is.
@@ -143,7 +142,7 @@ class Gradients:
         The leaf of one of them that depends on others is a zero that is added to it, so that its gradient is seen
         beside those of what it is made of.
         """
-        nodes, given, values = self.program.nodes, dict(zip(wrt, leaves, strict=True)), dict[int, Any]()
+        nodes, given, values = self.program.values, dict(zip(wrt, leaves, strict=True)), dict[int, Any]()
         needed, dependent = self._between(loss, wrt)
         first: dict[tuple[int, ...], dict[int, Any]] = {}
         for i in needed:
@@ -151,13 +150,13 @@ class Gradients:
             if i in given and i not in dependent:
                 values[i] = given[i]
                 continue
-            arguments = [values[j] if j in values else env[j] for j in node.inputs]
             if node.op == "grad":
                 values[i] = self._inner_gradient(i, values, env, first)
             elif node.op == "transfer" and self.handed_on is not None:
-                values[i] = self.handed_on(*arguments, i=i, back=False)
+                (j,) = node.inputs
+                values[i] = self.handed_on(values[j] if j in values else env[j], i=i, back=False)
             elif i not in values:
-                values.update(self._computed(i, arguments))
+                values.update(self._computed(i, [values[j] if j in values else env[j] for j in node.inputs]))
             if i in dependent:
                 values[i] = values[i] + given[i]
         return values[loss]
@@ -166,7 +165,7 @@ class Gradients:
         """A gradient inside of a function that is being differentiated."""
         from autograd import make_vjp
 
-        loss, wrt = self.program.nodes[i].inputs
+        loss, wrt = self.program.values[i].inputs[0], self.program.values[i].wrt
         if (loss, wrt) not in done:
             outer = {**env, **values}
             pullback, value = make_vjp(lambda leaf: self._replay(loss, [wrt], [leaf], outer))(outer[wrt])

@@ -15,9 +15,6 @@ from xbackend.program.program import Node
 
 Function = Callable[..., Any]
 
-# Ops whose result may be a view of their input's memory. All others make memory of their own.
-VIEWS = frozenset({"reshape", "permute_dims", "broadcast_to", "slice", "diagonal"})
-
 
 def slices(params: Mapping[str, Any]) -> tuple[slice, ...]:
     """The slices of an op of that name, by axis."""
@@ -158,14 +155,10 @@ def _product(xp: Any, x: Any, axes: Sequence[int]) -> Any:
 
 
 def results(xp: Any, node: Node, compiled: control_flow.Compiler) -> Function:
-    """The function of ``xp`` that computes all results of the call that a node, which has a ``part``, is one of."""
+    """The function of ``xp`` that computes all results of an op that has several."""
     if node.op in control_flow.CONTROL:
         return control_flow.function(xp, node, compiled)
-    return SEVERAL[node.op](xp, node)
-
-
-# The ops with several results: what makes their function of ``xp`` and the node.
-SEVERAL: dict[str, Callable[[Any, Node], Function]] = {**linear_algebra.SEVERAL}
+    return linear_algebra.SEVERAL[node.op](xp, node)
 
 
 def function(xp: Any, node: Node) -> Function:

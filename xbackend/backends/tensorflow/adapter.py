@@ -229,7 +229,7 @@ class TensorFlow(Backend):
     def traced(self, lowering: Lowering, trace: Callable[[list[Any]], Any]) -> Any:
         """A concrete function of the program's arguments. Raises `UnsupportedOperation` for what TensorFlow refuses."""
         program, spec = lowering.program, self.tf.TensorSpec
-        nodes = [(i, program.nodes[i].shape) for i in program.inputs]
+        nodes = [(i, program.values[i].shape) for i in program.inputs]
         specs = [spec(shape, lowering.carried(i), name=numbered(f"{lowering.prefix}a", i)) for i, shape in nodes]
         try:
             return trace(specs)
@@ -367,7 +367,7 @@ class TensorFlowXLA(TensorFlow):
     )
 
     def build(self, program: Program) -> Built:
-        devices = {n.device for n in program.nodes}
+        devices = {n.device for n in program.values}
         lowering = Lowering(self, program, xla=True, staged=len(devices) > 1)
         if lowering.staged:
             return self.launch_partitioned(lowering)
@@ -380,7 +380,7 @@ class TensorFlowXLA(TensorFlow):
         function = self.traced(lowering, lambda specs: compiled.get_concrete_function(*specs))
         # The whole program is one stage, and this is what the runtime calls it.
         call = function.inference_fn.name.decode()
-        lowering.stages = dict.fromkeys(range(len(program.nodes)), call)
+        lowering.stages = dict.fromkeys(range(len(program.values)), call)
 
         def read(results: Sequence[Device], _: Any) -> Observed:
             # One compiled function has one device, the one that its results are on.

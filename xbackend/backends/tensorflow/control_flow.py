@@ -23,7 +23,7 @@ def _scan(tf: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[An
     arrays = [
         tf.TensorArray(x.dtype, size=length, element_shape=x.shape[1:], clear_after_read=False).unstack(x) for x in xs
     ]
-    avals = [program.nodes[i].aval for i in program.outputs[carries:]]
+    avals = [program.values[i].aval for i in program.outputs[carries:]]
     made = [tf.TensorArray(a.dtype.value, size=length, element_shape=a.shape) for a in avals]
 
     def step(count: Any, carry: Sequence[Any], ys: Sequence[Any]) -> tuple[Any, Any, Any]:

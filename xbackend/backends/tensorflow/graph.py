@@ -15,12 +15,11 @@ from functools import cache
 from typing import Any
 
 from xbackend.backends.tensorflow import control_flow
-from xbackend.backends.tensorflow.ops import SEVERAL, TABLE
+from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
-from xbackend.program import analyses
 from xbackend.program.host import check_fits
-from xbackend.program.ops import GENERATORS
-from xbackend.program.program import Program, generate
+from xbackend.program.ops import GENERATORS, OPS
+from xbackend.program.program import Node, Program, generate
 
 _numbers = itertools.count()
 
@@ -55,28 +54,27 @@ class Lowering:
     """
 
     def __init__(self, backend: Any, program: Program, *, xla: bool = False, staged: bool = False) -> None:
-        for node in () if xla else program.nodes:
+        for node in () if xla else program.values:
             check_fits(node.aval.nbytes, f"{node.op} {node.aval}" + (f" (at {node.source})" if node.source else ""))
         self.backend, self.tf, self.program, self.xla, self.staged = backend, backend.tf, program, xla, staged
         self.prefix = f"xb{next(_numbers)}_"
         self.storages = {i: backend.storage(v) for i, v in program.shared.items()}
-        self.devices = [Device.parse(n.device or "") for n in program.nodes]
+        self.devices = [Device.parse(n.device or "") for n in program.values]
         self.values: dict[int, list[str]] = {}  # node -> names of the tensors that are its value, the last one first
         self.stages: dict[int, str] = {}  # node -> name of the function call that computes it
         # Backward op -> the node whose backward op it is and the device that it is to run on, as far as they are known.
         self.backward: dict[str, tuple[int | None, Device | None]] = {}
-        self._gradients, self._together = analyses.gradients(program), analyses.calls(program)
 
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The program in the graph under construction: its outputs and the operations that update shared variables."""
         tensors: Tensors = {}
         for i, argument in zip(self.program.inputs, arguments, strict=True):
-            tensors[i] = self._as(self.program.nodes[i].dtype.value, i, argument)
+            tensors[i] = self._as(self.program.values[i].dtype.value, i, argument)
             self.values[i] = list(dict.fromkeys([tensors[i].name, argument.name]))
         if self.staged:
             _Stages(self, tensors).build()
         else:
-            for i in range(len(self.program.nodes)):
+            for i in range(len(self.program.values)):
                 self.node(i, tensors)
         outputs = [self._as(self.carried(i), i, self.value(i, tensors)) for i in self.program.outputs]
         return outputs, self._updates(tensors, outputs)
@@ -88,7 +86,7 @@ class Lowering:
 
     def carried(self, i: int) -> str:
         """The dtype of a node's value as an argument or a result."""
-        return str(self.backend.carrier(self.program.nodes[i].dtype.value, self.devices[i]))
+        return str(self.backend.carrier(self.program.values[i].dtype.value, self.devices[i]))
 
     def _as(self, dtype: str, i: int, tensor: Any) -> Any:
         """The value of a node in the dtype that carries it, or back, on the device of the node."""
@@ -109,12 +107,12 @@ class Lowering:
         """Lower one node whose inputs are there."""
         if i in tensors:
             return
-        tf, node = self.tf, self.program.nodes[i]
+        tf, node = self.tf, self.program.values[i].node
         if node.op == "grad":
-            self._differentiate(node.inputs[0], tensors)
+            self._differentiate(node, tensors)
             return
-        if "part" in node.params:
-            self._several(i, tensors)
+        if OPS[node.op].several:
+            self._several(node, tensors)
             return
         with self.place(i):
             inputs = [tensors[j] for j in node.inputs]
@@ -132,18 +130,16 @@ class Lowering:
         tensors[i] = result
         self.values[i] = [result.name]
 
-    def _several(self, i: int, tensors: Tensors) -> None:
-        """Lower a call with several results: that of a node and of those that belong to it."""
-        node = self.program.nodes[i]
-        with self.place(i):
+    def _several(self, node: Node, tensors: Tensors) -> None:
+        """Lower a node with several results."""
+        with self.place(node.outputs[0]):
             inputs = [tensors[j] for j in node.inputs]
             if node.op in control_flow.CONTROL:
                 results = control_flow.lowered(self.tf, node, inputs, self._body)
             else:
-                results = SEVERAL[node.op](self.tf, node, inputs, self.xla)
-        for j in self._together[i]:
+                results = TABLE[node.op](self.tf, node, inputs, self.xla)
+        for j, result in zip(node.outputs, results, strict=True):
             if j not in tensors:
-                result = results[self.program.nodes[j].params["part"]]
                 with self.place(j):
                     tensors[j] = self.tf.identity(result, name="result")
                 self.values[j] = [tensors[j].name, result.name]
@@ -153,12 +149,12 @@ class Lowering:
         inner = Lowering(self.backend, program, xla=self.xla)
         tensors: Tensors = dict(zip(program.inputs, values, strict=True))
         with self.tf.device(self.backend.names[inner.devices[0]]):
-            for i in range(len(program.nodes)):
+            for i in range(len(program.values)):
                 inner.node(i, tensors)
             return [tensors[i] for i in program.outputs]
 
     def _generate(self, i: int) -> Any:
-        tf, node = self.tf, self.program.nodes[i]
+        tf, node = self.tf, self.program.values[i]
         if node.aval.size <= LARGEST_CONSTANT:
             return tf.constant(generate(node), node.dtype.value)
         if node.op == "full":
@@ -167,22 +163,22 @@ class Lowering:
             value = self.backend.put(generate(node), self.devices[i])
         return tf.identity(self._as(node.dtype.value, i, value))
 
-    def _differentiate(self, loss: int, tensors: Tensors) -> None:
-        """All gradients of one loss at once, so that they share TensorFlow's backward ops."""
-        tf, nodes, group = self.tf, self.program.nodes, self._gradients[loss]
+    def _differentiate(self, node: Node, tensors: Tensors) -> None:
+        """The gradients of a node, which share TensorFlow's backward ops."""
+        tf, (loss, *wrt), group = self.tf, node.inputs, node.outputs
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
         with self.place(group[0]):
             gradients = tf.compat.v1.gradients(
                 self.value(loss, tensors),
-                [self.value(nodes[i].inputs[1], tensors) for i in group],
+                [self.value(i, tensors) for i in wrt],
                 colocate_gradients_with_ops=True,
                 unconnected_gradients=tf.UnconnectedGradients.ZERO,
             )
             # That of rows that were taken comes as these rows and their numbers.
             gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
-            for i, gradient in zip(group, gradients, strict=True):
-                gradient.set_shape(nodes[i].shape)
+            for gradient, result in zip(gradients, node.results, strict=True):
+                gradient.set_shape(result.shape)
         for op in graph.get_operations()[before:]:
             if not op.device:  # what puts rows that were taken several times together belongs to no op
                 op._set_device(self.backend.names[self.devices[group[0]]])
@@ -245,7 +241,7 @@ class Lowering:
     def is_backward(self, name: str) -> bool:
         """Whether TensorFlow made the op for a gradient."""
         node = self.owner(name)
-        return node is not None and self.program.nodes[node].op == "grad"
+        return node is not None and self.program.values[node].op == "grad"
 
 
 def _crossing(tf: Any, value: Any, source: str) -> Any:
@@ -285,18 +281,20 @@ class _Stages:
         self.lowering = lowering
         self.program = lowering.program
         self.tensors = tensors
-        self.wrt = {n.inputs[1] for n in self.program.nodes if n.op == "grad"}
+        self.wrt = {i for n in self.program.nodes if n.op == "grad" for i in n.inputs[1:]}
         self.level: list[int] = []
-        for i, node in enumerate(self.program.nodes):
+        for i, node in enumerate(self.program.values):
             self.level.append(max((self._after(i, j) for j in node.inputs), default=0))
 
     def between(self, i: int) -> bool:
         """Whether the node stays outside of every stage."""
-        return self.program.nodes[i].op in ("input", "shared", "transfer", "grad") or (self.copied(i) and i in self.wrt)
+        return self.program.values[i].op in ("input", "shared", "transfer", "grad") or (
+            self.copied(i) and i in self.wrt
+        )
 
     def copied(self, i: int) -> bool:
         """Whether the node is made of nothing: each stage that uses it makes its own."""
-        return self.program.nodes[i].op in GENERATORS
+        return self.program.values[i].op in GENERATORS
 
     def _after(self, i: int, j: int) -> int:
         """The earliest level of node i, which uses node j."""
@@ -306,7 +304,7 @@ class _Stages:
         return self.level[j] + (0 if same else 1)
 
     def build(self) -> None:
-        nodes = self.program.nodes
+        nodes = self.program.values
         waiting: dict[int, list[int]] = {}
         stages: dict[int, dict[tuple[bool, Device], list[int]]] = {}
         awaited = self._awaited()
@@ -331,7 +329,7 @@ class _Stages:
     def _awaited(self) -> set[int]:
         """The nodes of stages that what is transferred is computed by: they do not wait for the rest of their stage."""
         awaited: set[int] = set()
-        for i, node in reversed([*enumerate(self.program.nodes)]):
+        for i, node in reversed([*enumerate(self.program.values)]):
             if node.op == "transfer":
                 awaited.update(j for j in node.inputs if not self.between(j))
             elif i in awaited:
@@ -343,7 +341,7 @@ class _Stages:
         if not results:  # nothing needs what it computes
             return
         lowering, tf, inside = self.lowering, self.lowering.tf, set(members)
-        used = dict.fromkeys(j for i in members for j in self.program.nodes[i].inputs if j not in inside)
+        used = dict.fromkeys(j for i in members for j in self.program.values[i].inputs if j not in inside)
         arguments = [j for j in used if self.between(j) or not self.copied(j)]
         constants = [j for j in used if j not in arguments]
 

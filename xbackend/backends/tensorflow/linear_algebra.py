@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from xbackend.backends.rows import Row
 from xbackend.backends.tensorflow.gradient_rules import mended
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
-
-Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
 _KERNELS = "https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/compiler/tf2xla/kernels"
 _NO_DETERMINANT = (

@@ -8,19 +8,18 @@ nothing of their own to the graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xbackend.backends.numpy.ops import slices
+from xbackend.backends.rows import Row, Rows
 from xbackend.backends.special_numbers import Elementwise, is_half
 from xbackend.backends.tensorflow.gradient_rules import mended
 from xbackend.backends.tensorflow.linear_algebra import RESULTS, ROWS
 from xbackend.program.dtypes import DType
 from xbackend.program.program import Node
-
-Row = Callable[[Any, Node, Sequence[Any], bool], Any]
 
 
 def _raw(name: str) -> str:
@@ -341,60 +340,61 @@ def _astype(tf: Any, node: Node, inputs: Sequence[Any], xla: bool) -> Any:
     return tf.cast(x, node.dtype.value)
 
 
-# The rows of ops with several results give all of them.
-SEVERAL: Mapping[str, Callable[[Any, Node, Sequence[Any], bool], Sequence[Any]]] = {**RESULTS}
-
-TABLE: Mapping[str, Row] = {
-    **{name: _unary(theirs) for name, theirs in _UNARY.items()},
-    **{name: _binary(theirs) for name, theirs in _BINARY.items()},
-    **{name: _reduction(_raw(name)) for name in ("sum", "mean", "any", "all")},
-    "prod": _prod,
-    "abs": _abs,
-    "multiply": _product(_binary("Mul")),
-    "square": _product(_unary("Square")),
-    "floor": _rounding("Floor"),
-    "ceil": _rounding("Ceil"),
-    "round": _rounding("Round"),  # halves to the even one
-    "sign": _sign,
-    "trunc": _trunc,
-    "log2": _logarithm(2.0),
-    "log10": _logarithm(10.0),
-    "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
-    # Its optimiser writes `x <= y` for the LogicalNot of `x > y`, which a NaN is not.
-    "logical_not": lambda tf, node, inputs, xla: tf.raw_ops.Equal(x=inputs[0], y=tf.constant(False)),
-    "floor_divide": _floor_divide,
-    "remainder": _remainder,
-    "pow": _pow,
-    "maximum": _extremum("Maximum", "GreaterEqual"),
-    "minimum": _extremum("Minimum", "LessEqual"),
-    "max": _extreme_reduction("Max"),
-    "min": _extreme_reduction("Min"),
-    "argmax": _arg_reduction("ArgMax"),
-    "argmin": _arg_reduction("ArgMin"),
-    "cumulative_sum": lambda tf, node, inputs, xla: tf.raw_ops.Cumsum(
-        x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
-    ),
-    "matmul": _matmul,
-    "where": _where,
-    "reshape": lambda tf, node, inputs, xla: tf.raw_ops.Reshape(
-        tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
-    ),
-    "permute_dims": lambda tf, node, inputs, xla: tf.raw_ops.Transpose(
-        x=inputs[0], perm=tf.constant(list(node.params["axes"]), tf.int32)
-    ),
-    "broadcast_to": lambda tf, node, inputs, xla: tf.raw_ops.BroadcastTo(
-        input=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
-    ),
-    "concat": _concat,
-    "stack": lambda tf, node, inputs, xla: tf.raw_ops.Pack(values=list(inputs), axis=node.params["axis"]),
-    "slice": _slice,
-    "take": _take,
-    "take_along_axis": _along,
-    "slice_set": _slice_written(added=False),
-    "slice_add": _slice_written(added=True),
-    "take_set": _take_written("TensorScatterUpdate"),
-    "take_add": _take_written("TensorScatterAdd"),
-    "astype": _astype,
-    **ROWS,
-}
+TABLE = Rows(
+    "TensorFlow",
+    {
+        **{name: _unary(theirs) for name, theirs in _UNARY.items()},
+        **{name: _binary(theirs) for name, theirs in _BINARY.items()},
+        **{name: _reduction(_raw(name)) for name in ("sum", "mean", "any", "all")},
+        "prod": _prod,
+        "abs": _abs,
+        "multiply": _product(_binary("Mul")),
+        "square": _product(_unary("Square")),
+        "floor": _rounding("Floor"),
+        "ceil": _rounding("Ceil"),
+        "round": _rounding("Round"),  # halves to the even one
+        "sign": _sign,
+        "trunc": _trunc,
+        "log2": _logarithm(2.0),
+        "log10": _logarithm(10.0),
+        "atan2": lambda tf, node, inputs, xla: tf.raw_ops.Atan2(y=inputs[0], x=inputs[1]),
+        # Its optimiser writes `x <= y` for the LogicalNot of `x > y`, which a NaN is not.
+        "logical_not": lambda tf, node, inputs, xla: tf.raw_ops.Equal(x=inputs[0], y=tf.constant(False)),
+        "floor_divide": _floor_divide,
+        "remainder": _remainder,
+        "pow": _pow,
+        "maximum": _extremum("Maximum", "GreaterEqual"),
+        "minimum": _extremum("Minimum", "LessEqual"),
+        "max": _extreme_reduction("Max"),
+        "min": _extreme_reduction("Min"),
+        "argmax": _arg_reduction("ArgMax"),
+        "argmin": _arg_reduction("ArgMin"),
+        "cumulative_sum": lambda tf, node, inputs, xla: tf.raw_ops.Cumsum(
+            x=inputs[0], axis=tf.constant(node.params["axis"], tf.int32)
+        ),
+        "matmul": _matmul,
+        "where": _where,
+        "reshape": lambda tf, node, inputs, xla: tf.raw_ops.Reshape(
+            tensor=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
+        ),
+        "permute_dims": lambda tf, node, inputs, xla: tf.raw_ops.Transpose(
+            x=inputs[0], perm=tf.constant(list(node.params["axes"]), tf.int32)
+        ),
+        "broadcast_to": lambda tf, node, inputs, xla: tf.raw_ops.BroadcastTo(
+            input=inputs[0], shape=tf.constant(list(node.shape), tf.int64)
+        ),
+        "concat": _concat,
+        "stack": lambda tf, node, inputs, xla: tf.raw_ops.Pack(values=list(inputs), axis=node.params["axis"]),
+        "slice": _slice,
+        "take": _take,
+        "take_along_axis": _along,
+        "slice_set": _slice_written(added=False),
+        "slice_add": _slice_written(added=True),
+        "take_set": _take_written("TensorScatterUpdate"),
+        "take_add": _take_written("TensorScatterAdd"),
+        "astype": _astype,
+        **ROWS,
+        **RESULTS,
+    },
+)
 """One row per op that computes; sources, `transfer` and `grad` belong to the graph (`xbackend.backends.tensorflow`)."""

@@ -178,8 +178,8 @@ class _Records:
             self.by_tensor.setdefault(received.tensor, []).append(received)
             for user in received.users:
                 self.by_user.setdefault(user, []).append(received)
-        self.live, self.together = analyses.needed(self.program), analyses.calls(self.program)
-        transfers = [i for i, node in enumerate(self.program.nodes) if node.op == "transfer"]
+        self.live = analyses.needed(self.program)
+        transfers = [i for i, node in enumerate(self.program.values) if node.op == "transfer"]
         for i in transfers:
             self._claim(i, self._came(i))
         for i in transfers:
@@ -224,7 +224,7 @@ class _Records:
 
     def _chain(self, i: int) -> list[str]:
         """The tensors that a node's value comes from, itself first, through nodes that only hand it on."""
-        names, nodes = [], self.program.nodes
+        names, nodes = [], self.program.values
         while True:
             names += self.lowering.values.get(i, [])
             if nodes[i].op != "transfer":
@@ -234,7 +234,7 @@ class _Records:
     def _ops(self) -> dict[int, Executed]:
         result: dict[int, Executed] = {}
         observed, program, constant = self.observed, self.program, analyses.constant(self.program)
-        for i, node in enumerate(program.nodes):
+        for i, node in enumerate(program.values):
             if node.op in ("input", "shared"):
                 continue
             call, name = self.lowering.stages.get(i), op_of(self._value(i))
@@ -260,14 +260,14 @@ class _Records:
 
     def _controlled(self, i: int) -> Executed | None:
         """A loop or a choice, by the ops that its body became, where all of them are in one place."""
-        if not self.program.nodes[i].bodies:
+        if not self.program.values[i].bodies:
             return None
-        first = self.together[i][0]  # whose name those of its call have
+        first = self.program.values[i].node.outputs[0]  # whose name all results have
         ran = [op for name, op in self.observed.ops.items() if self.lowering.owner(name) == first]
         devices = {device for kind, device in ran if kind != "Const"}
         if len(devices) != 1:
             return None
-        return Executed(devices.pop(), f"{len(ran)} ops of {self.program.nodes[i].op}", self.observed.evidence)
+        return Executed(devices.pop(), f"{len(ran)} ops of {self.program.values[i].op}", self.observed.evidence)
 
     def _composed(self) -> dict[int, Executed]:
         """The nodes that the optimiser put into one op, which is named after the last of them."""
@@ -276,14 +276,14 @@ class _Records:
             node, (kind, device) = self.lowering.owner(name), self.observed.ops[name]
             while node is not None and count and self._merged(node) and not self.lowering.is_backward(name):
                 result[node] = Executed(device, kind, self.observed.evidence, "fused")
-                count -= self.program.nodes[node].op != "transfer"
-                node = next(iter(self.program.nodes[node].inputs), None)
+                count -= self.program.values[node].op != "transfer"
+                node = next(iter(self.program.values[node].inputs), None)
         return result
 
     def _merged(self, node: int) -> bool:
         """Whether an op that the optimiser put together may hold the node. A loop and a choice are not in it with what
         they take: the op is a part of a body, none of whose ops are nodes. What has an op of its own is not, either."""
-        return not self.program.nodes[node].bodies and op_of(self._value(node)) not in self.observed.ops
+        return not self.program.values[node].bodies and op_of(self._value(node)) not in self.observed.ops
 
     def _backward(self) -> Iterator[Backward]:
         """The executed ops that TensorFlow made for gradients. What it computed while compiling is none of them."""
@@ -293,7 +293,7 @@ class _Records:
             if gradient is not None and lowering.is_backward(name) and "/gradients" in name and kind != "Const":
                 forward, bound = lowering.backward.get(name, (None, None))  # not there: made by the optimiser
                 yield Backward(gradient, forward, bound, device, kind, observed.evidence)
-        for group in analyses.gradients(self.program).values():
+        for group in (node.outputs for node in self.program.nodes if node.op == "grad"):
             call = lowering.stages.get(group[0])
             if call in observed.ops:  # the whole backward pass is inside of it
                 whole = self._compiled(call)

@@ -173,7 +173,7 @@ class ScheduledProgram:
     def __init__(self, engine: Coordinator, backend: TensorFlow, wiring: Mapping[str, Any]) -> None:
         self.engine, self.backend, self.wiring, self.tf, self.done = engine, backend, wiring, engine.tf, 0
         program = self.program = from_json(wiring["program"])
-        used = {Device.parse(node.device or "") for node in program.nodes}
+        used = {Device.parse(node.device or "") for node in program.values}
         if used - {backend.default_device}:
             raise ClusterError(
                 f"/job:{WORKER}/task:{wiring['worker']} uses {join(sorted(map(str, used)))}: by {engine.summary} a "
@@ -186,12 +186,12 @@ class ScheduledProgram:
         self.given = len(program.inputs) - len(wiring["pulled"])
         self.function = backend.traced(self.lowering, self._function)
         self.values = [backend.get_value(variable) for variable in program.shared.values()]
-        pulled = sum(program.nodes[i].aval.nbytes for i in program.inputs[self.given :])
-        pushed = [program.nodes[program.outputs[k]].aval.nbytes for apply in applies for k in apply["pushed"]]
+        pulled = sum(program.values[i].aval.nbytes for i in program.inputs[self.given :])
+        pushed = [program.values[program.outputs[k]].aval.nbytes for apply in applies for k in apply["pushed"]]
         self.moved = {"pulled": pulled + 8 * len(layouts), "pushed": sum(pushed)}  # bytes
 
     def _function(self, specs: list[Any]) -> Any:
-        tf, lowering, nodes = self.tf, self.lowering, self.program.nodes
+        tf, lowering, nodes = self.tf, self.lowering, self.program.values
         own = [tf.TensorSpec(nodes[i].shape, nodes[i].dtype.value, name=lowering.name(i)) for i in self.program.shared]
         # As adapters have graphs: a `tf.function` would end in an Identity for each result on the first device.
         return tf.compat.v1.wrap_function(self._body, [tf.TensorSpec([], tf.int64), *specs[: self.given], *own])
@@ -269,7 +269,7 @@ class WorkerLowering(Lowering):
     """
 
     def __init__(self, tf: Any, program: Program) -> None:
-        super().__init__(Unhosted(tf, {Device.parse(node.device or ""): "" for node in program.nodes}), program)
+        super().__init__(Unhosted(tf, {Device.parse(node.device or ""): "" for node in program.values}), program)
         self.own: Mapping[int, Any] = {}
 
     def name(self, i: int) -> str:
@@ -277,7 +277,7 @@ class WorkerLowering(Lowering):
         return numbered(f"{self.prefix}a", i)
 
     def node(self, i: int, tensors: dict[int, Any]) -> None:
-        node = self.program.nodes[i]
+        node = self.program.values[i]
         if i in tensors or node.op not in ("shared", "all_reduce"):
             super().node(i, tensors)
             return

@@ -27,7 +27,7 @@ def _on_host(layout: Layout, apply: Mapping[str, Any]) -> HostUpdate:
     update, device = Update.of(layout, 0, apply), "/device:CPU:0"
     if update.program is None:
         return HostUpdate(None, (), ())
-    nodes = [update.program.nodes[i] for i in update.program.inputs]
+    nodes = [update.program.values[i] for i in update.program.inputs]
     with tf.Graph().as_default() as graph, tf.device(device):
         given = [tf.compat.v1.placeholder(node.dtype.value, node.shape) for node in nodes]
         results = update.lowered(tf, device, given)

@@ -53,7 +53,7 @@ class UpdateLowering(Lowering):
         super().__init__(Unhosted(tf, names), program)
 
     def _generate(self, i: int) -> Any:
-        node = self.program.nodes[i]
+        node = self.program.values[i]
         return self.tf.constant(generate(node), node.dtype.value)
 
 
@@ -78,7 +78,7 @@ class Update:
     @property
     def given(self) -> list[tuple[str, tuple[int, ...]]]:
         """The dtypes and shapes of what is pushed."""
-        nodes = [self.program.nodes[i] for i in self.program.inputs] if self.program else []
+        nodes = [self.program.values[i] for i in self.program.inputs] if self.program else []
         return [(node.dtype.value, node.shape) for node in nodes[: self.pushed]]
 
     @property

@@ -1,0 +1,102 @@
+"""Values of several devices made one for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any, Protocol
+
+from xbackend.api.functions.creation import full, zeros_like
+from xbackend.api.functions.elementwise import add, divide, multiply, where
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.tracer import current
+from xbackend.errors import ArgumentError, DTypeError, ShapeError, TraceError
+
+REDUCTIONS = ("sum", "mean")
+
+
+class Across(Protocol):
+    """The tasks of a job, as one of them: a `xbackend.engines.spec.Task`."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+
+
+def all_reduce(
+    values: Sequence[Any],
+    reduction: str = "mean",
+    *,
+    weights: Sequence[float] | None = None,
+    across: Across | None = None,
+) -> list[Array]:
+    """The sum or the mean of arrays on several devices, on each of them: a result for each value, where that is.
+
+    It is one op of the program. Bound to devices it is transfers to the device of the first value, the sum there in the
+    order of the values, and transfers back, so that all results are equal to the bit. ``weights``, of a mean only, say
+    how much each value counts, as the rows of a replica: sum(w_i x_i) / sum(w_i).
+
+    ``across=task``, in a function of a cluster, reduces over the values of all tasks of the task's job: every task
+    gives as many values as the others, or ``weights`` for its own.
+
+    Raises `ArgumentError` for no values, another reduction or weights that do not fit, `ShapeError` and `DTypeError`
+    where values differ or have no mean.
+    """
+    tracer = current("xb.all_reduce")
+    arrays = [tracer.array(value) for value in values]
+    if not arrays:
+        raise ArgumentError("xb.all_reduce of no values")
+    if reduction not in REDUCTIONS:
+        raise ArgumentError(f"xb.all_reduce has the reductions {', '.join(REDUCTIONS)}, not {reduction!r:.40}")
+    if weights is not None and reduction != "mean":
+        raise ArgumentError("weights are of a mean: a sum counts each value once")
+    if across is not None and not isinstance(getattr(across, "count", None), int):
+        raise ArgumentError(f"across={across!r:.60}: across=task, the task that a job's function is given")
+    tasks = 1 if across is None else across.count
+    # Weights across tasks are shared by all of them: a task of no rows has none.
+    shares = _shares(None if across else weights, len(arrays)) if reduction == "mean" else ()
+    first = arrays[0]
+    for other in arrays[1:]:
+        if other.shape != first.shape:
+            raise ShapeError(f"xb.all_reduce of shapes {first.shape} and {other.shape}: they have to be equal")
+        if other.dtype is not first.dtype:
+            raise DTypeError(f"xb.all_reduce of {first.dtype} and {other.dtype}: they have to be equal")
+    if not (first.dtype.is_floating if reduction == "mean" else first.dtype.is_numeric and not first.dtype.is_unsigned):
+        raise DTypeError(f"xb.all_reduce of {first.dtype} has no {reduction}; convert with xb.astype")
+    if across is not None:
+        if tracer.body:
+            raise TraceError("xb.all_reduce across tasks inside of a loop or a choice: reduce what it returns")
+        if weights is not None:
+            return _weighted(arrays, weights, across)
+        shares = tuple(share / tasks for share in shares)
+    if tracer.body:  # on one device
+        terms = [multiply(x, share) for x, share in zip(arrays, shares, strict=True)] if shares else arrays
+        return [reduce(add, terms)] * len(arrays)
+    return tracer.emit_all("all_reduce", arrays, {"shares": shares, "tasks": tasks})
+
+
+def _weighted(arrays: Sequence[Array], weights: Sequence[float], across: Across) -> list[Array]:
+    """The mean over tasks that do not know each other's weights: their sum is reduced beside the arrays."""
+    if len(weights) != len(arrays) or any(not w >= 0 for w in weights):
+        raise ArgumentError(f"weights={list(weights)!r:.60} of {len(arrays)} values: one from 0 up for each")
+    tracer, dtype = current(), arrays[0].dtype
+    terms = [multiply(x, float(w)) if w else _nothing(x) for x, w in zip(arrays, weights, strict=True)]
+    params = {"shares": (), "tasks": across.count}
+    total = tracer.emit_all("all_reduce", terms, params)[0]
+    count = tracer.emit("all_reduce", [full((), float(sum(weights)), dtype=dtype)], params)
+    # Divided once: a compiler may make something else of a division on each device.
+    return [divide(total, count)] * len(arrays)
+
+
+def _nothing(x: Array) -> Array:
+    """Zeros where ``x`` is: of no rows the mean is NaN, which a weight of 0 would not take away."""
+    return where(full((), False, dtype="bool"), x, zeros_like(x))
+
+
+def _shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
+    if weights is None:
+        return (1.0 / count,) * count
+    total = float(sum(weights))
+    if len(weights) != count or not total > 0 or any(not w >= 0 for w in weights):
+        raise ArgumentError(f"weights={list(weights)!r:.60} of {count} values: one from 0 up for each, not all 0")
+    return tuple(w / total for w in weights)

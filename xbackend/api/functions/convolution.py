@@ -1,0 +1,57 @@
+"""Convolution of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import integer, operands, sequence
+from xbackend.api.tracing.tracer import current
+from xbackend.errors import ArgumentError, ShapeError
+
+
+def conv2d(x: Any, kernel: Any, /, *, strides: Any = 1, padding: Any = "VALID") -> Array:
+    """The cross-correlation of images (n, height, width, channels) with a kernel (height, width, channels, results), as
+    networks mean convolution: the kernel is not turned. Floating point.
+
+    ``strides``: one number, or two for rows and columns. ``padding``: how many zeros stand around the image, one number
+    or pairs ``((above, below), (left, right))``; ``"VALID"`` is none, ``"SAME"`` as many as keep ceil(length / stride)
+    pixels, one more below and to the right where their number is odd. Raises `ShapeError`, `ArgumentError`.
+    """
+    tracer = current("xb.conv2d")
+    images, weights = operands("conv2d", tracer, x, kernel)
+    if images.ndim != 4 or weights.ndim != 4:
+        raise ShapeError(
+            f"conv2d of shapes {images.shape} and {weights.shape}: they are (n, height, width, channels) and (height, "
+            "width, channels, results)"
+        )
+    steps = sequence(strides, "strides")
+    steps = steps * 2 if len(steps) == 1 else steps
+    if len(steps) != 2 or min(steps) < 1:
+        raise ArgumentError(f"conv2d with the strides {strides!r:.40}: one number or two, from 1 up")
+    zeros = _padding(padding, images.shape[1:3], weights.shape[:2], steps)
+    return tracer.emit("conv2d", (images, weights), {"strides": steps, "padding": zeros})
+
+
+def _padding(
+    padding: Any, lengths: tuple[int, ...], kernel: tuple[int, ...], steps: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Rows of zeros above and below, columns left and right."""
+    if padding == "VALID":
+        return (0, 0, 0, 0)
+    if padding == "SAME":
+        found: list[int] = []
+        for n, k, step in zip(lengths, kernel, steps, strict=True):
+            total = max((-(-n // step) - 1) * step + k - n, 0)
+            found += [total // 2, total - total // 2]
+        return tuple(found)
+    number = integer(padding)
+    if number is not None and number >= 0:
+        return (number,) * 4
+    if isinstance(padding, tuple | list) and len(padding) == 2:
+        each = [n for pair in padding for n in sequence(pair, "padding")]
+        if len(each) == 4 and min(each) >= 0:
+            return tuple(each)
+    raise ArgumentError(
+        f"conv2d with the padding {padding!r:.60}: 'VALID', 'SAME', a number, or ((above, below), (left, right))"
+    )

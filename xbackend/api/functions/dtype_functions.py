@@ -1,0 +1,104 @@
+"""What can be asked of dtypes: which are kinds of which, what they promote to, how exact they are.
+
+https://data-apis.org/array-api/2025.12/API_specification/data_type_functions.html
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.tracing.casting import is_scalar
+from xbackend.errors import DTypeError
+from xbackend.program.dtypes import DType, as_dtype, promote, scalar_dtype
+
+_KINDS = {
+    "bool": (DType.bool,),
+    "signed integer": tuple(d for d in DType if d.is_integer and not d.is_unsigned),
+    "unsigned integer": tuple(d for d in DType if d.is_unsigned),
+    "integral": tuple(d for d in DType if d.is_integer),
+    "real floating": tuple(d for d in DType if d.is_floating),
+    "complex floating": (),
+    "numeric": tuple(d for d in DType if d.is_numeric),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FloatInfo:
+    """How exact a floating-point dtype is, and how far it reaches."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IntegerInfo:
+    """How far a dtype of integers reaches."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype(value: Any) -> DType:
+    return as_dtype(value.dtype if hasattr(value, "dtype") and not isinstance(value, type) else value)
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """Of a floating-point dtype, or of that of an array. Raises `DTypeError`."""
+    dtype = _dtype(type)
+    if not dtype.is_floating:
+        raise DTypeError(f"finfo is of floating-point dtypes, not of {dtype}; use xb.iinfo")
+    info = np.finfo(dtype.value)
+    eps, largest, smallest, normal = (float(n) for n in (info.eps, info.max, info.min, info.smallest_normal))
+    return FloatInfo(info.bits, eps, largest, smallest, normal, dtype)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """Of a dtype of integers, or of that of an array. Raises `DTypeError`."""
+    dtype = _dtype(type)
+    if not dtype.is_integer:
+        raise DTypeError(f"iinfo is of dtypes of integers, not of {dtype}; use xb.finfo")
+    info = np.iinfo(dtype.value)
+    return IntegerInfo(info.bits, int(info.max), int(info.min), dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a dtype is of a kind: another dtype, the standard's name of a kind, or one of a tuple of these."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    own = as_dtype(dtype)
+    if isinstance(kind, str) and not isinstance(kind, DType) and kind in _KINDS:
+        return own in _KINDS[kind]
+    return own is as_dtype(kind, "kind")
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The dtype that arrays, dtypes and Python numbers promote to. Raises `DTypeError` where the standard has none."""
+    scalars = [v for v in arrays_and_dtypes if is_scalar(v)]
+    known = [_dtype(v) for v in arrays_and_dtypes if not is_scalar(v)]
+    if not known:
+        raise DTypeError("result_type takes an array or a dtype at least, beside Python numbers")
+    result = known[0]
+    for other in known[1:]:
+        common = promote(result, other)
+        if common is None:
+            raise DTypeError(f"{result} and {other} promote to nothing; convert one of them with xb.astype")
+        result = common
+    for scalar in scalars:
+        if scalar_dtype(scalar, result) is None:
+            raise DTypeError(f"{result} and the Python {type(scalar).__name__} {scalar!r} promote to nothing")
+    return result
+
+
+def can_cast(from_: Any, to: Any, /) -> bool:
+    """Whether an array or dtype promotes to the dtype."""
+    target = as_dtype(to)
+    return promote(_dtype(from_), target) is target

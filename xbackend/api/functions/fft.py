@@ -1,0 +1,54 @@
+"""``xbackend.fft``: what of the standard's extension needs no complex numbers, of which xbackend has none.
+
+https://data-apis.org/array-api/2025.12/extensions/fourier_transform_functions.html
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.functions.creation import asarray
+from xbackend.api.functions.rearrangement import roll
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import integer, normalize_axes
+from xbackend.api.tracing.tracer import current
+from xbackend.errors import DTypeError, ShapeError
+from xbackend.program.dtypes import DType, as_dtype
+
+__all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
+
+
+def _frequencies(name: str, n: Any, d: float, dtype: Any, device: Any) -> Array:
+    count, kind = integer(n), DType.float64 if dtype is None else as_dtype(dtype)
+    if count is None or count < 1:
+        raise ShapeError(f"{name} of {n!r:.40} samples: it is an integer from 1 up")
+    if not kind.is_floating:
+        raise DTypeError(f"{name} gives floating-point numbers, not {kind}")
+    numbers = getattr(np.fft, name)(count, float(d)).astype(kind.value)
+    return asarray(numbers, device=device)
+
+
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of a discrete Fourier transform of n samples at distances d, those below zero last."""
+    return _frequencies("fftfreq", n, d, dtype, device)
+
+
+def rfftfreq(n: int, /, *, d: float = 1.0, dtype: Any = None, device: Any = None) -> Array:
+    """The frequencies of a discrete Fourier transform of n real samples at distances d: none is below zero."""
+    return _frequencies("rfftfreq", n, d, dtype, device)
+
+
+def fftshift(x: Any, /, *, axes: Any = None) -> Array:
+    """The array with the frequency zero in the middle of the axes (all if None)."""
+    array = current("xb.fft.fftshift").array(x)
+    over = normalize_axes(axes, array.ndim)
+    return roll(array, tuple(array.shape[a] // 2 for a in over), axis=over)
+
+
+def ifftshift(x: Any, /, *, axes: Any = None) -> Array:
+    """The inverse of `fftshift`."""
+    array = current("xb.fft.ifftshift").array(x)
+    over = normalize_axes(axes, array.ndim)
+    return roll(array, tuple(-(array.shape[a] // 2) for a in over), axis=over)

@@ -1,0 +1,306 @@
+"""Indexing: integers, slices, ``...`` and ``None``, known while tracing, and arrays of integers; reading and writing.
+
+https://data-apis.org/array-api/2025.12/API_specification/indexing.html
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.functions.elementwise import add, greater_equal, less, logical_or, multiply, where
+from xbackend.api.functions.manipulation import broadcast_to, permute_dims, reshape
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import cast, copied, integer, normalize_axis, operands
+from xbackend.api.tracing.tracer import Tracer, current
+from xbackend.errors import DTypeError, ShapeError, TraceError
+from xbackend.program.dtypes import DType
+from xbackend.program.shapes import broadcast_shapes, slice_lengths
+from xbackend.program.shared import SharedVariable
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a key reads and writes: the bounds of a slice, the shape of what an integer or a new axis leaves of it, and
+    the arrays of integers by their axis, which the slice takes whole."""
+
+    starts: tuple[int, ...]
+    stops: tuple[int | None, ...]
+    steps: tuple[int, ...]
+    arrays: dict[int, Array]
+    drop: tuple[int, ...]  # the axes of integers, which the result has not
+    result: tuple[int | None, ...]  # a length of each axis of the result; `None` where the arrays' own axes come
+    in_front: bool  # whether these come before all others, wherever the arrays stand
+    shape: tuple[int, ...]
+
+    @property
+    def bounds(self) -> dict[str, Any]:
+        return {"starts": self.starts, "stops": self.stops, "steps": self.steps}
+
+    @property
+    def whole(self) -> bool:
+        """Whether the slice is all of the array."""
+        each = zip(self.starts, self.stops, self.steps, self.shape, strict=True)
+        return all(start == 0 and stop == n and step == 1 for start, stop, step, n in each)
+
+
+def _integer(index: int, length: int, axis: int, shape: tuple[int, ...]) -> int:
+    if not -length <= index < length:
+        raise ShapeError(f"index {index} is out of range for axis {axis} of shape {shape}")
+    return index % length
+
+
+def _expanded(keys: tuple[Any, ...], rank: int) -> tuple[Any, ...]:
+    """The keys with missing axes written out as full slices, behind the ``...`` that stands for them."""
+    used = sum(1 for k in keys if k is not None and k is not Ellipsis)
+    if used > rank:
+        raise ShapeError(f"{used} indices for an array of rank {rank}")
+    fill = (slice(None),) * (rank - used)
+    ellipses = [i for i, k in enumerate(keys) if k is Ellipsis]
+    if len(ellipses) > 1:
+        raise ShapeError("an index has two ellipses")
+    if not ellipses:
+        return keys + fill
+    return keys[: ellipses[0] + 1] + fill + keys[ellipses[0] + 1 :]
+
+
+def _slice(item: slice, length: int, axis: int) -> tuple[int, int | None, int, int]:
+    """Start, stop and step as an op of that name has them, and how many there are."""
+    try:
+        start, stop, step = item.indices(length)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"slice {item} of axis {axis}: {error}") from None
+    count = len(range(start, stop, step))
+    if not count:
+        return 0, 0, 1, 0
+    # Python's own -1 would be read as the last element by frameworks.
+    return start, None if step < 0 and stop < 0 else stop, step, count
+
+
+def _indices(tracer: Tracer, item: Any, length: int, axis: int, shape: tuple[int, ...]) -> Array:
+    """An array of integers, those that are known checked. Raises `TraceError`, `ShapeError`."""
+    if not isinstance(item, Array | SharedVariable | np.ndarray | list | tuple):
+        raise TraceError(
+            f"an array is indexed with integers, slices, ..., None and arrays of integers, not with {item!r:.60}"
+        )
+    if isinstance(item, list | tuple) and not item:
+        item = np.zeros(0, np.int64)
+    indices = tracer.array(item)
+    if indices.dtype is DType.bool:
+        raise TraceError(
+            "an array is not indexed with a mask, as the shape of the result would be known in the end only: write "
+            "xb.where(mask, x, 0.0)"
+        )
+    if not indices.dtype.is_integer:
+        raise DTypeError(f"an array is indexed with integers, not with {indices.dtype}; convert with xb.astype")
+    known = _known(indices)
+    if known is not None and known.size:
+        for index in (int(known.min()), int(known.max())):
+            _integer(index, length, axis, shape)
+    return cast(indices, indices.dtype.wider)
+
+
+def _known(indices: Array) -> Any:
+    """The numbers of an array that is a constant of the program, else `None`."""
+    return indices._tracer.values[indices.node].params.get("value")
+
+
+def _place(tracer: Tracer, key: Any, shape: tuple[int, ...]) -> _Place:
+    starts, stops, steps = list[int](), list["int | None"](), list[int]()
+    arrays, drop, result, numbers = dict[int, Array](), list[int](), list["int | None"](), list[int]()
+    for place, item in enumerate(_expanded(key if isinstance(key, tuple) else (key,), len(shape))):
+        if item is None:
+            result.append(1)
+        if item is None or item is Ellipsis:
+            continue
+        axis = len(starts)
+        bounds: tuple[int, int | None, int] = (0, shape[axis], 1)
+        if isinstance(item, slice):
+            *some, count = _slice(item, shape[axis], axis)
+            bounds = (some[0] or 0, some[1], some[2] or 1)
+            result.append(count)
+        elif (number := integer(item)) is not None:
+            start = _integer(number, shape[axis], axis, shape)
+            bounds = (start, start + 1, 1)
+            drop.append(axis)
+            numbers.append(place)
+        else:
+            arrays[axis] = _indices(tracer, item, shape[axis], axis, shape)
+            numbers.append(place)
+            if None not in result:
+                result.append(None)
+        for bound, value in zip((starts, stops, steps), bounds, strict=True):
+            bound.append(value)  # type: ignore[attr-defined]
+    if any(axis not in arrays and axis not in drop for axis in range(min(arrays, default=0), max(arrays, default=0))):
+        raise TraceError(
+            "arrays of integers in an index stand side by side: write x[:, i, j], or take one axis after the other "
+            "with xb.take"
+        )
+    # As in NumPy: an integer beside arrays counts as one, and of those that are apart the axes come first.
+    apart = bool(numbers) and numbers[-1] - numbers[0] >= len(numbers)
+    in_front = apart and any(index.ndim for index in arrays.values())
+    if in_front:
+        result = [None, *(n for n in result if n is not None)]
+    return _Place(tuple(starts), tuple(stops), tuple(steps), arrays, tuple(drop), tuple(result), in_front, shape)
+
+
+def getitem(x: Any, key: Any) -> Array:
+    """``x[key]``. Raises `ShapeError` for what is out of range, `TraceError` for masks and what is no index."""
+    tracer = current("indexing")
+    array = tracer.array(x)
+    place = _place(tracer, key, array.shape)
+    if place.whole and not place.arrays and place.result == array.shape:
+        return copied(array)
+    if not place.whole:
+        # Beside arrays of integers the axes stay until these are taken.
+        array = array._tracer.emit("slice", (array,), {**place.bounds, "drop": () if place.arrays else place.drop})
+    if place.arrays:
+        array, indices = _flat(array, place)
+        axis, inner = min(place.arrays), indices.shape
+        array = array._tracer.emit("take", (array, indices), {"axis": axis})
+        if place.in_front:
+            array = _behind(array, axis, len(inner))
+    else:
+        inner = ()
+    return _reshape(array, _lengths(place, inner))
+
+
+def _reshape(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else reshape(array, shape)
+
+
+def _behind(array: Array, count: int, others: int) -> Array:
+    """The array with so many of its first axes put behind so many others."""
+    if not count or not others:
+        return array
+    last = count + others
+    return permute_dims(array, (*range(count, last), *range(count), *range(last, array.ndim)))
+
+
+def _lengths(place: _Place, inner: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(n for length in place.result for n in (inner if length is None else (length,)))
+
+
+def _flat(array: Array, place: _Place) -> tuple[Array, Array]:
+    """The array with the axes of the arrays of integers made one, and their positions along it."""
+    axes = sorted(place.arrays)
+    if len(axes) == 1:
+        return array, place.arrays[axes[0]]
+    shape = broadcast_shapes(*(place.arrays[a].shape for a in axes))
+    first, last = axes[0], axes[-1]
+    size = prod(array.shape[first : last + 1])
+    each = [_inside(place.arrays[axis], array.shape[axis]) for axis in axes]
+    positions = each[0]
+    for axis, index in zip(axes[1:], each[1:], strict=True):
+        positions = add(multiply(positions, array.shape[axis]), index)
+    for axis, index in zip(axes, each, strict=True):
+        # The position of an index that is out of range is out of range, too, and not another row's.
+        if _known(place.arrays[axis]) is None:
+            outside = logical_or(less(index, 0), greater_equal(index, array.shape[axis]))
+            positions = where(outside, size, positions)
+    return reshape(array, (*array.shape[:first], size, *array.shape[last + 1 :])), _broadcast(positions, shape)
+
+
+def _inside(indices: Array, length: int) -> Array:
+    """Indices as int64, negative ones counted from the beginning."""
+    index = cast(indices, DType.int64)
+    return add(index, multiply(cast(index < 0, DType.int64), length))
+
+
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+    """The elements of an axis at the indices, an array of integers of any rank.
+
+    A negative one counts from the end. What one that is out of range gives is left open by the standard and said in
+    docs/indexing.md, where the index is known while tracing it is an error. ``axis`` may be left out for a vector.
+    """
+    tracer = current("xb.take")
+    array = tracer.array(x)
+    if axis is None and array.ndim != 1:
+        raise ShapeError(f"xb.take of shape {array.shape} needs an axis")
+    number = normalize_axis(0 if axis is None else axis, array.ndim)
+    given = indices if integer(indices) is None else np.asarray(indices)
+    where = _indices(tracer, given, array.shape[number], number, array.shape)
+    return array._tracer.emit("take", (array, where), {"axis": number})
+
+
+def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+    """The elements of an axis at indices of their own for each place beside it; both broadcast but along the axis."""
+    tracer = current("xb.take_along_axis")
+    array = tracer.array(x)
+    number = normalize_axis(axis, array.ndim)
+    where = _indices(tracer, indices, array.shape[number], number, array.shape)
+    if where.ndim != array.ndim:
+        raise ShapeError(f"xb.take_along_axis of ranks {array.ndim} and {where.ndim}: they have to be equal")
+    beside = [[n for a, n in enumerate(one.shape) if a != number] for one in (array, where)]
+    common = broadcast_shapes(*map(tuple, beside))
+    shapes = [(*common[:number], one.shape[number], *common[number:]) for one in (array, where)]
+    array, where = (_broadcast(one, shape) for one, shape in zip((array, where), shapes, strict=True))
+    return array._tracer.emit("take_along_axis", (array, where), {"axis": number})
+
+
+class At:
+    """An array that is to be written: ``xb.at(x)[1:, i].set(value)`` and ``.add(value)`` give a new one."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, key: Any) -> Written:
+        return Written(self._array, key)
+
+
+class Written:
+    """What can be done at a place of an array."""
+
+    def __init__(self, array: Array, key: Any) -> None:
+        self._array, self._key = array, key
+
+    def set(self, value: Any) -> Array:
+        """The array with the value, which broadcasts, at the place; of several for one place any may stay."""
+        return self._written("set", value)
+
+    def add(self, value: Any) -> Array:
+        """The array with the value added at the place, several times where it is named several times."""
+        return self._written("add", value)
+
+    def _written(self, how: str, value: Any) -> Array:
+        array, tracer = self._array, current(f"xb.at().{how}")
+        _, given = operands(f"xb.at().{how}", tracer, array, value)
+        if given.dtype is not array.dtype:
+            raise DTypeError(f"xb.at().{how}: {given.dtype} does not go into {array.dtype}; convert with xb.astype")
+        place = _place(tracer, self._key, array.shape)
+        if not place.arrays:
+            written = _reshape(_fitting(given, _lengths(place, ())), slice_lengths(place.bounds))
+            return tracer.emit(f"slice_{how}", (array, written), place.bounds)
+        part = array if place.whole else tracer.emit("slice", (array,), {**place.bounds, "drop": ()})
+        flat, indices = _flat(part, place)
+        axis = min(place.arrays)
+        before, inner, behind = flat.shape[:axis], indices.shape, flat.shape[axis + 1 :]
+        values = _fitting(given, _lengths(place, inner))
+        if place.in_front:
+            values = _behind(_reshape(values, (*inner, *before, *behind)), len(inner), axis)
+        values = _reshape(values, (*before, *inner, *behind))
+        written = _reshape(tracer.emit(f"take_{how}", (flat, indices, values), {"axis": axis}), part.shape)
+        return written if place.whole else tracer.emit("slice_set", (array, written), place.bounds)
+
+
+def _fitting(value: Array, shape: tuple[int, ...]) -> Array:
+    """The value in the shape of the place. Raises `ShapeError`."""
+    try:
+        fits = broadcast_shapes(value.shape, shape) == shape
+    except ShapeError:
+        fits = False
+    if not fits:
+        raise ShapeError(f"a value of shape {value.shape} does not fit into a place of shape {shape}")
+    return _broadcast(value, shape)
+
+
+def _broadcast(array: Array, shape: tuple[int, ...]) -> Array:
+    return array if array.shape == shape else broadcast_to(array, shape)
+
+
+def at(x: Any, /) -> At:
+    """An array to be written at a place: ``xb.at(x)[key].set(value)``, ``xb.at(x)[key].add(value)``."""
+    return At(current("xb.at").array(x))

@@ -1,0 +1,161 @@
+"""The elements of an array in another order, repeated, or apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xbackend.api.functions.elementwise import not_equal, subtract
+from xbackend.api.functions.indexing import getitem, take
+from xbackend.api.functions.manipulation import broadcast_to, concat, permute_dims, reshape
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import copied, integer, normalize_axes, normalize_axis, operands, sequence
+from xbackend.api.tracing.casting import shape as as_shape
+from xbackend.api.tracing.tracer import current
+from xbackend.errors import ShapeError, TraceError
+from xbackend.program.dtypes import DType
+from xbackend.program.shapes import broadcast_shapes as common_shape
+
+
+def _along(array: Array, axis: int, part: slice) -> Array:
+    return getitem(array, (*(slice(None),) * axis, part))
+
+
+def broadcast_shapes(*shapes: Any) -> tuple[int, ...]:
+    """The shape to which the shapes broadcast. Raises `ShapeError`."""
+    return common_shape(*map(as_shape, shapes))
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
+    """The arrays, each repeated to the shape to which all broadcast; their dtypes stay."""
+    tracer = current("xb.broadcast_arrays")
+    each = [tracer.array(a) for a in arrays]
+    shape = common_shape(*(a.shape for a in each))
+    return tuple(broadcast_to(a, shape) for a in each)
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Array:
+    """The array with the elements of the axes (all if None) from the last to the first."""
+    array = current("xb.flip").array(x)
+    axes = normalize_axes(axis, array.ndim)
+    return getitem(array, tuple(slice(None, None, -1 if a in axes else None) for a in range(array.ndim)))
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+    """The array with axes at other places; the others keep their order."""
+    array = current("xb.moveaxis").array(x)
+    pairs = [[normalize_axis(a, array.ndim) for a in sequence(axes, "axis")] for axes in (source, destination)]
+    if len(pairs[0]) != len(pairs[1]) or any(len(set(p)) != len(p) for p in pairs):
+        raise ShapeError(f"moveaxis of the axes {source} to {destination}: as many, and each once")
+    order = [a for a in range(array.ndim) if a not in pairs[0]]
+    for there, axis in sorted(zip(pairs[1], pairs[0], strict=True)):
+        order.insert(there, axis)
+    return permute_dims(array, order)
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
+    """The array with its elements moved along the axes, those beyond the end to the beginning; without axes along all
+    of them, in row-major order."""
+    array = current("xb.roll").array(x)
+    if axis is None:
+        return reshape(_rolled(reshape(array, (-1,)), _one(shift), 0), array.shape) if array.size else copied(array)
+    axes = [normalize_axis(a, array.ndim) for a in sequence(axis, "axis")]
+    shifts = sequence(shift, "shift")
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    if len(shifts) != len(axes):
+        raise ShapeError(f"roll by {shift} along {axis}: there are {len(shifts)} shifts and {len(axes)} axes")
+    for number, along in zip(shifts, axes, strict=True):
+        array = _rolled(array, number, along)
+    return copied(array) if not axes else array
+
+
+def _one(shift: Any) -> int:
+    number = integer(shift)
+    if number is None:
+        raise TraceError(f"roll by {shift!r:.60} without an axis: it is one integer, known while tracing")
+    return number
+
+
+def _rolled(array: Array, shift: int, axis: int) -> Array:
+    length = array.shape[axis]
+    first = length - shift % length if length else 0
+    if first in (0, length):
+        return copied(array)
+    return concat([_along(array, axis, slice(first, None)), _along(array, axis, slice(None, first))], axis=axis)
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
+    """Each element repeated, along the axis or in row-major order.
+
+    How often is one integer, or one for each element, known while tracing: the shape depends on it. Raises `TraceError`
+    for arrays that are computed.
+    """
+    array = current("xb.repeat").array(x)
+    array, along = (reshape(array, (array.size,)), 0) if axis is None else (array, normalize_axis(axis, array.ndim))
+    if isinstance(repeats, Array):
+        raise TraceError("xb.repeat takes numbers of repeats that are known while tracing: the shape depends on them")
+    counts, length = sequence(repeats, "repeats"), array.shape[along]
+    if any(n < 0 for n in counts) or len(counts) not in (1, length):
+        raise ShapeError(
+            f"xb.repeat of {length} elements by {repeats!r:.60}: one number, or one for each, none negative"
+        )
+    if len(counts) > 1 or not length:
+        return take(array, np.repeat(np.arange(length), counts), axis=along)
+    before, behind = array.shape[: along + 1], array.shape[along + 1 :]
+    apart = broadcast_to(reshape(array, (*before, 1, *behind)), (*before, counts[0], *behind))
+    return reshape(apart, (*before[:-1], length * counts[0], *behind))
+
+
+def tile(x: Any, repetitions: Sequence[int], /) -> Array:
+    """The array as a whole repeated along each axis; axes that one of the two lacks are added in front, of length 1."""
+    array = current("xb.tile").array(x)
+    counts = as_shape(repetitions)
+    rank = max(array.ndim, len(counts))
+    shape = (1,) * (rank - array.ndim) + array.shape
+    counts = (1,) * (rank - len(counts)) + counts
+    apart = reshape(array, tuple(n for length in shape for n in (1, length)))
+    wide = broadcast_to(apart, tuple(n for pair in zip(counts, shape, strict=True) for n in pair))
+    return reshape(wide, tuple(count * n for count, n in zip(counts, shape, strict=True)))
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The parts of the array along the axis, without it."""
+    array = current("xb.unstack").array(x)
+    number = normalize_axis(axis, array.ndim)
+    return tuple(getitem(array, (*(slice(None),) * number, i)) for i in range(array.shape[number]))
+
+
+def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: Any = None) -> Array:
+    """The differences of neighbours along the axis, n times; of bool, whether they differ. ``prepend`` and ``append``
+    are put before and behind first."""
+    tracer = current("xb.diff")
+    parts = [tracer.array(p) for p in (prepend, x, append) if p is not None]
+    number, times = normalize_axis(axis, tracer.array(x).ndim), integer(n)
+    if times is None or times < 0:
+        raise TraceError(f"xb.diff {n!r:.40} times: it is a non-negative integer")
+    array = concat(operands("diff", tracer, *parts), axis=number) if len(parts) > 1 else copied(parts[0])
+    for _ in range(times):
+        later, earlier = _along(array, number, slice(1, None)), _along(array, number, slice(None, -1))
+        array = (not_equal if array.dtype is DType.bool else subtract)(later, earlier)
+    return array
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+    """Vectors as arrays of all combinations, each varying along its own axis; ``"xy"`` exchanges the first two."""
+    tracer = current("xb.meshgrid")
+    if indexing not in ("xy", "ij"):
+        raise TraceError(f"xb.meshgrid has the indexing 'xy' and 'ij', not {indexing!r:.40}")
+    vectors = [tracer.array(a) for a in arrays]
+    if any(v.ndim > 1 for v in vectors):
+        raise ShapeError(f"xb.meshgrid takes vectors, not shapes {', '.join(str(v.shape) for v in vectors)}")
+    order = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        order[:2] = 1, 0
+    shape = tuple(vectors[i].size for i in order)
+    grids = []
+    for i, vector in enumerate(vectors):
+        own = tuple(vector.size if j == i else 1 for j in order)
+        grids.append(broadcast_to(reshape(vector, own), shape))
+    return tuple(grids)

@@ -1,0 +1,135 @@
+"""Sums, extremes and their positions, truth, running sums."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from math import prod as product
+from typing import Any
+
+from xbackend.api.functions.creation import full, zeros
+from xbackend.api.functions.elementwise import divide, isfinite, multiply, not_equal, sqrt, square, subtract, where
+from xbackend.api.functions.manipulation import concat, reshape
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import cast, normalize_axes, normalize_axis
+from xbackend.api.tracing.tracer import current
+from xbackend.errors import ShapeError
+from xbackend.program.dtypes import DType, as_dtype
+
+
+def _keep(result: Array, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> Array:
+    if not keepdims or not axes:
+        return result
+    return reshape(result, tuple(1 if a in axes else n for a, n in enumerate(shape)))
+
+
+def _reduce(name: str, array: Array, axis: Any, keepdims: bool) -> Array:
+    axes = normalize_axes(axis, array.ndim)
+    return _keep(array._tracer.emit(name, (array,), {"axis": axes}), array.shape, axes, keepdims)
+
+
+def _accumulated(array: Array, dtype: Any) -> Array:
+    """What a sum or product is accumulated in: the given dtype, else int64 for integers, else its own."""
+    if dtype is None:
+        dtype = DType.int64 if array.dtype.is_integer else array.dtype
+    return cast(array, as_dtype(dtype))
+
+
+def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The sum over the axes (all if None). Integers give int64 unless ``dtype`` says otherwise; of nothing it is 0."""
+    return _reduce("sum", _accumulated(current("xb.sum").array(x), dtype), axis, keepdims)
+
+
+def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
+    """The product over the axes (all if None). Integers give int64 unless ``dtype`` says otherwise; of nothing: 1."""
+    return _reduce("prod", _accumulated(current("xb.prod").array(x), dtype), axis, keepdims)
+
+
+def max(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """The largest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements."""
+    return _reduce("max", current("xb.max").array(x), axis, keepdims)
+
+
+def min(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """The smallest value over the axes (all if None), NaN if one is. Raises `ShapeError` over no elements."""
+    return _reduce("min", current("xb.min").array(x), axis, keepdims)
+
+
+def mean(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """The arithmetic mean over the axes (all if None) of a floating-point array; of nothing it is NaN."""
+    return _reduce("mean", current("xb.mean").array(x), axis, keepdims)
+
+
+def var(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:
+    """The variance over the axes (all if None): sum((x - mean)**2) / max(N - correction, 0)."""
+    array = current("xb.var").array(x)
+    axes = normalize_axes(axis, array.ndim)
+    n = product(array.shape[a] for a in axes)
+    if n == 1:
+        # The difference from the mean is x - x, which some backends take for 0 where x is infinite or NaN, too.
+        deviation = multiply(array, where(isfinite(array), zeros((), dtype=array.dtype), math.nan))
+    else:
+        deviation = subtract(array, mean(array, axis=axes, keepdims=True))
+    return divide(sum(square(deviation), axis=axes, keepdims=keepdims), float(builtins.max(n - correction, 0)))
+
+
+def std(x: Any, /, *, axis: Any = None, correction: int | float = 0.0, keepdims: bool = False) -> Array:
+    """The standard deviation over the axes (all if None): the square root of `var`."""
+    return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
+
+
+def _truth(array: Array) -> Array:
+    return array if array.dtype is DType.bool else not_equal(array, 0)
+
+
+def any(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Whether one value over the axes (all if None) is true, or not zero."""
+    return _reduce("any", _truth(current("xb.any").array(x)), axis, keepdims)
+
+
+def all(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """Whether every value over the axes (all if None) is true, or not zero."""
+    return _reduce("all", _truth(current("xb.all").array(x)), axis, keepdims)
+
+
+def _arg(name: str, x: Any, axis: int | None, keepdims: bool) -> Array:
+    tracer = current(f"xb.{name}")
+    array = tracer.array(x)
+    shape = array.shape
+    if axis is None:
+        flat = array if array.ndim == 1 else reshape(array, (array.size,))
+        return _keep(tracer.emit(name, (flat,), {"axis": 0}), shape, tuple(range(len(shape))), keepdims)
+    number = normalize_axis(axis, len(shape))
+    return _keep(tracer.emit(name, (array,), {"axis": number}), shape, (number,), keepdims)
+
+
+def argmax(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The position (int64) of the first largest value along the axis, or in the flattened array."""
+    return _arg("argmax", x, axis, keepdims)
+
+
+def argmin(x: Any, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The position (int64) of the first smallest value along the axis, or in the flattened array."""
+    return _arg("argmin", x, axis, keepdims)
+
+
+def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The running sum along the axis, which may be left out for one-dimensional arrays only."""
+    return _cumulative("cumulative_sum", x, axis, dtype, 0 if include_initial else None)
+
+
+def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Array:
+    """The running product along the axis, which may be left out for one-dimensional arrays only."""
+    return _cumulative("cumulative_prod", x, axis, dtype, 1 if include_initial else None)
+
+
+def _cumulative(name: str, x: Any, axis: int | None, dtype: Any, initial: int | None) -> Array:
+    array = _accumulated(current(f"xb.{name}").array(x), dtype)
+    if axis is None and array.ndim != 1:
+        raise ShapeError(f"{name} of shape {array.shape} needs an axis")
+    number = normalize_axis(0 if axis is None else axis, array.ndim)
+    result = array._tracer.emit(name, (array,), {"axis": number})
+    if initial is not None:
+        first = (*array.shape[:number], 1, *array.shape[number + 1 :])
+        result = concat([full(first, initial, dtype=array.dtype), result], axis=number)
+    return result

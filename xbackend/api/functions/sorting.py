@@ -1,0 +1,75 @@
+"""Order: sorting, looking in what is sorted, and what is found in what."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xbackend.api.functions.creation import zeros
+from xbackend.api.functions.elementwise import equal, logical_not, minimum, not_equal, subtract
+from xbackend.api.functions.indexing import take
+from xbackend.api.functions.manipulation import reshape
+from xbackend.api.functions.rearrangement import flip
+from xbackend.api.functions.reductions import sum
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.casting import cast, normalize_axes, normalize_axis, operands
+from xbackend.api.tracing.tracer import current
+from xbackend.errors import ArgumentError, ShapeError
+from xbackend.program.dtypes import DType
+
+
+def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements of the axis in ascending order, NaN last; in descending order NaN first."""
+    tracer = current("xb.sort")
+    array = tracer.array(x)
+    number = normalize_axis(axis, array.ndim)
+    result = tracer.emit("sort", (array,), {"axis": number})
+    return flip(result, axis=number) if descending else result
+
+
+def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The positions (int64) from which `sort` takes the elements; those of equal ones stay in their order."""
+    tracer = current("xb.argsort")
+    array = tracer.array(x)
+    number = normalize_axis(axis, array.ndim)
+    if not descending:
+        return tracer.emit("argsort", (array,), {"axis": number})
+    turned = tracer.emit("argsort", (flip(array, axis=number),), {"axis": number})
+    return subtract(array.shape[number] - 1, flip(turned, axis=number))
+
+
+def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
+    """The positions (int64) in the sorted vector x1 before which the elements of x2 belong: before (``"left"``) or
+    behind (``"right"``) those that are equal. ``sorter`` is the `argsort` of an x1 that is not sorted."""
+    tracer = current("xb.searchsorted")
+    if side not in ("left", "right"):
+        raise ArgumentError(f"xb.searchsorted has the sides 'left' and 'right', not {side!r:.40}")
+    vector, values = operands("searchsorted", tracer, x1, x2)
+    if vector.ndim != 1:
+        raise ShapeError(f"xb.searchsorted looks in a vector, not in shape {vector.shape}")
+    if sorter is not None:
+        vector = take(vector, sorter)
+    return tracer.emit("searchsorted", (vector, values), {"right": int(side == "right")})
+
+
+def count_nonzero(x: Any, /, *, axis: Any = None, keepdims: bool = False) -> Array:
+    """How many elements (int64) over the axes (all if None) are not zero, or true."""
+    array = current("xb.count_nonzero").array(x)
+    axes = normalize_axes(axis, array.ndim)
+    true = array if array.dtype is DType.bool else not_equal(array, 0)
+    return sum(cast(true, DType.int64), axis=axes, keepdims=keepdims)
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether each element of x1 equals one of x2; with ``invert`` whether it equals none."""
+    tracer = current("xb.isin")
+    array, among = operands("isin", tracer, x1, x2)
+    if array.dtype is DType.bool:
+        array, among = cast(array, DType.int32), cast(among, DType.int32)
+    if not math.prod(among.shape):
+        found = zeros(array.shape, dtype=DType.bool)
+        return logical_not(found) if invert else found
+    ordered = sort(reshape(among, (-1,)))
+    place = minimum(searchsorted(ordered, array), ordered.size - 1)
+    there = take(ordered, place, axis=0)
+    return not_equal(there, array) if invert else equal(there, array)

@@ -1,0 +1,85 @@
+"""The traced array: what a user's function sees in place of its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Protocol
+
+from xbackend.errors import TraceError
+from xbackend.program.dtypes import DType
+from xbackend.program.operators import FUNCTIONS, Operators
+from xbackend.program.program import Value
+
+
+class Recorder(Protocol):
+    """What an array knows of the tracer that made it."""
+
+    values: list[Value]
+    open: bool
+
+    def emit(self, op: str, inputs: Sequence[Array], params: Any, device: str | None = None) -> Array: ...
+    def emit_all(self, op: str, inputs: Sequence[Array], params: Any, device: str | None = None) -> list[Array]: ...
+
+
+class Array(Operators):
+    """A value of the program being traced: shape, dtype and device are known, its elements are not.
+
+    Made by tracing only. Its operators and the functions of `xbackend` add nodes to the program.
+    """
+
+    __slots__ = ("_shape", "_tracer", "dtype", "node")
+
+    def __init__(self, tracer: Recorder, node: int, shape: tuple[int, ...], dtype: DType) -> None:
+        self._tracer = tracer
+        self.node = node
+        self._shape = shape
+        self.dtype = dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._shape
+
+    @property
+    def ndim(self) -> int:
+        return len(self._shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self._shape)
+
+    @property
+    def device(self) -> str | None:
+        """The device or logical name that the program asks for, or `None`."""
+        return self._tracer.values[self.node].device
+
+    def to_device(self, device: Any, /) -> Array:
+        """The same values on another device: `xbackend.to_device`."""
+        moved: Array = FUNCTIONS["to_device"](self, device)
+        return moved
+
+    def __repr__(self) -> str:
+        return f"<traced {self.dtype}{list(self.shape)}{f' on {self.device}' if self.device else ''}>"
+
+    def _no_value(self, wanted: str) -> TraceError:
+        return TraceError(
+            f"{wanted} needs the elements of {self!r}, which do not exist while a program is traced; "
+            "use xb.where or xb.cond for a choice by value, xb.while_loop for a loop, or return the array and look at "
+            "the result"
+        )
+
+    def __bool__(self) -> bool:
+        raise self._no_value("if, while, and, or, not or bool()")
+
+    def __int__(self) -> int:
+        raise self._no_value("int()")
+
+    def __float__(self) -> float:
+        raise self._no_value("float()")
+
+    def __index__(self) -> int:
+        raise self._no_value("an index")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._no_value("a NumPy function")

@@ -1,0 +1,114 @@
+"""What users write for arrays, axes and shapes, made explicit: promotion, non-negative axes, tuples of lengths."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable
+from typing import Any
+
+from xbackend.api.tracing.array import Array
+from xbackend.api.tracing.scopes import place
+from xbackend.api.tracing.tracer import Tracer
+from xbackend.errors import DTypeError, ShapeError
+from xbackend.program.dtypes import DType, promote, scalar_dtype
+
+Scalar = bool | int | float
+
+
+def is_scalar(value: Any) -> bool:
+    return isinstance(value, bool | int | float) and not hasattr(value, "dtype")
+
+
+def cast(array: Array, dtype: DType) -> Array:
+    return array if array.dtype is dtype else array._tracer.emit("astype", (array,), {"dtype": dtype})
+
+
+def copied(array: Array) -> Array:
+    """The same values as an array of its own: a gradient with respect to it is not that of the array it came from."""
+    return array._tracer.emit("reshape", (array,), {"shape": array.shape})
+
+
+def converted(array: Array, dtype: DType, copy: bool | None) -> Array:
+    """The array in a dtype. Where it has that already, with ``copy`` an array of its own; else itself, or a transfer of
+    it where the scope asks for another device than the array does."""
+    if array.dtype is not dtype:
+        return cast(array, dtype)
+    if copy:
+        return copied(array)
+    return array if place(None) in (None, array.device) else array._tracer.emit("transfer", (array,), {})
+
+
+def operands(name: str, tracer: Tracer, *values: Any) -> list[Array]:
+    """The values as arrays of their common dtype."""
+    arrays = [None if is_scalar(v) else tracer.array(v) for v in values]
+    known = [a.dtype for a in arrays if a is not None]
+    if not known:
+        return [tracer.array(v) for v in values]
+    dtype = known[0]
+    for other in known[1:]:
+        common = promote(dtype, other)
+        if common is None:
+            mask = DType.bool in (dtype, other)
+            what = "write xb.where(mask, x, 0), or convert the mask with xb.astype" if mask else ""
+            what = what or "convert one of them with xb.astype"
+            raise DTypeError(f"{name} of {dtype} and {other} is undefined; {what}")
+        dtype = common
+    result = []
+    for value, array in zip(values, arrays, strict=True):
+        if array is None:
+            if scalar_dtype(value, dtype) is None:
+                raise DTypeError(
+                    f"{name} of a {dtype} array and the Python {type(value).__name__} {value!r} is undefined; "
+                    "convert the array with xb.astype"
+                )
+            array = tracer.array(value, dtype)
+        result.append(cast(array, dtype))
+    return result
+
+
+def integer(value: Any) -> int | None:
+    """A whole number known while tracing, Python's or NumPy's, or `None` for anything else (bool among it)."""
+    if type(value) is int:
+        return value
+    if isinstance(value, Array) or type(value).__name__ in ("bool", "bool_") or not hasattr(value, "__index__"):
+        return None
+    try:
+        return operator.index(value)
+    except TypeError:  # a NumPy array that is not an integer of rank 0
+        return None
+
+
+def normalize_axis(axis: Any, rank: int) -> int:
+    """The non-negative number of an axis. Raises `ShapeError`."""
+    number = integer(axis)
+    if number is None:
+        raise ShapeError(f"axis {axis!r} is not an integer")
+    if not -rank <= number < rank:
+        raise ShapeError(f"axis {axis} does not exist in an array of rank {rank}")
+    return number % rank
+
+
+def normalize_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    axes = tuple(normalize_axis(a, rank) for a in (axis if isinstance(axis, tuple | list) else (axis,)))
+    if len(set(axes)) != len(axes):
+        raise ShapeError(f"axis {axis} names an axis twice")
+    return tuple(sorted(axes))
+
+
+def sequence(numbers: Any, what: str) -> tuple[int, ...]:
+    """Whole numbers, one or several. Raises `ShapeError`."""
+    several = numbers if isinstance(numbers, Iterable) and not isinstance(numbers, Array) else (numbers,)
+    integers = [integer(n) for n in several]
+    if None in integers:
+        raise ShapeError(f"{what} {numbers!r:.80} is not a tuple of integers")
+    return tuple([n for n in integers if n is not None])
+
+
+def shape(shape: Any) -> tuple[int, ...]:
+    """A tuple of lengths. Raises `ShapeError`."""
+    lengths = sequence(shape, "shape")
+    if any(n < 0 for n in lengths):
+        raise ShapeError(f"shape {shape!r} is not a tuple of non-negative integers")
+    return lengths

@@ -1,0 +1,47 @@
+"""State, as users make and change it: ``xbackend.shared`` and ``xbackend.update``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xbackend.api.functions.creation import full
+from xbackend.api.tracing.tracer import current
+from xbackend.devices import Device
+from xbackend.errors import DTypeError, ShapeError, SharedVariableError
+from xbackend.habits import keywords
+from xbackend.program.shared import SharedVariable
+
+
+@keywords
+def shared(value: Any, name: str | None = None, device: str | Device | None = None) -> SharedVariable:
+    """A shared variable with the initial value ``value`` (any shape and dtype).
+
+    ``device`` is a device or a logical name; without one it lives on the backend's default device. Raises `DTypeError`
+    for other dtypes, `SharedVariableError` for a bad name, `DeviceSpellingError` for a bad device.
+    """
+    return SharedVariable(value, name, device)
+
+
+def update(variable: SharedVariable, expression: Any) -> None:
+    """The shared variable takes the value of ``expression``, once per execution, after the outputs.
+
+    Shapes and dtypes are equal; a Python number is spread over the variable. Outputs and all updates read the old
+    values, as in Theano. Raises `SharedVariableError`, `ShapeError`, `DTypeError`.
+    """
+    tracer = current("xb.update")
+    if not isinstance(variable, SharedVariable):
+        raise SharedVariableError(
+            f"xb.update was given {variable!r:.80}, which is not a shared variable; make one with xb.shared"
+        )
+    tracer.check_update(variable)
+    target = tracer.shared(variable)
+    if target.node in tracer.updates:
+        raise SharedVariableError(f"{variable!r} is updated twice in one program; combine the expressions")
+    if isinstance(expression, bool | int | float):
+        expression = full(variable.shape, expression, dtype=variable.dtype)
+    value = tracer.array(expression)
+    if value.shape != variable.shape:
+        raise ShapeError(f"{variable!r} cannot take a value of shape {value.shape}")
+    if value.dtype != variable.dtype:
+        raise DTypeError(f"{variable!r} cannot take a value of dtype {value.dtype}; convert it with xb.astype")
+    tracer.updates[target.node] = value.node

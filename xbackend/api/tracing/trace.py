@@ -1,0 +1,132 @@
+"""Tracing: the user's function is called once with traced arrays, and what it does to them is written down."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import xbackend.api.functions  # noqa: F401  # fills FUNCTIONS
+from xbackend.api import linalg
+from xbackend.api.functions import fft
+from xbackend.api.tracing.casting import shape as as_shape
+from xbackend.api.tracing.lines import raised_at
+from xbackend.api.tracing.pruning import pruned
+from xbackend.api.tracing.traced_program import TracedProgram
+from xbackend.api.tracing.tracer import Tracer, at_work, returned
+from xbackend.errors import ArgumentError, DTypeError, TraceError, XBackendError
+from xbackend.habits import of_keyword
+from xbackend.program import structure
+from xbackend.program.aval import Aval
+from xbackend.program.dtypes import DType, as_dtype
+from xbackend.program.host import check_plain, host_array
+from xbackend.program.operators import FUNCTIONS
+from xbackend.program.shared import SharedVariable
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """Shape and dtype of an argument, for tracing without data."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+
+    def __init__(self, shape: int | Sequence[int], dtype: Any = DType.float64) -> None:
+        object.__setattr__(self, "shape", as_shape(shape))
+        object.__setattr__(self, "dtype", as_dtype(dtype))
+
+
+def _spec(value: Any, name: str) -> Aval:
+    if isinstance(value, ArraySpec):
+        return Aval(value.shape, value.dtype)
+    if isinstance(value, SharedVariable):
+        raise ArgumentError(f"argument {name!r} is a shared variable; use it inside of the function instead")
+    check_plain(value, f"argument {name!r}")
+    if not (hasattr(value, "shape") and hasattr(value, "dtype")):
+        given, value = value, host_array(value, f"argument {name!r}")
+        if value.dtype == object:
+            raise DTypeError(
+                f"argument {name!r}: dtype object is not supported; the dtypes are {', '.join(DType)}, and an argument "
+                f"is one array: give what is inside of this {type(given).__name__} as arguments of their own"
+            )
+    return Aval(tuple(int(n) for n in value.shape), as_dtype(value.dtype, f"argument {name!r}: dtype"))
+
+
+def _argument_names(function: Callable[..., Any], arguments: Sequence[Any], static: Mapping[str, Any]) -> list[str]:
+    if not callable(function):
+        raise ArgumentError(f"{function!r} is not a function; give xb.trace a function and example arguments")
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some callables written in C have none; their arguments are numbered
+        return [f"x{i}" for i in range(len(arguments))]
+    try:
+        signature.bind(*arguments, **static)
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise ArgumentError(
+            f"{name}{signature} was given {len(arguments)} arrays and {dict(static)}: {error}"
+        ) from None
+    names = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[i] if i < len(names) else f"x{i}" for i in range(len(arguments))]
+
+
+def trace(function: Callable[..., Any], /, *arguments: Any, **static: Any) -> TracedProgram:
+    """Call the function once with traced arrays and return the program that it describes.
+
+    Each positional argument is an array, a number or an `ArraySpec`, of which only shape and dtype count; keyword
+    arguments are passed to the function as they are. The function returns an array or nested tuples, lists and
+    dictionaries of arrays, or nothing if it updates shared variables.
+
+    The function is called once. Random numbers, counters and lists of its own keep the values of that call. Commands
+    call it twice to find them, by `xbackend.api.tracing.repeated.check_repeated`; to do so here would double the time.
+
+    Raises `ArgumentError`, `ShapeError`, `DTypeError`, `DeviceError`, `TraceError`, with the user's file and line.
+    """
+    names = _argument_names(function, arguments, static)
+    tracer = Tracer()
+    try:
+        with at_work(tracer):
+            inputs = []
+            for value, name in zip(arguments, names, strict=True):
+                shape, dtype = _spec(value, name)
+                inputs.append(tracer.emit("input", (), {"name": name, "shape": shape, "dtype": dtype}))
+            result = function(*inputs, **static)
+            outputs, form = _outputs(tracer, result)
+    except RecursionError as error:
+        raise TraceError(
+            "the function calls itself without end: a traced value has no elements to stop at, so let it stop at a "
+            f"Python number, such as a keyword argument (at {raised_at(error.__traceback__, function)})"
+        ) from None
+    except XBackendError as error:
+        where = raised_at(error.__traceback__, function)
+        if where in str(error):
+            raise
+        raise type(error)(f"{error} (at {where})") from error
+    except TypeError as error:
+        own = {f"{m.__name__.rpartition('.')[2]}.{n}": getattr(m, n) for m in (linalg, fft) for n in m.__all__}
+        if not (said := of_keyword(error, {**FUNCTIONS, **own})):
+            raise
+        raise ArgumentError(f"{said} (at {raised_at(error.__traceback__, function)})") from error
+    return _program(getattr(function, "__name__", "program"), tracer, len(inputs), outputs, form)
+
+
+def _outputs(tracer: Tracer, result: Any) -> tuple[list[int], Any]:
+    if result is None:
+        if not tracer.updates:
+            raise TraceError("the function returns nothing and updates nothing; return the arrays that it computes")
+        return [], {"tuple": []}
+
+    leaves, form = structure.flatten(result, partial(returned, tracer))
+    return [leaf.node for leaf in leaves], form
+
+
+def _program(name: str, tracer: Tracer, inputs: int, outputs: list[int], form: Any) -> TracedProgram:
+    """The program without the nodes that nothing needs, and those that change nothing; its inputs stay."""
+    kept = (*range(inputs), *outputs, *tracer.updates, *tracer.updates.values())
+    nodes, position = pruned(tracer.written, kept, outputs)
+    shared = {position[i]: v for i, v in tracer.shared_nodes.values() if i in position}
+    updates = {position[t]: position[e] for t, e in tracer.updates.items()}
+    results = tuple(position[o] for o in outputs)
+    return TracedProgram(name, nodes, tuple(range(inputs)), results, form, shared, updates)

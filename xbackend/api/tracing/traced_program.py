@@ -1,0 +1,42 @@
+"""What tracing gives: a program that can be called inside of another, written down and drawn."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from xbackend.api.tracing.inlining import inline
+from xbackend.drawing.forms import draw
+from xbackend.program import serialization
+from xbackend.program.program import Program
+
+
+class TracedProgram(Program):
+    """A `Program` with what its users do with it (`xbackend.Program`)."""
+
+    def __call__(self, *arrays: Any) -> Any:
+        """What the program computes of the arrays, inside of a function that is being traced: its nodes become the
+        function's.
+
+        To execute it, compile it: ``backend.compile(program)``. Raises `TraceError` outside of tracing,
+        `ArgumentError`.
+        """
+        return inline(self, arrays)
+
+    def to_json(self, values: bool = True) -> str:
+        """The program as JSON text; without ``values`` the initial values of shared variables are left out."""
+        return serialization.to_json(self, values)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> TracedProgram:
+        """Read a program back. Raises `ProgramFormatError`, `ProgramVersionError`."""
+        return TracedProgram.of(serialization.from_json(text))
+
+    def draw(self, form: str = "mermaid") -> str:
+        """The program drawn by device: ``form`` is ``mermaid``, ``dot`` or ``svg``."""
+        return draw(self, form)
+
+    @staticmethod
+    def of(program: Program) -> TracedProgram:
+        """The same program."""
+        return TracedProgram(**{field.name: getattr(program, field.name) for field in fields(program)})

@@ -1,0 +1,317 @@
+"""A program lowered to a graph that is cut into stages, and how its compiled stages become one callable."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from xbackend.backends.contract import Built, Value
+from xbackend.backends.placement import (
+    CONSTANT,
+    LOOKED_THROUGH,
+    NOTHING_TO_READ,
+    Backward,
+    Executed,
+    Execution,
+    ProfiledCall,
+    Span,
+    Transferred,
+    with_folded,
+)
+from xbackend.backends.staged.backend import Compiled, StagedBackend
+from xbackend.backends.staged.device_threads import DeviceThreads
+from xbackend.backends.staged.schedule import Instruction, Schedule, State, straight_line
+from xbackend.backends.staged.stages import Plan, Stage, Variable, cut
+from xbackend.devices import Device
+from xbackend.errors import PlacementError
+from xbackend.program import analyses
+from xbackend.program.ops import GENERATORS
+from xbackend.program.program import Program, generate
+
+
+@dataclass
+class Lowered:
+    """A program lowered: its framework variables by node, and those whose values come from outside."""
+
+    program: Program
+    variables: list[Variable] = field(default_factory=list)
+    arguments: list[Variable] = field(default_factory=list)
+    shared: dict[int, Variable] = field(default_factory=dict)
+    resident: dict[int, Variable] = field(default_factory=dict)  # large constants
+    sources: dict[Variable, Device] = field(default_factory=dict)
+
+    def device(self, node: int) -> Device:
+        return Device.parse(self.program.values[node].device or "")
+
+    def results(self) -> list[tuple[Variable, Device]]:
+        """What the program gives, its outputs and then what its updates hold, with the device of each."""
+        nodes = (*self.program.outputs, *self.program.updates.values())
+        return [(self.variables[i], self.device(i)) for i in nodes]
+
+    def own(self) -> Iterator[tuple[int, Variable]]:
+        """The variables that are computed, each with the first node that needs it; after it those that it needs.
+
+        So those of a gradient are the ones that its backward pass adds to the graph.
+        """
+        seen: set[Variable] = set()
+        for i, variable in enumerate(self.variables):
+            todo = [variable]
+            while todo:
+                v = todo.pop()
+                if v.owner is not None and v not in seen:
+                    seen.add(v)
+                    todo += v.owner.inputs
+                    yield i, v
+
+
+def assembled(backend: StagedBackend, graph: Lowered, transfer: type) -> Built:
+    """The graph cut at its transfers, its stages compiled and put together to one callable."""
+    return Assembly(backend, graph, cut(graph.sources, graph.results(), transfer)).built()
+
+
+class Assembly:
+    """The compiled stages of one program, put together to one callable."""
+
+    def __init__(self, backend: StagedBackend, graph: Lowered, plan: Plan) -> None:
+        self.backend, self.graph, self.plan = backend, graph, plan
+        program = graph.program
+        self.cells = {i: backend.storage(program.shared[i]) for i in graph.shared}
+        self.constants = [backend.put(np.array(generate(program.values[i])), graph.device(i)) for i in graph.resident]
+        self.sources = [*graph.arguments, *graph.shared.values(), *graph.resident.values()]
+        self.outputs = [variable for variable, _ in graph.results()]
+        targets = [self.cells[i] for i in program.updates]
+        self.state = State(list(self.cells.values()), self.constants, targets, backend.confirm)
+        self.devices: dict[Variable, Device] = {}  # read from the framework after an execution
+        self.bytes: dict[Variable, int] = {}
+        self._numbers = {stage: k for k, stage in enumerate(plan.stages)}
+
+    def built(self) -> Built:
+        backend, name, stages = self.backend, self.graph.program.name, self.plan.stages
+        one_device = len({*self.graph.sources.values(), *(s.device for s in stages)}) <= 1
+        if one_device and not self.plan.moves and backend.plain:
+            device = next(iter(self.graph.sources.values()), None) or self.graph.results()[0][1]
+            outputs = self._distinct()
+            only = Stage(0, device, self.sources, outputs)
+            compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
+            if not backend.unread:
+                self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
+            schedule = Schedule(Plan((only,), (), {}), self.sources, outputs)
+            # The framework's innermost callable itself, unless there is state.
+            execute = compiled[0].call
+            if self.cells or self.constants:
+                execute = straight_line(schedule, [execute], {}, self.state, name)
+        else:
+            names = [f"stage {k} of {name}" for k in range(len(stages))]
+            compiled = [backend.compile_stage(n, s) for n, s in zip(names, stages, strict=True)]
+            schedule = Schedule(self.plan, self.sources, self.outputs)
+            execute = self._staged(schedule, compiled)
+        return Built(execute, self._executed, partial(self._profile, schedule, compiled, names))
+
+    @property
+    def _alone(self) -> bool:
+        """Whether what is updated may be overwritten in place, as in a function of the framework with updates. With
+        several devices that would need care: a value could be part of two stages."""
+        return len(self.backend.devices) == 1 and self.backend.mutates
+
+    def _mutable(self) -> set[Variable]:
+        """What may be overwritten: nothing where the call may fail after that, for state stays as it was then."""
+        program = self.graph.program
+        if not self._alone or (self.backend.refuses and analyses.may_refuse(program)):
+            return set()
+        return {self.graph.shared[i] for i in program.updates}
+
+    def _distinct(self) -> list[Variable]:
+        """The results, where none is what another one or a shared variable holds, if such would be overwritten."""
+        if not self._alone:
+            return self.outputs
+        held, distinct = {*self.graph.shared.values()}, list[Variable]()
+        for variable in self.outputs:
+            distinct.append(self.backend.copied(variable) if variable in held else variable)
+            held.add(variable)
+        return distinct
+
+    def _staged(self, schedule: Schedule, compiled: Sequence[Compiled]) -> Callable[..., Sequence[Value]]:
+        """All stages in straight line; the first run is watched, to see where each value is."""
+        backend, fresh = self.backend, True
+        calls = [backend.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
+        moves = {d: backend.mover(d) for d in dict.fromkeys(m.device for m in self.plan.moves)}
+        run = straight_line(schedule, calls, moves, self.state, self.graph.program.name)
+
+        def execute(*values: Value) -> Sequence[Value]:
+            nonlocal fresh
+            if fresh:
+                results = self._watched(schedule, compiled, calls, moves, values)
+                fresh = False
+                return results
+            return run(*values)
+
+        return execute
+
+    def _watched(
+        self,
+        schedule: Schedule,
+        compiled: Sequence[Compiled],
+        calls: Sequence[Callable[..., Sequence[Value]]],
+        moves: Mapping[Device, Callable[[Value], Value]],
+        values: Sequence[Value],
+    ) -> Sequence[Value]:
+        """The results of one run, every value of which is asked where it is. Raises `PlacementError` where a stage
+        cannot run because it or a value is not where it is to be."""
+        backend, state, slots = self.backend, self.state, dict[int, Value]()
+        given = [*values, *(cell.value for cell in state.cells), *state.constants]
+        slots.update(enumerate(given))
+        for step in schedule.steps:
+            inputs = [slots[i] for i in step.inputs]
+            if step.stage is None:
+                results: Sequence[Value] = [moves[step.device](*inputs)]
+            else:
+                try:
+                    results = calls[step.stage](*inputs)
+                except Exception as error:
+                    there = {backend.device_of(value) for value in inputs}
+                    if not there - {step.device} and compiled[step.stage].device == step.device:
+                        raise
+                    raise PlacementError(
+                        f"stage {step.stage} of {self.graph.program.name} is to run on {step.device} on backend "
+                        f"{self.backend.name}, was compiled for {compiled[step.stage].device} and given values on "
+                        f"{', '.join(sorted(map(str, there)))}: {error}"
+                    ) from error
+            slots.update(zip(step.outputs, results, strict=True))
+        self.devices = {v: backend.device_of(slots[i]) for v, i in schedule.slots.items()}
+        self.bytes = {v: backend.content(slots[i]).nbytes for v, i in schedule.slots.items()}
+        outputs = [slots[i] for i in schedule.outputs]
+        first = len(outputs) - len(state.targets)
+        for cell, value in zip(state.targets, outputs[first:], strict=True):
+            cell.value = value
+        return outputs[:first]
+
+    def _executed(self) -> Execution:
+        return Execution(self._ops(), self._transfers(), with_folded(self.graph.program, self._backward()))
+
+    def _transfers(self) -> tuple[Transferred, ...]:
+        """Each move between stages; those that are no node of the program the framework's gradient inserted."""
+        variables = self.graph.variables
+        of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
+        return tuple(
+            Transferred(
+                self.devices[m.source],
+                self.devices[m.target],
+                self.bytes[m.target],
+                of_node.get(m.target),
+                m.target not in of_node,
+                str(m.target.owner.op),
+                "devices of what was given and of what came",
+            )
+            for m in self.plan.moves
+            if m.source in self.devices and m.target in self.devices
+        )
+
+    def _ops(self) -> Mapping[int, Executed]:
+        """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
+        constant, records = analyses.constant(self.graph.program), {}
+        first = {variable: i for i, variable in reversed(list(enumerate(self.graph.variables)))}
+        moved = {move.target for move in self.plan.moves}
+        for i, (node, variable) in enumerate(zip(self.graph.program.values, self.graph.variables, strict=True)):
+            if node.op in ("input", "shared") or node.op in GENERATORS:
+                continue
+            if variable.owner is None:
+                records[i] = Executed(None, "", "it changes nothing, so there is no op", "folded")
+                continue
+            name = str(variable.owner.op)
+            if node.op == "transfer" or variable in moved:  # such as a gradient, moved to what it is of
+                if variable in self.devices:
+                    records[i] = Executed(self.devices[variable], name, "device of what the transfer returned")
+                continue
+            stage = self.plan.stage_of.get(variable)
+            computed = self.backend.behind(variable)
+            if stage is None and i not in constant and computed is not variable:
+                if computed.owner is None or first.get(computed, i) < i:
+                    records[i] = Executed(None, "", LOOKED_THROUGH, "folded")
+                    continue
+                stage, name = self.plan.stage_of.get(computed), str(computed.owner.op)
+            if stage is not None and (ran := self._ran(stage, name)) is not None:
+                records[i] = ran
+            elif stage is None and i in constant:
+                evidence = f"{CONSTANT}it belongs to every stage that uses it"
+                records[i] = Executed(None, name, evidence, "folded" if self.backend.folds else "fused")
+        return records
+
+    def _ran(self, stage: Stage, op: str) -> Executed | None:
+        """Where a stage with this op ran: on the device of its outputs. `None` before it did."""
+        if self.backend.unread:
+            return Executed(None, op, self.backend.unread, NOTHING_TO_READ)
+        devices = {self.devices[v] for v in stage.outputs if v in self.devices}
+        if len(devices) != 1:
+            return None
+        return Executed(
+            devices.pop(), op, f"stage {self._numbers[stage]} of {len(self._numbers)}, {self.backend.evidence}"
+        )
+
+    def _backward(self) -> Iterator[Backward]:
+        """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on
+        constants only are in no stage of their own."""
+        nodes, moved = self.graph.program.values, {m.target: m.device for m in self.plan.moves}
+        for i, variable in self.graph.own():
+            if nodes[i].op != "grad":
+                continue
+            stage, name = self.plan.stage_of.get(variable), str(variable.owner.op)
+            if variable in moved:
+                known, came = self.devices.get(variable), "device of what the transfer returned"
+                yield Backward(i, None, moved[variable], known, name, came if known else "")
+            elif stage in self._numbers:
+                ran = self._ran(stage, name) or Executed(None, name)
+                yield Backward(i, None, stage.device, ran.device, name, ran.evidence, ran.status)
+
+    def _profile(
+        self, schedule: Schedule, compiled: Sequence[Compiled], names: Sequence[str], *values: Value
+    ) -> ProfiledCall:
+        """Run the stages with a thread for each device; when each of them computed, sorted by their start.
+
+        Each stage starts when its inputs are there and its device is free, and is waited for in its device's thread;
+        a transfer is made by the thread of the device that receives. So stages on different devices overlap as far as
+        the framework and the cores let them. What it perturbs: calls are not started ahead of the computation, a stage
+        waits until a thread takes it up (tens of microseconds), transfers do not overlap with the receiving device's
+        own work.
+        """
+        backend, state, steps = self.backend, self.state, schedule.steps
+        given = [*values, *(cell.value for cell in state.cells), *state.constants]
+        backend.synchronize(given)
+        spans: list[Span] = []
+        with DeviceThreads(dict.fromkeys(step.device for step in steps)) as threads:
+            slots = {i: threads.hold(backend.content(v), backend.device_of(v)) for i, v in enumerate(given)}
+            start = time.perf_counter()
+            for step in steps:
+                inputs = [slots[i] for i in step.inputs]
+                source = inputs[0].device if inputs else step.device
+                what = f"{source} to {step.device}" if step.stage is None else names[step.stage]
+                call = self._timed(step, compiled, what, start, spans)
+                made = threads.submit(step.device, call, inputs, len(step.outputs))
+                slots.update(zip(step.outputs, made, strict=True))
+            results = [slots[i] for i in schedule.outputs]
+            contents = [value.wait() for value in results]
+            seconds = time.perf_counter() - start
+        for cell, content in zip(state.targets, contents[len(contents) - len(state.targets) :], strict=True):
+            cell.value = backend.value(content, cell.device)
+        return ProfiledCall(sorted(spans, key=lambda span: (span.start, str(span.device))), seconds)
+
+    def _timed(
+        self, step: Instruction, compiled: Sequence[Compiled], what: str, start: float, spans: list[Span]
+    ) -> Callable[..., Sequence[Any]]:
+        kind = "transfer" if step.stage is None else "compute"
+
+        def timed(*contents: Any) -> Sequence[Any]:
+            begun = time.perf_counter() - start
+            if step.stage is None:
+                results: Sequence[Any] = [self.backend.copy(contents[0], step.device)]
+            else:
+                results = compiled[step.stage].call(*contents)
+            self.backend.finish(results)
+            spans.append(Span(step.device, begun, time.perf_counter() - start, kind, what))
+            return results
+
+        return timed

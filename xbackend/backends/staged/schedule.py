@@ -1,0 +1,119 @@
+"""The stages and transfers of a plan in the order in which they are started, and that as one Python function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xbackend.backends.codegen import Source
+from xbackend.backends.staged.stages import Move, Plan, Variable
+from xbackend.devices import Device
+from xbackend.program.analyses import last_uses
+
+Value = Any
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a program has beside its arguments: ``cells`` hold the values of its shared variables, ``constants`` stay on
+    their devices. The last outputs go into ``targets``, some of the cells, once ``confirm`` saw that all outputs
+    exist."""
+
+    cells: Sequence[Any] = ()
+    constants: Sequence[Value] = ()
+    targets: Sequence[Any] = ()
+    confirm: Callable[[Sequence[Value]], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """A stage (by its number) or, with ``stage`` `None`, a transfer: which slots it reads and which it fills.
+
+    ``last`` are the slots that nothing reads after it.
+    """
+
+    device: Device
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    stage: int | None = None
+    last: tuple[int, ...] = ()
+
+
+class Schedule:
+    """The stages and transfers of a plan in the order in which they are started, every value in a numbered slot.
+
+    The first slots are those of ``sources``; ``outputs`` are slots; ``slots`` tells the slot of each variable.
+    """
+
+    def __init__(self, plan: Plan, sources: Sequence[Variable], outputs: Sequence[Variable]) -> None:
+        self.slots: dict[Variable, int] = {}
+        for variable in sources:
+            self._slot(variable)
+        self.count = len(self.slots)
+        waiting: dict[Variable, list[Move]] = {}
+        for move in plan.moves:
+            waiting.setdefault(move.source, []).append(move)
+        # A transfer is started as soon as it can be, so that no device waits longer for it than it must.
+        steps = self._moves(waiting, sources)
+        for number, stage in enumerate(plan.stages):
+            inputs, made = tuple(map(self._slot, stage.inputs)), tuple(map(self._slot, stage.outputs))
+            steps.append(Instruction(stage.device, inputs, made, number))
+            steps += self._moves(waiting, stage.outputs)
+        self.outputs = [self.slots[v] for v in outputs]
+        last = last_uses([(*step.inputs, *step.outputs) for step in steps], self.outputs)
+        self.steps = [replace(step, last=mine) for step, mine in zip(steps, last, strict=True)]
+
+    def _slot(self, variable: Variable) -> int:
+        return self.slots.setdefault(variable, len(self.slots))
+
+    def _moves(self, waiting: Mapping[Variable, list[Move]], available: Iterable[Variable]) -> list[Instruction]:
+        """The transfers of these variables, and those of what they become."""
+        todo, steps = list(available), []
+        for variable in todo:
+            for move in waiting.get(variable, ()):
+                todo.append(move.target)
+                steps.append(Instruction(move.device, (self._slot(variable),), (self._slot(move.target),)))
+        return steps
+
+
+def straight_line(
+    schedule: Schedule,
+    calls: Sequence[Callable[..., Sequence[Value]]],
+    moves: Mapping[Device, Callable[[Value], Value]],
+    state: State,
+    title: str = "stages",
+) -> Callable[..., list[Value]]:
+    """The schedule as one Python function: a stage costs its own call and a transfer its own move.
+
+    ``calls`` are those of the stages, ``moves`` copy a value to a device. The function takes the values of the first
+    sources; the others come from ``state``. A value is dropped as soon as nothing reads it.
+    """
+    given = schedule.count - len(state.cells) - len(state.constants)
+    source = Source(title, [f"v{i}" for i in range(given)])
+    objects, number = source.objects, {device: k for k, device in enumerate(moves)}
+    objects["confirm"] = state.confirm
+    objects.update((f"call{k}", call) for k, call in enumerate(calls))
+    objects.update((f"move{number[device]}", move) for device, move in moves.items())
+    for k, cell in enumerate(state.cells):
+        objects[f"cell{k}"] = cell
+        source.line(f"v{given + k} = cell{k}.value")
+    for k, constant in enumerate(state.constants, given + len(state.cells)):
+        objects[f"constant{k}"] = constant
+        source.line(f"v{k} = constant{k}")
+    for step in schedule.steps:
+        read, made = (", ".join(f"v{i}" for i in slots) for slots in (step.inputs, step.outputs))
+        last = [f"v{i}" for i in step.last]
+        if step.stage is None:
+            source.step(made, f"move{number[step.device]}({read})", last)
+        else:
+            source.step(f"[{made}]", f"call{step.stage}({read})", last)
+    first = len(schedule.outputs) - len(state.targets)
+    updates = schedule.outputs[first:]
+    if updates and state.confirm is not None:
+        source.line(f"confirm([{', '.join(f'v{i}' for i in schedule.outputs)}])")
+    for k, (cell, i) in enumerate(zip(state.targets, updates, strict=True)):
+        objects[f"target{k}"] = cell
+        source.line(f"target{k}.value = v{i}")
+    source.line(f"return [{', '.join(f'v{i}' for i in schedule.outputs[:first])}]")
+    return source.compile()
