@@ -38,7 +38,7 @@ SECTIONS = {
     "fft": "fft ifft fftn ifftn rfft irfft rfftn irfftn hfft ihfft fftfreq rfftfreq fftshift ifftshift",
 }
 NAMESPACES = {"linalg": "linalg.", "fft": "fft."}
-BESIDE = "at conv2d digamma einsum erf erfc expit gammaln log1mexp logsumexp linalg.solve_triangular"
+BESIDE = "at conv2d digamma einsum erf erfc erfinv expit gammaln log1mexp logsumexp linalg.solve_triangular"
 
 _SHAPE = "the shape of its result depends on the elements, and is known while tracing for every array"
 _COMPLEX = "there are no complex dtypes"

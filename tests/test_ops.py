@@ -42,8 +42,8 @@ KINDS = {
     "signed": "abs negative sign square subtract floor_divide remainder pow sum prod max min argmax argmin "
     "cumulative_sum cumulative_prod matmul sort argsort searchsorted",
     "floating": "floor ceil trunc round exp expm1 log log1p log2 log10 sqrt sin cos tan asin acos atan sinh cosh tanh "
-    "asinh acosh atanh isnan isinf isfinite divide atan2 mean erf erfc gammaln digamma expit cholesky inv det slogdet "
-    "solve solve_triangular eigh eigvalsh qr svd svdvals conv2d",
+    "asinh acosh atanh isnan isinf isfinite divide atan2 mean erf erfc erfinv gammaln digamma expit cholesky inv det "
+    "slogdet solve solve_triangular eigh eigvalsh qr svd svdvals conv2d",
     "integer": "bitwise_and bitwise_or bitwise_xor bitwise_invert",
     "bool": "logical_not logical_and logical_or logical_xor any all",
     "any": "equal not_equal diagonal",

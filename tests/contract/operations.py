@@ -65,7 +65,7 @@ _made: dict[tuple[Any, ...], np.ndarray] = {}
 
 
 # Near their zeros, and where they come near to 0, the frameworks' are right to the last digits of 1.
-RULES: dict[str, Rule] = dict.fromkeys(("erf", "erfc", "gammaln", "digamma", "expit"), "array")
+RULES: dict[str, Rule] = dict.fromkeys(("erf", "erfc", "erfinv", "gammaln", "digamma", "expit"), "array")
 # XLA's CPU code adds up four million float32 one by one, and what is near a branch point loses half of the digits.
 LOOSE = {"float32": 5e-3, "float64": 1e-7}
 

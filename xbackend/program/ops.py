@@ -118,7 +118,7 @@ _op("floor ceil trunc round", 1, "floating-point", shapes.elementwise, shapes.ea
 _op("exp expm1 log log1p log2 log10 sqrt", 1, "floating-point", shapes.elementwise, shapes.each_result)
 _op("sin cos tan asin acos atan", 1, "floating-point", shapes.elementwise, shapes.each_result)
 _op("sinh cosh tanh asinh acosh atanh", 1, "floating-point", shapes.elementwise, shapes.each_result)
-_op("erf erfc gammaln digamma expit", 1, "floating-point", shapes.elementwise, shapes.each_result)
+_op("erf erfc erfinv gammaln digamma expit", 1, "floating-point", shapes.elementwise, shapes.each_result)
 _op("isnan isinf isfinite", 1, "floating-point", shapes.predicate, shapes.each_result)
 _op("logical_not", 1, "bool", shapes.elementwise, shapes.each_result)
 _op("add multiply maximum minimum", 2, "numeric", shapes.elementwise, shapes.each_result)

@@ -49,6 +49,11 @@ def erfc(x: Any, /) -> Array:
     return _unary("erfc", x)
 
 
+def erfinv(x: Any, /) -> Array:
+    """The inverse of `erf`: of -1 and 1 the infinities, NaN beyond them."""
+    return _unary("erfinv", x)
+
+
 def gammaln(x: Any, /) -> Array:
     """The natural logarithm of the absolute value of the gamma function of a floating-point array."""
     return _unary("gammaln", x)

@@ -55,7 +55,7 @@ RESULTS: Mapping[str, Callable[[Any, Node, Sequence[Any]], Sequence[Any]]] = {
 
 
 ROWS: Mapping[str, Row] = {
-    **{name: _special(name) for name in ("erf", "erfc", "gammaln", "digamma", "expit")},
+    **{name: _special(name) for name in ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")},
     **{name: _matrices(name) for name in ("cholesky", "inv", "det", "solve", "eigvalsh")},
     "bitwise_invert": lambda jnp, node, inputs: jnp.invert(inputs[0]),
     "solve_triangular": _solve_triangular,

@@ -322,6 +322,7 @@ def _svdvals(T: Any, node: Node, inputs: Sequence[Any]) -> Any:
 ROWS: Mapping[str, Row] = {
     "erf": lambda T, node, inputs: T.erf(inputs[0]),
     "erfc": lambda T, node, inputs: T.erfc(inputs[0]),
+    "erfinv": lambda T, node, inputs: T.erfinv(inputs[0]),
     "gammaln": lambda T, node, inputs: T.gammaln(inputs[0]),
     "digamma": lambda T, node, inputs: T.psi(inputs[0]),
     "expit": _expit,

@@ -16,7 +16,7 @@ from xbackend.program.program import Node
 
 Function = Callable[..., Any]
 
-SPECIAL = ("erf", "erfc", "gammaln", "digamma", "expit")
+SPECIAL = ("erf", "erfc", "erfinv", "gammaln", "digamma", "expit")
 # What executes an op, for its record of placement, where it is no function of NumPy.
 NAMES = {**{name: f"scipy.special.{name}" for name in SPECIAL}, "solve_triangular": "scipy.linalg.solve_triangular"}
 

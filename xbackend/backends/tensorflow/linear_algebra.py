@@ -155,6 +155,7 @@ def _binary(name: str) -> Row:
 ROWS: Mapping[str, Row] = {
     "erf": _erf,
     "erfc": _unary("Erfc"),
+    "erfinv": _unary("Erfinv"),
     "gammaln": _unary("Lgamma"),
     "digamma": _unary("Digamma"),
     "expit": _unary("Sigmoid"),
