@@ -88,6 +88,10 @@ def elementwise() -> list[Batch]:
             divisions = ("floor_divide", "remainder")
             found += [Check(f"{op}_of_the_smallest-{dtype}", getattr(xb, op), pair) for op in divisions]
             found.append(Check(f"min_and_1-{dtype}", lambda x: xb.min(x) + 1, (pair[1],)))
+        if dtype is DType.bool or dtype.is_integer:
+            # Of a constant with more elements than the other one has, all are left.
+            one = array((True,) if dtype is DType.bool else (5,), dtype)
+            found.append(Check(f"constants_with_more_elements-{dtype}", beside_constants, (one,)))
         if dtype.is_floating:
             # Quotients that rounding makes integers.
             pair = array((1.0, -1.0, 0.3, -0.7, 7.0), dtype)[:, None], array((0.1, 0.2, -0.1, 2.0), dtype)
@@ -111,6 +115,13 @@ def summed(x: Any) -> Any:
     functions = (xb.round, xb.reciprocal, xb.expit, xb.digamma)
     sums = [xb.sum(function(x)) for function in functions]
     return xb.stack([*sums, *(xb.sum(xb.grad(each, x)) for each in sums[1:])])
+
+
+def beside_constants(x: Any) -> Any:
+    """A number beside constants of three, for which compilers know the result."""
+    and_, or_ = (xb.logical_and, xb.logical_or) if x.dtype is xb.bool else (xb.bitwise_and, xb.bitwise_or)
+    constants = xb.zeros(3, dtype=x.dtype), xb.ones(3, dtype=x.dtype)
+    return xb.stack([function(*pair) for c in constants for pair in ((c, x), (x, c)) for function in (and_, or_)])
 
 
 def overflow(dtype: DType) -> Check:

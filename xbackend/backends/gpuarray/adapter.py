@@ -98,6 +98,7 @@ class TheanoGpuArray(CMode, Theano):
 
     def prepare(self) -> None:
         """A transfer of the program to Theano's own, when what it moves is on a context."""
+        super().prepare()
         ops, database = self.module("gpuarray.basic_ops"), self.module("gpuarray.opt").gpu_optimizer
         local = self.module("gof").local_optimizer
 

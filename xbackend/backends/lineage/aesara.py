@@ -200,18 +200,18 @@ class AesaraJAX(JAXMode, _Aesara):
                 along, sizes = int(number(node.inputs[1])), node.inputs[2]
                 before, after = shapes[0][:along], shapes[0][along:][1:]
                 return [(*before, int(number(sizes[i])), *after) for i in range(op.len_splits)]
+            told = (
+                basic.Join,
+                self.module("tensor.blas").BatchedDot,
+                indexing.AdvancedSubtensor,
+                indexing.AdvancedSubtensor1,
+            )
+            if not isinstance(op, told) or len(shapes) < len(node.inputs):
+                return ()
+            symbolic = op.infer_shape(None, node, [tuple(map(self.T.constant, shape)) for shape in shapes])
+            return [tuple(int(number(n)) for n in shape) for shape in symbolic]
         except self.module("tensor.exceptions").NotScalarConstantError:
             return ()  # an index or a length that is computed from what is given
-        told = (
-            basic.Join,
-            self.module("tensor.blas").BatchedDot,
-            indexing.AdvancedSubtensor,
-            indexing.AdvancedSubtensor1,
-        )
-        if not isinstance(op, told) or len(shapes) < len(node.inputs):
-            return ()
-        symbolic = op.infer_shape(None, node, [tuple(map(self.T.constant, shape)) for shape in shapes])
-        return [tuple(int(number(n)) for n in shape) for shape in symbolic]
 
     def prepare(self) -> None:
         super().prepare()

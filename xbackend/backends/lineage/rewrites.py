@@ -103,6 +103,22 @@ def _of_floats(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *given: None if given[-1].outputs[0].type.dtype.startswith("int") else theirs(*given)
 
 
+def keep_lengths(rewriting: Any) -> None:
+    """``and`` and ``or`` of a constant became the other input, or zeros like it, also where only the constant has all
+    elements: one of three was left (local_useless_elemwise of Theano, whose types have no lengths; later generations
+    refuse it by its type). ``rewriting`` is the module that holds the rewrite."""
+    rewrite = rewriting.local_useless_elemwise
+    theirs: Callable[[Any], Any] = rewrite.transform
+    if getattr(rewrite, "exact", False):
+        return
+
+    def transform(node: Any) -> Any:
+        found = theirs(node)
+        return found if not found or found[0].type.broadcastable == node.outputs[0].type.broadcastable else False
+
+    rewrite.transform, rewrite.exact = transform, True
+
+
 def tell_zeros_apart(*signatures: type) -> None:
     """Equal constants of a program become one, and 0.0 equals -0.0: ``1.0 / x`` had the wrong sign, as had ``atan2``.
     ``signatures`` are the classes that constants are compared by (TensorConstantSignature in tensor/var.py; in later

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar
 
+from xbackend.backends.lineage import rewrites
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.factors import FACTORS
 from xbackend.backends.lineage.host_modes import CMode
 from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, lengths, written_as
-from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
 from xbackend.backends.staged.stages import Variable
@@ -40,7 +40,7 @@ class Theano(LineageBackend):
     )
     flags = "THEANO_FLAGS"
     separator = "."
-    left_out = LEFT_OUT
+    left_out = rewrites.LEFT_OUT
     # Its ShapeFeature takes a constant in the place of a shape for unknown (theano/tensor/opt.py: unpack).
     folds_lengths = False
     keeps_steps = True
@@ -69,6 +69,10 @@ class Theano(LineageBackend):
         # The C code of its loops, made by a Cython of 2019, does not compile for Python 3.11 (longintrepr.h), and it
         # has one in Python for where there is none: theano/scan_module/scan_op.py, make_thunk.
         sys.modules["theano.scan_module.scan_perform_ext"] = None  # type: ignore[assignment]
+
+    def prepare(self) -> None:
+        super().prepare()
+        rewrites.keep_lengths(self.module("tensor.opt"))
 
     def changed_flags(self, **flags: Any) -> contextlib.AbstractContextManager[Any]:
         changed: contextlib.AbstractContextManager[Any] = self.framework.change_flags(**flags)
