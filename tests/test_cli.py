@@ -264,7 +264,7 @@ def test_a_program_file_has_no_arguments_to_run_it_with(folder: Path) -> None:
 
 
 def test_a_damaged_program_file_is_named_as_one(folder: Path) -> None:
-    (folder / "program.json").write_text('{"format": "xbackend.program", "version": 1, "nodes": 3}')
+    (folder / "program.json").write_text('{"format": "xbackend.program", "version": 2, "nodes": 3}')
     assert "the program is damaged" in xbackend("draw", "program.json", cwd=folder, code=2).stderr
 
 

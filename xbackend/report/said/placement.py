@@ -11,7 +11,7 @@ from xbackend.analysis.comparison import Comparison, Row
 from xbackend.backends.placement import BackwardRecord, OpRecord, Placement, TransferRecord
 from xbackend.drawing.graph import Graph, bytes_text
 from xbackend.drawing.layered import svg
-from xbackend.report.said.blocks import Block, Heading, OnPage, Pictures, paragraph, points, table
+from xbackend.report.said.blocks import Block, Bold, Heading, Inline, OnPage, Pictures, paragraph, points, table
 from xbackend.results.schema import Evidence
 from xbackend.wording import counted, grouped, join
 
@@ -35,6 +35,7 @@ Shown = Sequence[tuple[Row, Placement, Evidence]]
 def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Block]:
     """What differs from what was asked for, in words and drawn, and on the page tables of all; empty without any."""
     blocks: list[Block] = []
+    lines: list[list[Inline]] = []  # of comparisons without a drawing
     drawn: dict[str, str] = {}  # what a drawing shows, sizes aside -> the comparison where it stands
     right = total = 0
     for comparison in comparisons:
@@ -42,13 +43,17 @@ def sections(comparisons: Sequence[Comparison], pictures: Pictures) -> list[Bloc
         other = [one for one in shown if not one[1].as_asked]
         right, total = right + len(shown) - len(other), total + len(shown)
         title = Heading(3, f"Placement: {comparison.label}")
-        there = [*_answers(shown), *_tables(shown)]
-        if other:
-            blocks += [title, *_answers(other), *_drawings(comparison, other, pictures, drawn)]
+        there = [*points(_answers(shown)), *_tables(shown)]
+        drawings = _drawings(comparison, other, pictures, drawn)
+        if drawings:
+            blocks += [title, *points(_answers(other)), *drawings]
+        else:
+            lines += [[Bold(comparison.label), ": ", *answer] for answer in _answers(other)]
         if there:
-            blocks.append(OnPage("the placement of every op and each transfer", (*([] if other else [title]), *there)))
+            there = there if drawings else [title, *there]
+            blocks.append(OnPage("the placement of every op and each transfer", tuple(there)))
     said = f"Seen to run as asked, with the transfers of the program alone: {right} of {counted(total, 'row')}."
-    return [paragraph(_WHAT), paragraph(said), *blocks] if total else []
+    return [paragraph(_WHAT), paragraph(said), *points(lines), *blocks] if total else []
 
 
 def _shown(comparison: Comparison) -> Shown:
@@ -56,10 +61,10 @@ def _shown(comparison: Comparison) -> Shown:
     return [(row, Placement(e.ops, e.transfers, e.backward), e) for row, e in evidence]
 
 
-def _answers(shown: Shown) -> list[Block]:
+def _answers(shown: Shown) -> list[list[Inline]]:
     """Whether all ran as asked, each different answer once with the rows that it holds for."""
     said = [("; ".join([p.summary(), *p.differences()]), row.name) for row, p, _ in shown if p.ops]
-    return points((f"{words[0].upper()}{words[1:]}: ", join(names)) for words, names in grouped(said).items())
+    return [[f"{words[0].upper()}{words[1:]}: ", join(names)] for words, names in grouped(said).items()]
 
 
 def _tables(shown: Shown) -> list[Block]:
