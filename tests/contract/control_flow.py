@@ -143,6 +143,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...], Rule]] = 
         "array",
     ),
     "scan_of_integers": (lambda n: xb.scan(lambda c, x: (c * 3 + x, c), n, xb.arange(6)), (N,), "bits"),
+    "scan_of_integers_from_constants": (
+        lambda xs: xb.scan(lambda c, x: ((c[1], (c[0] * 3 + x) % 17), c[0]), (xb.zeros((), dtype="int32"),) * 2, xs),
+        (np.array([9, 1, 5], "i4"),),
+        "bits",
+    ),
     "scan_of_booleans": (
         lambda p, v: xb.scan(lambda c, x: (xb.logical_xor(c, x), xb.logical_or(c, x)), p, v > 0.0),
         (TRUE, V),

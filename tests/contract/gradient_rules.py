@@ -196,7 +196,10 @@ def _matrices() -> dict[str, list[Use]]:
         "diagonal": each(lambda x: la.diagonal(x, offset=1) ** 2, (2, 2), (2, 3), (3, 1), (2, 2, 2)),
         "sort": each(lambda x: xb.sort(x, axis=0) ** 2, (3, 2), (0,), (2, 0)),
         "cumulative_sum": each(lambda x: xb.cumulative_sum(x, axis=0) ** 2, (3, 2), (0,), (2, 0)),
-        "cumulative_prod": each(lambda x: xb.cumulative_prod(x, axis=0), (3, 2), (0,), (2, 0)),
+        "cumulative_prod": [
+            *each(lambda x: xb.cumulative_prod(x, axis=0), (3, 2), (0,), (2, 0)),
+            *each(lambda x: xb.cumulative_prod(xb.reshape(x, (1, 1)), axis=0, include_initial=True), ()),
+        ],
         "conv2d": [
             Use(lambda x, y: xb.conv2d(x, y, padding="SAME"), ((1, 3, 2, 1), (2, 2, 1, 2))),
             Use(lambda x, y: xb.conv2d(x, y, strides=2), ((2, 3, 3, 2), (1, 1, 2, 1))),

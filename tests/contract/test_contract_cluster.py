@@ -19,7 +19,7 @@ from xbackend.engines.registry import of
 from xbackend.errors import ClusterError
 
 STEPS = 12  # of 5 batches each, of which the last one is smaller
-MORE = pytest.mark.tier("exhaustive")
+MORE = (pytest.mark.tier("exhaustive"), pytest.mark.variant)  # one launcher and one protocol, whatever is compiled
 COUNTS = [2, pytest.param(3, marks=MORE)]
 SERVER = "/job:ps/task:0"
 BEYOND = sorted({engine for entry in registry.REGISTRY.values() for engine in entry.engines[1:]})

@@ -221,7 +221,17 @@ def taken(x: Any) -> Any:
     return [g / norm for g in gradients]
 
 
-@pytest.mark.parametrize("function", [scanned, looped, looped_beside, taken])
+def scanned_twice(x: Any) -> Any:
+    """The gradient of a gradient through a loop that reads what another device has."""
+    with xb.device("dev1"):
+        y = xb.tanh(x)
+    with xb.device("dev2"):
+        last, each = xb.scan(lambda c, i: (xb.tanh(c * 0.6 + xb.square(y[i])), c), xb.zeros(2), xb.arange(3))
+    slope = xb.grad(xb.sum(last) + xb.sum(xb.sin(each)), x)
+    return slope, xb.grad(xb.sum(xb.sin(slope)), x)
+
+
+@pytest.mark.parametrize("function", [scanned, scanned_twice, looped, looped_beside, taken])
 def test_what_loops_leave_and_rows_that_were_taken_cross_devices(three: Backend, function: Any) -> None:
     x = np.array([[0.5, -1.0], [0.25, 2.0], [-0.75, 0.1]])
     alone, spread = (three.compile(function, x, devices=devices) for devices in (ONE, SPREAD))
@@ -366,7 +376,19 @@ def factors(x: Any) -> Any:
         return xb.grad(again, x), further
 
 
-@pytest.mark.parametrize(("function", "shape"), [(batches, (2, 3, 3)), (elements, (2, 3, 3)), (factors, (3,))])
+def matrices(x: Any) -> Any:
+    """Stacks of matrices: where a framework has single ones only, their results are concatenated."""
+    definite = xb.matmul(x, xb.matrix_transpose(x)) + xb.asarray(np.diag([1.0, 2.0, 4.0]))
+    made = [xb.linalg.cholesky(definite), xb.linalg.eigvalsh(definite), xb.linalg.qr(definite).R]
+    with xb.device("dev1"):
+        loss = sum(xb.sum(xb.sin(each + 0.3)) for each in (*made, xb.linalg.svdvals(definite)))
+    return loss, xb.grad(loss, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [(batches, (2, 3, 3)), (elements, (2, 3, 3)), (factors, (3,)), (matrices, (2, 3, 3))],
+)
 def test_a_gradient_knows_the_lengths_of_what_another_device_has(
     three: Backend, function: Callable[..., Any], shape: tuple[int, ...]
 ) -> None:

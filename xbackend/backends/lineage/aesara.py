@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from xbackend.backends.lineage.linear_algebra import (
     SYMMETRIC,
     diagonal_by_slices,
     logarithm_of_determinant,
+    of_single_matrices,
 )
 from xbackend.backends.lineage.numba_scan import has_length, loop_of
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, cumulative_rows, wide_reduction, written_as
@@ -185,8 +186,16 @@ class AesaraJAX(JAXMode, _Aesara):
         f"loops unrolled, up to {UNROLLED} steps",
     )
 
+    @cached_property
+    def tell_shapes(self) -> tuple[Any, ...]:
+        """The classes of ops that are asked for the shapes of their results."""
+        indexing = self.module("tensor.subtensor")
+        batches, joined = self.module("tensor.blas").BatchedDot, self.module("tensor.basic").Join
+        matrices = (kind for kind in of_single_matrices(self.T) if hasattr(kind, "infer_shape"))
+        return (joined, batches, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *matrices)
+
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
-        """Of slices, parts, concatenations, batches of products and elements at indices."""
+        """Of slices, parts, concatenations, batches of products, elements at indices and linear algebra."""
         basic, indexing, op = self.module("tensor.basic"), self.module("tensor.subtensor"), node.op
         number, given = basic.get_scalar_constant_value, [shape_of(v) for v in node.inputs if hasattr(v.type, "shape")]
         if not given or None in given:
@@ -200,13 +209,7 @@ class AesaraJAX(JAXMode, _Aesara):
                 along, sizes = int(number(node.inputs[1])), node.inputs[2]
                 before, after = shapes[0][:along], shapes[0][along:][1:]
                 return [(*before, int(number(sizes[i])), *after) for i in range(op.len_splits)]
-            told = (
-                basic.Join,
-                self.module("tensor.blas").BatchedDot,
-                indexing.AdvancedSubtensor,
-                indexing.AdvancedSubtensor1,
-            )
-            if not isinstance(op, told) or len(shapes) < len(node.inputs):
+            if not isinstance(op, self.tell_shapes) or len(shapes) < len(node.inputs):
                 return ()
             symbolic = op.infer_shape(None, node, [tuple(map(self.T.constant, shape)) for shape in shapes])
             return [tuple(int(number(n)) for n in shape) for shape in symbolic]

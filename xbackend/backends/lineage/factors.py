@@ -42,8 +42,16 @@ def _class(T: Any, kind: Any, solve_upper: Callable[[Any, Any], Any]) -> type:
             # Its type has to say which axes have the length 1, as that of the matrix may.
             return [T.reshape(result, self.lengths) if 1 in self.lengths else result]
 
+    if not hasattr(kind, "infer_shape"):
+        Differentiable.infer_shape = lambda op, *_: _shapes_of_qr(op)
     Differentiable.__name__ = kind.__name__
     return Differentiable
+
+
+def _shapes_of_qr(op: Any) -> list[tuple[int, ...]]:
+    rows, columns = op.lengths
+    inner = rows if op.mode == "complete" else min(rows, columns)
+    return [(rows, inner), (inner, columns)]
 
 
 def _constant(T: Any, array: np.ndarray, like: Any) -> Any:

@@ -64,16 +64,19 @@ def _replaced(kind: type, name: str, rule: Rule) -> Iterator[None]:
 
 
 def _of_matrices(T: Any) -> Rule:
-    """Of linear algebra: the types of the frameworks' do not say which axes have the length 1, as those of the inputs
-    may."""
+    """Of linear algebra: the types of the frameworks' do not say which axes have the length 1."""
 
     def rule(theirs: Any, op: Any, inputs: Any, outputs: Any, cotangents: Any) -> Sequence[Any]:
         found = zip(inputs, theirs(op, inputs, outputs, cotangents), strict=True)
-        return [
-            T.reshape(g, shape_of(x)) if hasattr(g.type, "dtype") and 1 in (shape_of(x) or ()) else g for x, g in found
-        ]
+        return [_shaped_as(T, x, g) if hasattr(g.type, "dtype") else g for x, g in found]
 
     return rule
+
+
+def _shaped_as(T: Any, x: Any, gradient: Any) -> Any:
+    """The gradient with a type that says which axes have the length 1, as that of ``x`` may."""
+    shape = shape_of(x)
+    return T.reshape(gradient, shape) if 1 in (shape or ()) else gradient
 
 
 def _of_largest(T: Any) -> Rule:
@@ -145,7 +148,7 @@ def _of_running_product(T: Any) -> Rule:
 
         first = T.ones_like(x[(*of_axis, slice(1))])
         before = T.concatenate([first, outputs[0][(*of_axis, slice(-1))]], axis=op.axis)
-        return [by_factors(x, before, cotangents[0], lengths(x)[op.axis], ahead)]
+        return [_shaped_as(T, x, by_factors(x, before, cotangents[0], lengths(x)[op.axis], ahead))]
 
     return rule
 

@@ -71,12 +71,9 @@ class JAXMode(JAXDevices, LineageBackend):
 
         @basic.jax_funcify.register(loop)  # type: ignore[untyped-decorator]
         def scan(op: Any, node: Any = None, **options: Any) -> Any:
-            function = their_loop(op, node=node, **options)
-            known = {
-                k: int(v.data)
-                for k, v in enumerate(node.inputs)
-                if isinstance(v, constant) and v.type.ndim == 0 and v.type.dtype.startswith("int")
-            }
+            function, inputs = their_loop(op, node=node, **options), node.inputs
+            lengths = [0, *op.outer_nitsot(range(len(inputs)))]
+            known = {k: int(inputs[k].data) for k in lengths if isinstance(inputs[k], constant)}
             return lambda *given: function(*[known.get(k, value) for k, value in enumerate(given)])
 
         # Part of the gradient of a product; JAX has no such function to be found by name.
