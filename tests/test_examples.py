@@ -110,8 +110,9 @@ def test_p5_a_model_on_two_devices_learns_as_on_one(name: str) -> None:
 def test_p6_rows_spread_over_three_devices(name: str) -> None:
     output = run_example("p6_in_graph_replication.py", name)
     assert f"{name}: rows [[9.0], [21.0], [33.0], [45.0]]" in output
-    assert records(output, "matmul") == [(f"cpu:{i}", f"cpu:{i}") for i in range(3)]
-    assert records(output, "concat") == [("cpu:0", "cpu:0")]
+    read = name != "numpy"
+    assert records(output, "matmul") == [(f"cpu:{i}", f"cpu:{i}" if read else "?") for i in range(3)]
+    assert records(output, "concat") == [("cpu:0", "cpu:0" if read else "?")]
 
 
 @pytest.mark.one_each(6, 10)

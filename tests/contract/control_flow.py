@@ -179,6 +179,16 @@ VARIANTS = frozenset(
     }
 )
 
+
+def _kept_after(c: Any, x: Any) -> Any:
+    after = xb.tanh(c * 0.6 + xb.square(x))
+    return after, after
+
+
+def _kept_before(c: Any, x: Any) -> Any:
+    return xb.tanh(c * 0.6 + xb.square(x)), c
+
+
 # Losses of one argument each; the others are given.
 GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_carry": (lambda v: _rows(v, W, XS)[0], V),
@@ -186,12 +196,14 @@ GRADIENTS: dict[str, tuple[Callable[[Any], Any], np.ndarray]] = {
     "scan_closed": (lambda w: _rows(V, w, XS, reverse=True)[1], W),
     "scan_both": (lambda w: xb.sum(_rows(V, w, XS)[0]) * _rows(V, w, XS)[1], W),
     "scan_of_two": (lambda v: _two(v, XS), V),
+    "scan_states": (lambda xs: xb.sin(xb.scan(_kept_after, V, xs)[1]), XS),
+    "scan_states_before": (lambda xs: xb.sin(xb.scan(_kept_before, V, xs, reverse=True)[1]), XS),
     "scan_in_a_scan": (lambda xs: _nested(V, xs)[0], XS),
     "cond_true": (lambda w: _choice(xb.sum(w) > 0.0, w, V)[0] ** 2, W),
     "cond_false": (lambda w: xb.cond(xb.sum(w) < 0.0, xb.sin, lambda a: a * a * a, w), W),
     "cond_in_a_scan": (lambda xs: _choices_in_a_loop(xs)[0] ** 2, XS),
 }
-SECOND = ("scan_carry", "scan_closed", "scan_of_two")
+SECOND = ("scan_carry", "scan_closed", "scan_of_two", "scan_states", "scan_states_before")
 THIRD = ("scan_carry",)
 
 
@@ -250,15 +262,26 @@ def _gradients() -> Batch:
         for label, (loss, x) in GRADIENTS.items()
         for number, what in enumerate(("value", "grad"))
     ]
-    checks += [
-        Check(f"grad-grad-of-{label}", _second(GRADIENTS[label][0]), (GRADIENTS[label][1],), "array", CHAIN)
+    return Batch("control_flow-gradients", tuple(checks))
+
+
+def _higher() -> Batch:
+    checks = [
+        Check(
+            f"grad-grad-of-{label}",
+            _second(GRADIENTS[label][0]),
+            (GRADIENTS[label][1],),
+            "array",
+            CHAIN,
+            label != "scan_states_before",  # Numba compiles it for minutes
+        )
         for label in SECOND
     ]
     checks += [
         Check(f"grad-grad-grad-of-{label}", _third(GRADIENTS[label][0]), (GRADIENTS[label][1],), "array", CHAIN)
         for label in THIRD
     ]
-    return Batch("control_flow-gradients", tuple(checks))
+    return Batch("control_flow-higher-gradients", tuple(checks))
 
 
-BATCHES = in_turns([_values(), _gradients()])
+BATCHES = in_turns([_values(), _gradients(), _higher()])

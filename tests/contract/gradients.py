@@ -243,6 +243,17 @@ def second_order() -> Batch:
         Check(f"grad-grad-{label}", _second(ONE[label][0]), (ONE[label][1],), "array", CHAIN, label in CORE_OF_SECOND)
         for label in SECOND
     ]
+    checks += [
+        Check(
+            f"grad-grad-{label}-float32",
+            _second(ONE[label][0]),
+            (ONE[label][1].astype("float32"),),
+            "array",
+            {"float32": 2e-3, "float64": 1e-7},
+            label == "eigvalsh",
+        )
+        for label in ("eigvalsh", "svdvals")
+    ]
     return Batch("gradients-second-order", tuple(checks))
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 from expected_failures import ExpectedFailure
+from expected_failures._lineage import GRADIENT_OF_EIGH
 
 EXPECTED = (
+    GRADIENT_OF_EIGH,
     *(
         ExpectedFailure(
             test,

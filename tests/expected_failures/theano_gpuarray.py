@@ -12,6 +12,7 @@ _RESULTS = (
 _GRADIENTS = (
     *("cholesky*", "inv-*", "det-*", "slogdet-*", "eig*", "qr*", "svdvals*", "pinv-*", "solve*", "sort*"),
     *("of_a_symmetric_matrix", "known-cond_without_inv", "grad-cholesky", "grad-slogdet", "grad-sort"),
+    *("grad-eigvalsh-float32", "grad-svdvals-float32"),
     *("rule-qr", "rule-sort"),
 )
 _AT_OTHER_SHAPES = ("cholesky", "inv", "*det", "solve*", "eig*", "svd*")

@@ -169,11 +169,12 @@ class TheanoGpuArray(CMode, Theano):
             notes["stages"] = _ONE_POOL
         return replace(of_mode, versions=of_mode.versions | pygpu, notes=of_mode.notes | notes)
 
-    def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
+    def _lower_node(self, graph: Lowered, node: Node, inputs: Sequence[Variable]) -> Variable:
         if node.op == "shared":
+            (i,) = node.outputs
             graph.shared[i] = self.storage(graph.program.shared[i])
             return graph.shared[i].transfer("cpu")
-        variable = super()._lower_node(graph, i, node)
+        variable = super()._lower_node(graph, node, inputs)
         # The ops of a program are those of the CPU; Theano lifts them to the context of their inputs.
         return variable.transfer("cpu") if variable in graph.sources else variable
 

@@ -23,6 +23,7 @@ from xbackend.backends.staged.backend import Compiled
 from xbackend.backends.staged.stages import Stage, toposort
 from xbackend.devices import Device
 from xbackend.program import analyses
+from xbackend.program.evaluation import Values, evaluate, nodes_of
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, Value, generate
 
@@ -137,68 +138,57 @@ class _Steps:
         """The body of a loop or a choice as a function that JAX can trace."""
         steps = _Steps(self.backend, program)
 
-        def function(*values: Any) -> list[Any]:
-            env = dict(zip(program.inputs, values, strict=True))
-            for i in range(len(program.values)):
-                steps.step(i, env)
-            return [self.jax.numpy.asarray(env[i]) for i in program.outputs]
+        def function(*given: Any) -> list[Any]:
+            values = dict(zip(program.inputs, given, strict=True))
+            steps.evaluate(program.nodes, values)
+            return [self.jax.numpy.asarray(values[i]) for i in program.outputs]
 
         return function
 
-    def step(self, i: int, env: dict[int, Any]) -> None:
-        """Add a value as JAX's tracing has it, with all others of its node."""
-        if i in env:
-            return
-        node = self.program.values[i].node
-        inputs = [env[j] for j in node.inputs]
-        if node.op == "grad":
-            env.update(self.gradients(node, env))
-        elif node.op == "transfer":
-            source, target = (
-                self.backend.theirs[Device.parse(self.program.values[j].device or "")] for j in (node.inputs[0], i)
-            )
-            env[i] = self.jax.device_put(inputs[0], target, src=source)
-        elif node.op in MADE_HERE:
-            env[i] = generate(node)
-        else:
-            try:
-                made = self.call(node, inputs)
-                for j, value in zip(node.outputs, made if OPS[node.op].several else [made], strict=True):
-                    env.setdefault(j, value)
-            except Exception as error:
-                raise self.backend.unsupported(node.op, node, error) from error
+    def evaluate(self, nodes: Iterable[Node], values: Values, made: Callable[[int, Any], Any] = lambda i, x: x) -> None:
+        """Add the values of nodes as JAX's tracing has them."""
+        evaluate(nodes, values, self.call, self.gradients, made)
 
-    def call(self, node: Node, inputs: Sequence[Any]) -> Any:
-        """The result of an op, or all results of one that has several."""
-        if node.op in control_flow.CONTROL:
-            return control_flow.lowered(self.jax, node, inputs, self.body)
-        return TABLE[node.op](self.jax.numpy, node, inputs)
+    def call(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        """All results of an op."""
+        if node.op == "transfer":
+            ends = (self.program.values[i].device or "" for i in (*node.inputs, *node.outputs))
+            source, target = (self.backend.theirs[Device.parse(end)] for end in ends)
+            return [self.jax.device_put(inputs[0], target, src=source)]
+        if node.op in MADE_HERE:
+            return [generate(node)]
+        try:
+            if node.op in control_flow.CONTROL:
+                return control_flow.lowered(self.jax, node, inputs, self.body)
+            made = TABLE[node.op](self.jax.numpy, node, inputs)
+            return made if OPS[node.op].several else [made]
+        except Exception as error:
+            raise self.backend.unsupported(node.op, node, error) from error
 
-    def gradients(self, node: Node, env: dict[int, Any]) -> dict[int, Any]:
-        """The gradients of a node, and what is between. That depends on what they are taken with respect to, and is
-        computed again with that in view; its values take the place of those before, so that nothing is computed
-        twice."""
-        values, (loss, *each) = self.program.values, node.inputs
+    def gradients(self, node: Node, values: Values) -> Sequence[Any]:
+        """The gradients of a node. What is between the loss and what they are taken with respect to is computed again
+        with that in view; its values take the place of those before, so that nothing is computed twice."""
+        program, (loss, *each) = self.program, node.inputs
         wrt = set(each)
-        between, dependent = analyses.between(self.program, loss, wrt)
+        between, dependent = analyses.between(program, loss, wrt)
         changed = {j for j in between if j not in wrt or j in dependent}
+        nodes = nodes_of(program, changed)
 
-        def again(leaves: dict[int, Any]) -> tuple[Any, dict[int, Any]]:
-            own = {j: value for j, value in env.items() if j not in changed}
+        def again(leaves: Values) -> tuple[Any, Values]:
+            own = {j: value for j, value in values.items() if j not in changed}
+            own |= {j: self.seen_at(own[j], leaves[j]) for j in wrt - dependent}
             self.differentiated += 1
-            for j in between:
-                self.step(j, own)
-                if j in wrt:
-                    own[j] = self.seen_at(own[j], leaves[j])
+            self.evaluate(nodes, own, lambda j, value: self.seen_at(value, leaves[j]) if j in wrt else value)
             self.differentiated -= 1
             return own[loss], {j: own[j] for j in changed}
 
-        leaves = {j: self.jax.numpy.zeros(values[j].shape, values[j].dtype.value) for j in wrt}
+        avals = {j: program.values[j].aval for j in wrt}
+        leaves = {j: self.jax.numpy.zeros(shape, dtype.value) for j, (shape, dtype) in avals.items()}
         value, pullback, seen = self.jax.vjp(again, leaves, has_aux=True)
         (gradients,) = pullback(self.jax.numpy.ones_like(value))
-        found = {i: gradients[j] for i, j in zip(node.outputs, each, strict=True)}
-        # Inside of another gradient, values with that in view stay as they are.
-        return found if self.differentiated else {**seen, **found}
+        if not self.differentiated:  # inside of another gradient, values with that in view stay as they are
+            values.update(seen)
+        return [gradients[j] for j in each]
 
 
 class _Tracing(_Steps):
@@ -220,8 +210,7 @@ class _Tracing(_Steps):
 
         def every(*values: Any) -> list[Any]:
             env = dict(zip(given, values, strict=True))
-            for i in range(len(nodes)):
-                self.step(i, env)
+            self.evaluate(self.program.nodes, env)
             return [env[i] for i in range(len(nodes))]
 
         specs = [self.jax.ShapeDtypeStruct(v.shape, v.dtype) for v in given.values()]

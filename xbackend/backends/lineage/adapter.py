@@ -32,6 +32,7 @@ from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
 from xbackend.program import analyses
 from xbackend.program.aval import Aval
+from xbackend.program.evaluation import evaluate
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
 
@@ -130,7 +131,7 @@ class LineageBackend(Generation):
         self.differentiated = analyses.has_gradients(program)
         orders = analyses.orders_through_loops(program) if self.differentiated and not self.unrolled else []
         self._refuse(program, orders)
-        self._second = max(orders, default=0) > 1
+        self.second = max(orders, default=0) > 1
         # With floatX at float32, Python numbers inside of the framework's gradients would be cut to float32.
         with self._deep(self._written(program)), self.changed_flags(floatX="float64", **self.configuration):
             return self._compile(self._lower(program))
@@ -202,24 +203,24 @@ class LineageBackend(Generation):
         program = graph.program
         targets = {i for n in program.nodes if n.op == "grad" for i in n.inputs[1:]}
         known: set[Variable] = set()
-        for node in program.nodes:
-            i = node.outputs[0]
-            if i in given:
-                results: Sequence[Variable] = [given[i]]
-            elif node.op == "grad":
-                results = self._gradients(graph, node)
-            elif OPS[node.op].several:
-                results = self._call(node, [graph.variables[j] for j in node.inputs])
-            else:
-                results = [self._lower_node(graph, i, node)]
-            for k, (result, aval) in enumerate(zip(results, node.results, strict=True), i):
-                variable = self._exact(result, aval)
-                if k in targets and (variable in known or is_shuffled(variable)):
-                    # An op that changes nothing returned its input, or a product takes the vector that a row was made
-                    # of in its place; the gradient is that of this value only.
-                    variable = self._exact(self.T.tensor_copy(variable), aval)
-                known.add(variable)
-                graph.variables.append(variable)
+
+        def made(i: int, result: Variable) -> Variable:
+            variable = self._exact(result, program.values[i].aval)
+            if i in targets and (variable in known or is_shuffled(variable)):
+                # An op that changes nothing returned its input, or a product takes the vector that a row was made of
+                # in its place; the gradient is that of this value only.
+                variable = self._exact(self.T.tensor_copy(variable), program.values[i].aval)
+            known.add(variable)
+            return variable
+
+        def call(node: Node, inputs: Sequence[Variable]) -> Sequence[Variable]:
+            if OPS[node.op].several:
+                return self._call(node, inputs)  # type: ignore[no-any-return]
+            return [self._lower_node(graph, node, inputs)]
+
+        values = {i: made(i, variable) for i, variable in given.items()}
+        evaluate(program.nodes, values, call, self._gradients, made)
+        graph.variables = [values[i] for i in range(len(program.values))]
 
     def _call(self, node: Node, inputs: Sequence[Variable]) -> Any:
         """The result of an op, or all results of one that has several. Raises `UnsupportedOperation`."""
@@ -245,8 +246,8 @@ class LineageBackend(Generation):
         """One of two variables by a condition; only that one is computed, where the mode can."""
         return self.module("ifelse").ifelse(condition, then, otherwise)
 
-    def _lower_node(self, graph: Lowered, i: int, node: Node) -> Variable:
-        inputs = [graph.variables[j] for j in node.inputs]
+    def _lower_node(self, graph: Lowered, node: Node, inputs: Sequence[Variable]) -> Variable:
+        (i,) = node.outputs
         if node.op in ("input", "shared") or (node.op in GENERATORS and node.aval.size > LARGE and not is_filled(node)):
             variable = self.variable(node, f"{node.op}_{i}")
             graph.sources[variable] = graph.device(i)
@@ -260,7 +261,7 @@ class LineageBackend(Generation):
         if node.op in self.unchecked:
             length = lengths(inputs[0])[node.params["axis"]]
             if not known_inside(graph.program.values[node.inputs[1]], length):
-                inputs[1] = self.in_range(inputs[1], length)
+                inputs = [inputs[0], self.in_range(inputs[1], length), *inputs[2:]]
         return self._call(node, inputs)
 
     def _exact(self, variable: Variable, aval: Aval) -> Variable:
@@ -271,9 +272,9 @@ class LineageBackend(Generation):
             variable = self.T.specify_shape(variable, aval.shape)
         return variable
 
-    def _gradients(self, graph: Lowered, node: Node) -> Sequence[Variable]:
+    def _gradients(self, node: Node, values: Mapping[int, Variable]) -> Sequence[Variable]:
         """The gradients of a node, in one backward pass."""
-        loss, *each = (graph.variables[i] for i in node.inputs)
+        loss, *each = (values[i] for i in node.inputs)
         wrt = list(dict.fromkeys(each))
         try:
             with gradient_rules.mended(self):
@@ -306,7 +307,7 @@ class LineageBackend(Generation):
 
     def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
         wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]
-        mode = self.compile_mode.excluding(self.moves_out) if self._second and self.moves_out else self.compile_mode
+        mode = self.compile_mode.excluding(self.moves_out) if self.second and self.moves_out else self.compile_mode
         try:
             function = self.framework.function(wrapped, stage.outputs, mode=mode, on_unused_input="ignore")
             return self.innermost(function, [v.type for v in stage.inputs], stage.device)

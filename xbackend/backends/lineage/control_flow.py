@@ -49,15 +49,20 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     if backend.unrolled:
         return _unrolled(T, node, inputs, body)
 
-    # What is carried on and also kept of every step is one result of the framework's scan, as users write it.
-    places = program.outputs[:carries]
-    own = [i for i in range(carries, len(program.outputs)) if program.outputs[i] not in places]
+    # What is carried on and also kept of every step is one result of the framework's scan, as users write it. Second
+    # gradients through all states of a carry are wrong in Aesara and Theano, and those through a state as a step got it
+    # fail wherever C computes. Those through results of their own are right: what a step got is what the one before
+    # gave.
+    places, kept, length = program.outputs[:carries], program.outputs[carries:], node.params["length"]
+    before = dict(zip(program.inputs, places, strict=False)) if backend.second and length else {}
+    own = dict.fromkeys(before.get(i, i) for i in kept if backend.second or i not in places)
 
     def step(*given: Any) -> list[Any]:
         # Scan hands on the sequences, then what is carried, then what is closed over.
         slices, carry, rest = given[: len(xs)], given[len(xs) : len(xs) + carries], given[len(xs) + carries :]
         results = list(body(program, [*carry, *slices, *rest]))
-        return [*results[:carries], *(results[i] for i in own)]
+        by_number = dict(zip(program.outputs, results, strict=True))
+        return [*results[:carries], *(by_number[i] for i in own)]
 
     made = _loop(
         backend,
@@ -65,12 +70,15 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
         sequences=list(xs),
         outputs_info=[*init, *[None] * len(own)],
         non_sequences=list(closed),
-        n_steps=node.params["length"],
+        n_steps=length,
         go_backwards=reverse,
     )
-    every = dict(zip([*places, *(program.outputs[i] for i in own)], made, strict=True))
-    kept = [every[output] for output in program.outputs[carries:]]
-    return [*(a[-1] for a in made[:carries]), *(y[::-1] if reverse else y for y in kept)]
+    every = {**dict(zip(places, made, strict=False)), **dict(zip(own, made[carries:], strict=True))}
+    for (i, after), first in zip(before.items(), init, strict=False):
+        if i in kept:
+            every[i] = T.concatenate([T.shape_padleft(first), every[after][:-1]])
+    ys = [every[i] for i in kept]
+    return [*(a[-1] for a in made[:carries]), *(y[::-1] if reverse else y for y in ys)]
 
 
 def _unrolled(T: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequence[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,11 +13,20 @@ from xbackend.backends.numpy.ops import function, results
 from xbackend.backends.placement import NOTHING_TO_READ, Backward, Transferred
 from xbackend.devices import Device
 from xbackend.program import analyses
+from xbackend.program.evaluation import evaluate, nodes_of
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
 
 Values = Mapping[int, Any]  # by node
 UNTOLD = "NumPy has no devices"  # the evidence of what it executed
+
+
+class Between(NamedTuple):
+    """What depends on values that a gradient is taken with respect to, and what the loss depends on."""
+
+    again: set[int]  # the values that are computed again
+    dependent: set[int]  # those of ``wrt`` that depend on others of it
+    nodes: list[Node]  # that compute the former
 
 
 class Gradients:
@@ -33,7 +42,7 @@ class Gradients:
         self.bodies: dict[Program, Callable[..., Sequence[Any]]] = {}
         # Made once, whatever the number of passes.
         self.functions: dict[int, Callable[..., Any]] = {}
-        self.ways: dict[tuple[int, ...], tuple[list[int], set[int]]] = {}
+        self.ways: dict[tuple[int, ...], Between] = {}
 
     def __call__(self, node: Node, values: Values) -> list[np.ndarray]:
         """The gradients of a node, in one backward pass, from the values that `analyses.replayed` names."""
@@ -41,7 +50,7 @@ class Gradients:
 
         (loss, *each), first = node.inputs, node.outputs[0]
         wrt = list(dict.fromkeys(each))
-        _, dependent = self._between(loss, wrt)
+        dependent = self._between(loss, wrt).dependent
         leaves = tuple(np.zeros_like(values[i]) if i in dependent else values[i] for i in wrt)
         with self.alone:
             pullback, value = make_vjp(lambda leaves: self._replay(loss, wrt, leaves, values))(leaves)
@@ -72,33 +81,30 @@ class Gradients:
         nodes = self.program.values
         constants = {i: generate(node) for i, node in enumerate(nodes) if node.op in GENERATORS}
 
-        def evaluate(*inputs: Any) -> list[Any]:
+        def evaluated(*inputs: Any) -> list[Any]:
             env = {**constants, **dict(zip(self.program.inputs, inputs, strict=True))}
-            first: dict[tuple[int, ...], dict[int, Any]] = {}
-            for i, node in enumerate(nodes):
-                if i not in env:
-                    if node.op == "grad":
-                        env[i] = self._inner_gradient(i, {}, env, first)
-                    else:
-                        env.update(self._computed(i, [env[j] for j in node.inputs]))
+            evaluate(self.program.nodes, env, self._results, self._inner_gradients)
             return [env[i] for i in self.program.outputs]
 
-        return evaluate
+        return evaluated
 
-    def _computed(self, i: int, arguments: Sequence[Any]) -> dict[int, Any]:
-        """A value as autograd sees it, and the other results of its node."""
-        node = self.program.values[i].node
+    def _results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        """All results of a node as autograd sees them."""
         several, first = OPS[node.op].several, node.outputs[0]
+        if node.op == "transfer" and self.handed_on is not None:
+            return [self.handed_on(inputs[0], i=first, back=False)]
         if first not in self.functions:
             self.functions[first] = results(self.xp, node, self.body) if several else function(self.xp, node)
-        made = self.functions[first](*arguments)
-        return {j: made[k] for k, j in enumerate(node.outputs)} if several else {i: made}
+        made = self.functions[first](*inputs)
+        return made if several else [made]
 
-    def _between(self, loss: int, wrt: Sequence[int]) -> tuple[list[int], set[int]]:
-        """What `analyses.between` says."""
+    def _between(self, loss: int, wrt: Sequence[int]) -> Between:
+        """What `analyses.between` says, and the nodes to compute again."""
         key = (loss, *wrt)
         if key not in self.ways:
-            self.ways[key] = analyses.between(self.program, loss, wrt)
+            between, dependent = analyses.between(self.program, loss, wrt)
+            again = {i for i in between if i not in wrt or i in dependent}
+            self.ways[key] = Between(again, dependent, nodes_of(self.program, again))
         return self.ways[key]
 
     def _primitive(self) -> Callable[..., Any]:
@@ -123,8 +129,7 @@ class Gradients:
     def _way_back(self, loss: int, wrt: Sequence[int]) -> list[int]:
         """The nodes that autograd goes back through, from the loss on: a gradient goes through floating point only."""
         nodes = self.program.values
-        between, dependent = self._between(loss, wrt)
-        inside = {i for i in between if nodes[i].dtype.is_floating and (i not in wrt or i in dependent)}
+        inside = {i for i in self._between(loss, wrt).again if nodes[i].dtype.is_floating}
         passed, todo = set[int](), [loss]
         while todo:
             i = todo.pop()
@@ -142,32 +147,25 @@ class Gradients:
         The leaf of one of them that depends on others is a zero that is added to it, so that its gradient is seen
         beside those of what it is made of.
         """
-        nodes, given, values = self.program.values, dict(zip(wrt, leaves, strict=True)), dict[int, Any]()
-        needed, dependent = self._between(loss, wrt)
-        first: dict[tuple[int, ...], dict[int, Any]] = {}
-        for i in needed:
-            node = nodes[i]
-            if i in given and i not in dependent:
-                values[i] = given[i]
-                continue
-            if node.op == "grad":
-                values[i] = self._inner_gradient(i, values, env, first)
-            elif node.op == "transfer" and self.handed_on is not None:
-                (j,) = node.inputs
-                values[i] = self.handed_on(values[j] if j in values else env[j], i=i, back=False)
-            elif i not in values:
-                values.update(self._computed(i, [values[j] if j in values else env[j] for j in node.inputs]))
-            if i in dependent:
-                values[i] = values[i] + given[i]
+        again, dependent, nodes = self._between(loss, wrt)
+        given = dict(zip(wrt, leaves, strict=True))
+        values = {i: value for i, value in env.items() if i not in again}
+        values |= {i: leaf for i, leaf in given.items() if i not in dependent}
+
+        def made(i: int, value: Any) -> Any:
+            return value + given[i] if i in dependent else value
+
+        evaluate(nodes, values, self._results, self._inner_gradients, made)
         return values[loss]
 
-    def _inner_gradient(self, i: int, values: Values, env: Values, done: dict[Any, Any]) -> Any:
-        """A gradient inside of a function that is being differentiated."""
+    def _inner_gradients(self, node: Node, values: Values) -> list[Any]:
+        """The gradients of a node inside of a function that is being differentiated."""
         from autograd import make_vjp
 
-        loss, wrt = self.program.values[i].inputs[0], self.program.values[i].wrt
-        if (loss, wrt) not in done:
-            outer = {**env, **values}
-            pullback, value = make_vjp(lambda leaf: self._replay(loss, [wrt], [leaf], outer))(outer[wrt])
-            done[loss, wrt] = pullback(self.xp.ones_like(value))
-        return done[loss, wrt]
+        def gradient(i: int) -> Any:
+            pullback, value = make_vjp(lambda leaf: self._replay(loss, [i], [leaf], values))(values[i])
+            return pullback(self.xp.ones_like(value))
+
+        loss, *each = node.inputs
+        found = {i: gradient(i) for i in dict.fromkeys(each)}
+        return [found[i] for i in each]

@@ -6,8 +6,10 @@ An op that is made in the scope of `mended` carries the name of another rule, an
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,10 @@ import numpy as np
 from xbackend.backends.special_numbers import by_factors
 
 # In `Backend.added`.
-MENDED = "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros"
+MENDED = (
+    "gradients of equal values (max, maximum), of 0 ** 0 and of products and running products of zeros, second ones "
+    "of eigenvalues and singular values in float32"
+)
 
 
 def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
@@ -24,6 +29,22 @@ def mended(tf: Any, op: str, made_as: str = "") -> AbstractContextManager[None]:
         {made_as or op: _rules(tf)[op]}
     )
     return scope
+
+
+@contextmanager
+def of_spectra(tf: Any) -> Iterator[None]:
+    """The scope in which gradients of eigenvalues and singular values are taken.
+
+    TensorFlow's ``x / (x * x + 1e-20)`` stands for 1 / x. At 0 the square of 1e20 is infinite in float32: XLA's second
+    gradients were NaN (tensorflow/python/ops/linalg_grad.py: _SafeReciprocal).
+    """
+    module: Any = import_module("tensorflow.python.ops.linalg_grad")
+    theirs = module._SafeReciprocal
+    module._SafeReciprocal = lambda x: theirs(x, 1e-18) if x.dtype == tf.float32 else theirs(x)
+    try:
+        yield
+    finally:
+        module._SafeReciprocal = theirs
 
 
 @cache

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 from xbackend.backends.tensorflow import control_flow
+from xbackend.backends.tensorflow.gradient_rules import of_spectra
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
+from xbackend.errors import UnsupportedOperation
+from xbackend.program.evaluation import Values, evaluate
 from xbackend.program.host import check_fits
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
@@ -30,7 +33,7 @@ LARGEST_CONSTANT = 1024
 _BACKWARD = re.compile(r"/gradients(?:_\d+)?/(.+)_grad/")
 _CROSSING = "Xbackend from "  # how the gradients of crossings are called
 
-Tensors = dict[int, Any]
+Tensors = Values
 
 
 def numbered(kind: str, number: int) -> str:
@@ -74,14 +77,17 @@ class Lowering:
         if self.staged:
             _Stages(self, tensors).build()
         else:
-            for i in range(len(self.program.values)):
-                self.node(i, tensors)
+            self.evaluate(self.program.nodes, tensors)
         outputs = [self._as(self.carried(i), i, self.value(i, tensors)) for i in self.program.outputs]
         return outputs, self._updates(tensors, outputs)
 
+    def evaluate(self, nodes: Iterable[Node], tensors: Tensors) -> None:
+        """Lower nodes whose inputs are there, but for those that are there themselves."""
+        evaluate(nodes, tensors, self.results, self._gradients)
+
     def value(self, i: int, tensors: Tensors) -> Any:
-        if i not in tensors:
-            self.node(i, tensors)
+        if i not in tensors:  # a stage leaves no more results of a node than others take
+            self.evaluate([self.program.values[i].node], tensors)
         return tensors[i]
 
     def carried(self, i: int) -> str:
@@ -103,19 +109,12 @@ class Lowering:
         with self.tf.device(self.backend.names[self.devices[i]]), self.tf.name_scope(name):
             yield
 
-    def node(self, i: int, tensors: Tensors) -> None:
-        """Lower one node whose inputs are there."""
-        if i in tensors:
-            return
-        tf, node = self.tf, self.program.values[i].node
-        if node.op == "grad":
-            self._differentiate(node, tensors)
-            return
+    def results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        """All results of a node."""
         if OPS[node.op].several:
-            self._several(node, tensors)
-            return
+            return self._several(node, inputs)
+        tf, (i,) = self.tf, node.outputs
         with self.place(i):
-            inputs = [tensors[j] for j in node.inputs]
             if node.op == "shared":
                 result = tf.raw_ops.ReadVariableOp(resource=self.storages[i].handle, dtype=node.dtype.value)
             elif node.op in GENERATORS:
@@ -127,30 +126,31 @@ class Lowering:
                 if any(result is tensor for tensor in inputs):
                     # Two nodes must stay two tensors, or a gradient with respect to one would be that of the other.
                     result = tf.identity(result)
-        tensors[i] = result
         self.values[i] = [result.name]
+        return [result]
 
-    def _several(self, node: Node, tensors: Tensors) -> None:
-        """Lower a node with several results."""
+    def _several(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        """The results of a node with several."""
         with self.place(node.outputs[0]):
-            inputs = [tensors[j] for j in node.inputs]
             if node.op in control_flow.CONTROL:
                 results = control_flow.lowered(self.tf, node, inputs, self._body)
             else:
                 results = TABLE[node.op](self.tf, node, inputs, self.xla)
-        for j, result in zip(node.outputs, results, strict=True):
-            if j not in tensors:
-                with self.place(j):
-                    tensors[j] = self.tf.identity(result, name="result")
-                self.values[j] = [tensors[j].name, result.name]
+        return [self._named(i, result, "result") for i, result in zip(node.outputs, results, strict=True)]
+
+    def _named(self, i: int, tensor: Any, name: str) -> Any:
+        """A tensor under the name of a value."""
+        with self.place(i):
+            own = self.tf.identity(tensor, name=name)
+        self.values[i] = [own.name, tensor.name]
+        return own
 
     def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
         """What a body gives for these tensors, in the function under construction."""
         inner = Lowering(self.backend, program, xla=self.xla)
         tensors: Tensors = dict(zip(program.inputs, values, strict=True))
         with self.tf.device(self.backend.names[inner.devices[0]]):
-            for i in range(len(program.values)):
-                inner.node(i, tensors)
+            inner.evaluate(program.nodes, tensors)
             return [tensors[i] for i in program.outputs]
 
     def _generate(self, i: int) -> Any:
@@ -163,18 +163,24 @@ class Lowering:
             value = self.backend.put(generate(node), self.devices[i])
         return tf.identity(self._as(node.dtype.value, i, value))
 
-    def _differentiate(self, node: Node, tensors: Tensors) -> None:
+    def _gradients(self, node: Node, tensors: Tensors) -> Sequence[Any]:
         """The gradients of a node, which share TensorFlow's backward ops."""
         tf, (loss, *wrt), group = self.tf, node.inputs, node.outputs
         graph = tf.compat.v1.get_default_graph()
         before = len(graph.get_operations())
         with self.place(group[0]):
-            gradients = tf.compat.v1.gradients(
-                self.value(loss, tensors),
-                [self.value(i, tensors) for i in wrt],
-                colocate_gradients_with_ops=True,
-                unconnected_gradients=tf.UnconnectedGradients.ZERO,
-            )
+            try:
+                with of_spectra(tf):
+                    gradients = tf.compat.v1.gradients(
+                        tensors[loss],
+                        [tensors[i] for i in wrt],
+                        colocate_gradients_with_ops=True,
+                        unconnected_gradients=tf.UnconnectedGradients.ZERO,
+                    )
+            except (NotImplementedError, LookupError) as error:  # an op without a gradient, or not with such parameters
+                where = f" (at {node.source})" if node.source else ""
+                told = f"{type(error).__name__}: {error}"
+                raise UnsupportedOperation(f"TensorFlow cannot do the gradient{where}: {told}") from error
             # That of rows that were taken comes as these rows and their numbers.
             gradients = [tf.convert_to_tensor(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
             for gradient, result in zip(gradients, node.results, strict=True):
@@ -188,10 +194,7 @@ class Lowering:
             # taken for each of its uses. The devices stay.
             if "_class" in op.node_def.attr:
                 op._clear_attr("_class")
-        for i, gradient in zip(group, gradients, strict=True):
-            with self.place(i):
-                tensors[i] = tf.identity(gradient, name="gradient")
-            self.values[i] = [tensors[i].name, gradient.name]
+        return [self._named(i, gradient, "gradient") for i, gradient in zip(group, gradients, strict=True)]
 
     def _asked(self, graph: Any, op: Any) -> tuple[int | None, Device | None]:
         """The node whose backward op this is, and the device that it is to run on: that of its forward op, or for a
@@ -322,7 +325,7 @@ class _Stages:
             for i in waiting.get(level, ()):
                 for j in nodes[i].inputs:
                     self.lowering.value(j, self.tensors)
-                self.lowering.node(i, self.tensors)
+                self.lowering.value(i, self.tensors)
             for _, members in sorted(stages.get(level, {}).items(), key=lambda item: (item[0][0], str(item[0][1]))):
                 self._stage(members, [i for i in members if i in leaving])
 
@@ -350,7 +353,7 @@ class _Stages:
             # and TensorFlow did not know how many.
             local: Tensors = {j: tf.reshape(v, v.shape) for j, v in zip(arguments, values, strict=True)}
             for i in (*constants, *members):
-                lowering.node(i, local)
+                lowering.value(i, local)
             return [local[i] for i in results]
 
         function = tf.function(stage, autograph=False, jit_compile=True)

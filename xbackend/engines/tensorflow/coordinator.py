@@ -38,7 +38,7 @@ from xbackend.wording import join
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend
     from xbackend.backends.tensorflow.adapter import TensorFlow
-    from xbackend.program.program import Program
+    from xbackend.program.program import Node, Program
 
 _AGAIN = 0.05  # seconds until a step is brought again
 _LOOK = 1.0  # seconds from one look at workers that a step may wait for to the next
@@ -276,11 +276,11 @@ class WorkerLowering(Lowering):
         """What an argument is called."""
         return numbered(f"{self.prefix}a", i)
 
-    def node(self, i: int, tensors: dict[int, Any]) -> None:
-        node = self.program.values[i]
-        if i in tensors or node.op not in ("shared", "all_reduce"):
-            super().node(i, tensors)
-            return
+    def results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
+        if node.op not in ("shared", "all_reduce"):
+            return super().results(node, inputs)
+        (i,) = node.outputs
         with self.place(i):  # an all-reduce is of this task alone: with others it would keep them in step
-            tensors[i] = self.tf.identity(self.own[i] if node.op == "shared" else tensors[node.inputs[0]])
-        self.values[i] = [tensors[i].name]
+            tensor = self.tf.identity(self.own[i] if node.op == "shared" else inputs[0])
+        self.values[i] = [tensor.name]
+        return [tensor]
