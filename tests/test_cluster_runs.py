@@ -204,10 +204,11 @@ def test_a_start_that_fails_after_all_met_is_a_loss_and_tried_again(monkeypatch:
             _, second = specs[-1].jobs[WORKER]
             return ClusterSpec({WORKER: (f"127.0.0.1:{own.getsockname()[1]}", second)})
 
-        ran = running.run(JobSpec(job(summing), "jax", spec, 40, every=20, on_line=on_line))
+        # So many steps that the task is there still when the line of its first one is read.
+        ran = running.run(JobSpec(job(summing), "jax", spec, 400, every=200, on_line=on_line))
     assert len(specs) == 3 and len(ran.faults) == 2
     assert "cannot listen" in ran.faults[1].why
-    assert total(ran) == 2 * sum(ROWS[k % len(ROWS)] for k in range(40))
+    assert total(ran) == 2 * sum(ROWS[k % len(ROWS)] for k in range(400))
 
 
 @pytest.mark.parametrize("backend", ["numpy", pytest.param("tensorflow", marks=pytest.mark.tier("exhaustive"))])

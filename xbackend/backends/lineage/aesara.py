@@ -191,7 +191,7 @@ class AesaraJAX(JAXMode, _Aesara):
         """The classes of ops that are asked for the shapes of their results."""
         indexing = self.module("tensor.subtensor")
         batches, joined = self.module("tensor.blas").BatchedDot, self.module("tensor.basic").Join
-        matrices = (kind for kind in of_single_matrices(self.T) if hasattr(kind, "infer_shape"))
+        matrices = of_single_matrices(self.T)
         return (joined, batches, indexing.AdvancedSubtensor, indexing.AdvancedSubtensor1, *matrices)
 
     def inferred_shapes(self, node: Any) -> Sequence[tuple[int, ...] | None]:
@@ -209,7 +209,8 @@ class AesaraJAX(JAXMode, _Aesara):
                 along, sizes = int(number(node.inputs[1])), node.inputs[2]
                 before, after = shapes[0][:along], shapes[0][along:][1:]
                 return [(*before, int(number(sizes[i])), *after) for i in range(op.len_splits)]
-            if not isinstance(op, self.tell_shapes) or len(shapes) < len(node.inputs):
+            tells = isinstance(op, self.tell_shapes) and hasattr(op, "infer_shape")
+            if not tells or len(shapes) < len(node.inputs):
                 return ()
             symbolic = op.infer_shape(None, node, [tuple(map(self.T.constant, shape)) for shape in shapes])
             return [tuple(int(number(n)) for n in shape) for shape in symbolic]
