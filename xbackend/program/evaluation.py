@@ -10,7 +10,7 @@ from xbackend.program.program import Node, Program
 Values = dict[int, Any]  # by the number of the value
 # All results of a node, from its inputs.
 Rule = Callable[[Node, Sequence[Any]], Sequence[Any]]
-# All gradients of a node, from the values that there are; those before it may become others with the same number.
+# All gradients of a node, from the values so far. It may replace values before it by equal ones.
 GradientRule = Callable[[Node, Values], Sequence[Any]]
 
 
@@ -21,12 +21,18 @@ def evaluate(
     gradient: GradientRule,
     made: Callable[[int, Any], Any] = lambda i, result: result,
 ) -> None:
-    """Add to ``values`` the results of these nodes that are not there yet: what ``made`` makes of each of them."""
+    """Compute these nodes, in this order, and add their results to ``values``.
+
+    A result that is there stays, and a node that has all of its results is not computed. ``made`` may replace a new
+    result, given its number. Raises what the rules raise.
+    """
     for node in nodes:
         if all(i in values for i in node.outputs):
             continue
-        inputs = [values[j] for j in node.inputs]
-        results = gradient(node, values) if node.op == "grad" else rule(node, inputs)
+        if node.op == "grad":
+            results = gradient(node, values)
+        else:
+            results = rule(node, [values[j] for j in node.inputs])
         values.update({i: made(i, result) for i, result in zip(node.outputs, results, strict=True) if i not in values})
 
 

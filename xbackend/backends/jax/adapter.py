@@ -140,14 +140,10 @@ class _Steps:
 
         def function(*given: Any) -> list[Any]:
             values = dict(zip(program.inputs, given, strict=True))
-            steps.evaluate(program.nodes, values)
+            evaluate(program.nodes, values, steps.call, steps.gradients)
             return [self.jax.numpy.asarray(values[i]) for i in program.outputs]
 
         return function
-
-    def evaluate(self, nodes: Iterable[Node], values: Values, made: Callable[[int, Any], Any] = lambda i, x: x) -> None:
-        """Add the values of nodes as JAX's tracing has them."""
-        evaluate(nodes, values, self.call, self.gradients, made)
 
     def call(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
         """All results of an op."""
@@ -175,10 +171,13 @@ class _Steps:
         nodes = nodes_of(program, changed)
 
         def again(leaves: Values) -> tuple[Any, Values]:
+            def seen_at(j: int, value: Any) -> Any:
+                return self.seen_at(value, leaves[j]) if j in wrt else value
+
             own = {j: value for j, value in values.items() if j not in changed}
-            own |= {j: self.seen_at(own[j], leaves[j]) for j in wrt - dependent}
+            own |= {j: seen_at(j, own[j]) for j in wrt - dependent}
             self.differentiated += 1
-            self.evaluate(nodes, own, lambda j, value: self.seen_at(value, leaves[j]) if j in wrt else value)
+            evaluate(nodes, own, self.call, self.gradients, seen_at)
             self.differentiated -= 1
             return own[loss], {j: own[j] for j in changed}
 
@@ -210,7 +209,7 @@ class _Tracing(_Steps):
 
         def every(*values: Any) -> list[Any]:
             env = dict(zip(given, values, strict=True))
-            self.evaluate(self.program.nodes, env)
+            evaluate(self.program.nodes, env, self.call, self.gradients)
             return [env[i] for i in range(len(nodes))]
 
         specs = [self.jax.ShapeDtypeStruct(v.shape, v.dtype) for v in given.values()]

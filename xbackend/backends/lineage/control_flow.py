@@ -49,10 +49,10 @@ def _scan(backend: Any, node: Node, inputs: Sequence[Any], body: Body) -> Sequen
     if backend.unrolled:
         return _unrolled(T, node, inputs, body)
 
-    # What is carried on and also kept of every step is one result of the framework's scan, as users write it. Second
-    # gradients through all states of a carry are wrong in Aesara and Theano, and those through a state as a step got it
-    # fail wherever C computes. Those through results of their own are right: what a step got is what the one before
-    # gave.
+    # A state that is also kept is one result of the framework's scan, as users write it. Second gradients need another
+    # way. Through all states of a carry they are wrong in Aesara and Theano; through the state before a step they fail
+    # in C. Through results of their own they are right, so each kept state is one. The state before a step is made of
+    # the states after the steps, shifted by one.
     places, kept, length = program.outputs[:carries], program.outputs[carries:], node.params["length"]
     before = dict(zip(program.inputs, places, strict=False)) if backend.second and length else {}
     own = dict.fromkeys(before.get(i, i) for i in kept if backend.second or i not in places)
