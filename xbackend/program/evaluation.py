@@ -29,10 +29,8 @@ def evaluate(
     for node in nodes:
         if all(i in values for i in node.outputs):
             continue
-        if node.op == "grad":
-            results = gradient(node, values)
-        else:
-            results = rule(node, [values[j] for j in node.inputs])
+        is_gradient = node.op == "grad"
+        results = gradient(node, values) if is_gradient else rule(node, [values[j] for j in node.inputs])
         values.update({i: made(i, result) for i, result in zip(node.outputs, results, strict=True) if i not in values})
 
 
