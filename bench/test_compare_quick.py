@@ -20,5 +20,5 @@ def test_compare_quick(choices: Any, say: Any, note: Any, benchmark: Any, replay
     targets.install(registry.names(), say)
     tasks = users.tasks("matpow", None, {}, quick=True, seed=choices.seed)
     seconds = session.compare(tasks, quick=True, seed=choices.seed, on_progress=say).settings.seconds
-    assert note(targets.quick_comparison(seconds, PRESETS["quick"].processes, 1)) > 0
+    assert note(targets.quick_comparison(seconds, PRESETS["quick"].most.processes, 1)) > 0
     replay([seconds])
