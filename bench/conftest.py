@@ -125,7 +125,7 @@ def replay(xbackend_replay: Any) -> Any:
 @pytest.fixture(scope="session")
 def recorded(request: pytest.FixtureRequest) -> Recorded:
     """The session of `test_matpow.py`: run once, for the selected tests."""
-    keys = [
+    keys: list[tuple[Any, ...]] = [
         tuple(item.callspec.params[name] for name in ("backend", "devices", "size", "dtype"))
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == "test_matpow"
@@ -141,7 +141,7 @@ def collected(
     """What the figures of the selected tests are made from, a process (or several) for each backend."""
     items = [i for i in request.session.items if isinstance(i, pytest.Function) and i.get_closest_marker("figure")]
     parts = {item.get_closest_marker("figure").args[0] for item in items}  # type: ignore[union-attr]
-    of_one = [item.callspec.params["backend"] for item in items if hasattr(item, "callspec")]
+    of_one: list[Any] = [item.callspec.params["backend"] for item in items if hasattr(item, "callspec")]
     backends = dict.fromkeys(of_one if len(of_one) == len(items) else choices.backends)
     return targets.collect(
         backends,

@@ -30,8 +30,8 @@ def main(interface: str) -> None:
         Path(f"/proc/sys/net/ipv4/{key}").write_text(value)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
         for command in _OFF:
-            value = array("B", struct.pack("II", command, 0))
-            fcntl.ioctl(one, _ETHTOOL, struct.pack("16sP16x", interface.encode(), value.buffer_info()[0]))
+            setting = array("B", struct.pack("II", command, 0))
+            fcntl.ioctl(one, _ETHTOOL, struct.pack("16sP16x", interface.encode(), setting.buffer_info()[0]))
 
 
 if __name__ == "__main__":

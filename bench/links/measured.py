@@ -69,7 +69,7 @@ def _ranks(
     plan: dict[str, Any] = {"parent": os.getpid(), "limit": limit, "asked": [asdict(one) for one in asked]}
     path = os.pathsep.join([str(_HERE), str(_HERE.parent)])
     with contextlib.closing(Meeting([0, 1])) as meeting, ExitStack() as stack:
-        said = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(4)]
+        said: list[TextIO] = [stack.enter_context(tempfile.TemporaryFile("w+")) for _ in range(4)]
         ranks: list[subprocess.Popen[str]] = []
         stack.callback(namespaces.end, ranks)
         for rank in (0, 1):

@@ -49,7 +49,7 @@ def tax(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
         function, by_hand = _product, handwritten.find(registry.get(backend.name), "product", "float32")
         oracle = a.astype(np.float64) @ b.astype(np.float64)
     else:
-        function = _powers(n)
+        function = matpow.program(n=n)
         by_hand = handwritten.find(registry.get(backend.name), "sum_of_powers", "float32", n)
         oracle = matpow.oracle(a, b, n=n)
     device = str(backend.default_device)
@@ -261,10 +261,6 @@ def side_by_side(
         seconds, iterations = in_turn(sides, job["rounds"], job["round_seconds"])
     named = dict(zip(("ours", "by_hand", "again"), seconds, strict=False))
     return {**named, "iterations": iterations, "foreign_cores": foreign[0]}
-
-
-def _powers(n: int) -> Callable[..., Any]:
-    return matpow.program(n=n)
 
 
 def _check(who: str, result: Any, oracle: np.ndarray, tolerance: float) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import xbackend as xb
-from overhead.handwritten.cluster.told import MOMENTUM, RATE, gradients
 from xbackend.cluster.job import Job
 from xbackend.engines.spec import WORKER, Task
 from xbackend.strategies import Mirrored
 from xbackend.training import SGD
+
+if TYPE_CHECKING:  # type checkers know it as the programs in its folder do
+    from told import MOMENTUM, RATE, gradients
+else:
+    from overhead.handwritten.cluster.told import MOMENTUM, RATE, gradients
 
 ROWS, FEATURES, CLASSES, BATCH = 301, 20, 4, 63  # rows do not divide by the batch, nor the batch by the workers
 EPOCH = -(-ROWS // BATCH)  # steps
@@ -49,8 +53,8 @@ def job(program: str, dtype: str) -> Job:
         def share(task: Task, number: int) -> tuple[np.ndarray, np.ndarray]:
             batch = rows_of(number)
             own = task.share(batch.stop - batch.start)
-            own = slice(batch.start + own.start, batch.start + own.stop)
-            return x[own], labels[own]
+            rows = slice(batch.start + own.start, batch.start + own.stop)
+            return x[rows], labels[rows]
 
         made.data(share)
     return made
@@ -125,7 +129,7 @@ def _move(weights: dict[str, np.ndarray], velocities: dict[str, np.ndarray], slo
         weights[name] = weights[name] - RATE * velocities[name]
 
 
-def in_one_graph(places: list[str], dtype: str) -> tuple[Callable[..., Any], dict[str, Any]]:
+def in_one_graph(places: list[str], dtype: str) -> tuple[Callable[..., Any], Mapping[str, Any]]:
     """``mirrored`` with a replica on each place of a process (`strategies.Mirrored`), and the weights of the first."""
     strategy, optimizer = Mirrored(places), SGD(RATE, momentum=MOMENTUM)
     copies = strategy.variables(zeros(dtype), optimizer)

@@ -137,7 +137,7 @@ def by_hand(backend: str, program: str, extent: Extent, say: Callable[[str], Non
 
     def other(way: str) -> Run:
         say(f"{backend}: {NAMES[program]}, by hand{_gradients(way)}")
-        return clusters.by_hand(FILES[engine], case, **({"slopes": way} if way else {}))
+        return clusters.by_hand(FILES[engine], case, slopes=way)
 
     ours, *others = clusters.in_turn([own, *(partial(other, way) for way in ways)], repeats)
     expected = case.weights()

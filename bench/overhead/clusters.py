@@ -9,11 +9,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,7 @@ class Run:
     start: float
     weights: Mapping[str, np.ndarray]
     build: float = 0.0
-    copies: list[Mapping[str, np.ndarray]] = field(default_factory=list)
+    copies: Sequence[Mapping[str, np.ndarray]] = ()
     moved: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -99,9 +100,9 @@ def of(ran: Ran) -> Run:
     return Run(seconds, ran.start + ran.build, copies[0], ran.build, copies, ran.moved)
 
 
-def by_hand(file: str, case: Case, *, chief: bool = False, **more: str) -> Run:
+def by_hand(file: str, case: Case, *, chief: bool = False, slopes: str = "") -> Run:
     """A program of `handwritten.cluster` in processes of its own, with the interpreter of the backend's environment,
-    told ``more`` of `told.Told`.
+    told its ``slopes``, as of `told.Told`.
 
     Raises `ClusterError` where a process of it fails, or where it takes longer than `LIMIT`.
     """
@@ -109,8 +110,9 @@ def by_hand(file: str, case: Case, *, chief: bool = False, **more: str) -> Run:
     tasks = [(name, index) for name in jobs for index in range(len(jobs[name]))]
     answering = [(CHIEF, 0)] if chief else [task for task in tasks if task[0] == WORKER or "mpi" in file]
     with TemporaryDirectory(prefix="xbackend_by_hand_") as folder, _meeting(file, len(tasks)) as meeting:
-        told = {"program": case.program, "jobs": jobs, "steps": case.steps + WARM, "batch": cluster_jobs.BATCH}
-        told |= {**more, "limit": 60.0, "data": _data(Path(folder), case.dtype) if case.program != "add_rank" else ""}
+        told: dict[str, Any] = {"program": case.program, "jobs": jobs, "steps": case.steps + WARM, "limit": 60.0}
+        told |= {"batch": cluster_jobs.BATCH, **({"slopes": slopes} if slopes else {})}
+        told["data"] = _data(Path(folder), case.dtype) if case.program != "add_rank" else ""
         begun, processes = time.time(), {}
         try:
             for rank, (name, index) in enumerate(tasks):

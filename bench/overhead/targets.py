@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -168,7 +168,7 @@ def ratio(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], seed: int = 
     return value, [float(q) for q in np.quantile(drawn, [0.025, 0.975])]
 
 
-_RATIOS = {
+_RATIOS: dict[str, tuple[str, str, float | None, Literal["at most", "at least"]]] = {
     **{
         part: ("suite by hand", f"{name} over the version written by hand", SUITE_LIMIT, "at most")
         for name, part in OF_SUITE.items()
@@ -353,7 +353,7 @@ def install(backends: Iterable[str], on_progress: Callable[[str], None]) -> None
             environments.sync(name, on_progress)
 
 
-def quick_comparison(seconds: float, processes: int, tasks: int) -> Figure:
+def quick_comparison(seconds: float | None, processes: int, tasks: int) -> Figure:
     """How long a quick comparison of all backends took, their environments being there."""
     return Figure(
         group="compare",

@@ -70,7 +70,7 @@ def epoch(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     ``job``: ``batch``, ``batches`` (of an epoch), ``widths``, ``rounds``. Result as of `spread`; the difference is that
     of the weights after the first epoch, whose rows both take in order.
     """
-    count = job["batches"]
+    count: int = job["batches"]
     x, labels, start = data_of_step({**job, "batch": job["batch"] * count}, "float32")
     batches = Batches(x, labels, size=job["batch"], shuffled=False)
     training = Training(backend, classifier, start, OPTIMIZER, strategy=OneDevice(str(backend.default_device)))

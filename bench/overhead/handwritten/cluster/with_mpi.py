@@ -66,7 +66,7 @@ def on_a_window(own: Told) -> None:
     comm.Barrier()
     held = np.empty(size, dtype)
 
-    views, gradients = views_of(held, zeros, copies), BY[own.slopes]() if copies == 2 else None
+    views, gradients = views_of(held, zeros, copies), BY[own.slopes]()
 
     def add_rank() -> float:
         window.Lock(SERVER, MPI.LOCK_EXCLUSIVE)

@@ -83,7 +83,8 @@ def served(own: Told) -> None:
 
     epoch = -(-len(own._all()[0]) // own.batch)
     batches = [[own.rows(number, index)[:2] for index in range(own.workers)] for number in range(epoch)]
-    seconds, first, loss = [], time.time(), None
+    seconds, first = [], time.time()
+    loss: Any = None
     for _ in range(-(-own.steps // epoch)):
         begin = time.perf_counter()
         for each in batches:
