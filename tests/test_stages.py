@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from xbackend.backends.staged.device_threads import AHEAD, DeviceThreads
+from xbackend.backends.staged.graph import cut, transfer_op
 from xbackend.backends.staged.schedule import Schedule, State, straight_line
-from xbackend.backends.staged.stages import cut, transfer_op
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable, PlacementError
 
@@ -156,8 +156,8 @@ def test_cutting_grows_linearly_with_the_stages() -> None:
     def seconds(length: int) -> float:
         start = time.process_time()
         source, plan = chain(length)
-        schedule = Schedule(plan, [source], [plan.moves[-1].target])
-        assert len(plan.stages) == len(plan.moves) == length and len(schedule.steps) == 2 * length
+        schedule = Schedule(plan, [source], [plan.between[-1].outputs[0]])
+        assert len(plan.stages) == len(plan.between) == length and len(schedule.steps) == 2 * length
         straight_line(schedule, compiled(plan), dict.fromkeys(D, lambda value: value), State())
         return time.process_time() - start
 
@@ -169,7 +169,10 @@ def test_cutting_grows_linearly_with_the_stages() -> None:
 def test_sixty_four_devices_in_straight_line() -> None:
     source, plan = chain(640)
     run = straight_line(
-        Schedule(plan, [source], [plan.moves[-1].target]), compiled(plan), dict.fromkeys(D, lambda v: v + 1), State()
+        Schedule(plan, [source], [plan.between[-1].outputs[0]]),
+        compiled(plan),
+        dict.fromkeys(D, lambda v: v + 1),
+        State(),
     )
     assert run(0) == [640]
 

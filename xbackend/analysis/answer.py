@@ -80,10 +80,11 @@ def named(row: Row, comparison: Comparison) -> str:
 
 
 def smallest(comparison: Comparison) -> tuple[list[Row], Row | None, list[Row]]:
-    """The rows from the one with the smallest time on that are not told apart from it, the next one, which is, and
-    those that are not told apart from it and no such group: their times spread, or the next may be as fast.
+    """The group of the fastest, the next row, and rows beside the group that may be as fast.
 
-    A group is ahead of the next only where each of its members is shown to be faster than each other row.
+    The group is the row with the smallest time and all that are not told apart from it, where each of them is shown to
+    be faster than each other row. Else the group is that row alone, and the others are beside it. The next is the first
+    row that is told apart, `None` where there is none.
     """
     first, *others = comparison.ranked
     top = [first, *comparison.rivals]
@@ -265,19 +266,19 @@ def _fastest(comparison: Comparison, alone: bool) -> str:
     # Of a group what holds for each of them.
     gains = [ratio for row in top if (ratio := comparison.ratio(row, following)) is not None]
     ratio = max(gains, key=lambda ratio: ratio.value)
-    gain = (
-        f"{number(1 / ratio.value)} times as fast as the next, {named(following, comparison)} "
-        f"({number(1 / ratio.high)} to {number(1 / ratio.low)})"
-    )
+    name, interval = named(following, comparison), f"({number(1 / ratio.high)} to {number(1 / ratio.low)})"
+    times = f"{number(1 / ratio.value)} times as fast as"
     if beyond:
-        others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "slower one")
+        others = few([named(row, comparison) for row in beyond]) if alone else counted(len(beyond), "other")
         spread = f" ({_within([against[row] for row in beyond])})" if alone else ""
-        gain += f"{then}{others} may be as fast{spread}"
+        maybe = f"{others} may be as fast{spread}"
+        return f"{names[0]} has the smallest time{then}{maybe}{then}{names[0]} is {times} {name} {interval}"
+    gain = f"{times} the next, {name} {interval}"
     if apart:
         same = _equal(top, comparison)
         how = f"equal within {percent(same)}" if same else f"not told apart ({_within(apart)})"
         return f"{few(names)} are the fastest, {how}{then}{gain}"
-    return f"{names[0]} {'has the smallest time' if beyond else 'is the fastest'}: {gain}"
+    return f"{names[0]} is the fastest: {gain}"
 
 
 def _equal(rows: Sequence[Row], comparison: Comparison) -> float | None:

@@ -13,7 +13,7 @@ from xbackend import workloads
 from xbackend.backends.contract import Settings
 from xbackend.cli import DONE, options
 from xbackend.cli.console import progress, say
-from xbackend.cli.users import traced
+from xbackend.cli.users import missing, traced
 from xbackend.devices import DeviceMap
 from xbackend.drawing import forms
 from xbackend.errors import BackendUnavailable, UsageError
@@ -73,7 +73,7 @@ def _program(
         return xb.trace(workload.traced(parameters), *arrays), arrays
     if is_file:
         if not Path(target).is_file():
-            raise UsageError(f"there is no file {target}")
+            raise missing(Path(target))
         return xb.Program.from_json(Path(target).read_bytes()), []
     made = traced(target, inputs, settings, seed)
     return made.program, made.arrays

@@ -35,7 +35,7 @@ from xbackend.program.spelling import size, spelled
 from xbackend.results.naming import GRADIENT
 from xbackend.training.model import Model
 from xbackend.training.workload import step_of
-from xbackend.wording import join, suggested
+from xbackend.wording import few, join, suggested
 from xbackend.workloads.workload import Workload
 
 N = TypeVar("N", Model, Job)
@@ -343,10 +343,18 @@ def _written(target: str) -> str:
     return suggested(target, workloads.names())
 
 
+def missing(path: Path) -> UsageError:
+    """What to say of a file that is not there: where it was looked for, and what lies there."""
+    folder = path.parent.resolve()
+    there = sorted(file.name for file in folder.glob(f"*{path.suffix}"))
+    has = few(there) if there else f"no {path.suffix} file: write the path of yours"
+    return UsageError(f"there is no file {path.name} in {folder}, which has {has}{suggested(path.name, there)}")
+
+
 def _module(path: Path) -> Any:
     """A file of the user's, imported. Raises `UsageError`."""
     if not path.is_file():
-        raise UsageError(f"there is no file {path}")
+        raise missing(path)
     folder = path.parent.resolve()
     name = f"{path.stem}_py" if neighbours.is_taken(path.stem) else path.stem
     spec = importlib.util.spec_from_file_location(name, folder / path.name)

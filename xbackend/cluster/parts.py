@@ -8,14 +8,14 @@ only updates of its variables need: no update is lost. The task computes everyth
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
 from xbackend.devices import Device, is_device
 from xbackend.engines.spec import SERVER
 from xbackend.errors import ClusterError
-from xbackend.program.analyses import between
+from xbackend.program.analyses import between, predecessors
 from xbackend.program.binding import Placed
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Nodes, Program, Value
@@ -71,17 +71,6 @@ def server_of(device: str | None, source: str = "") -> int | None:
     return found.task or 0
 
 
-def _predecessors(program: Program, nodes: Iterable[int], known: Iterable[int] = ()) -> set[int]:
-    """These nodes and all that they need, with those that are ``known``, whose inputs are not needed."""
-    found, todo = set(known), list(nodes)
-    while todo:
-        i = todo.pop()
-        if i not in found:
-            found.add(i)
-            todo += program.values[i].inputs
-    return found
-
-
 class _Cut:
     """Where each node of a traced program is computed: ``at`` a server, or `None` for the task itself."""
 
@@ -96,8 +85,8 @@ class _Cut:
                 raise ClusterError(f"{node.op} on {node.device}: it is the task's own (at {node.source})")
             if node.op == "grad" or (node.op == "all_reduce" and node.params["tasks"] > 1):
                 own += node.inputs
-        self.own = _predecessors(program, own)
-        self.applied = _predecessors(program, [e for t, e in program.updates.items() if self.at[t] is not None])
+        self.own = predecessors(program, own)
+        self.applied = predecessors(program, [e for t, e in program.updates.items() if self.at[t] is not None])
         for i in range(len(program.values)):
             self._locate(i)
         for target, expression in program.updates.items():
@@ -196,7 +185,7 @@ def part(
     """What of a program computes these outputs and updates from ``inputs``, of which those that are ``given`` are
     arguments of it. ``everywhere``: without the devices that were asked for."""
     taken = dict.fromkeys(inputs)
-    needed = _predecessors(program, [*outputs, *updates, *updates.values()], taken)
+    needed = predecessors(program, [*outputs, *updates, *updates.values()], taken)
     position: dict[int, int] = {}
     written = Nodes()
     for i in [*taken, *sorted(needed - taken.keys())]:

@@ -22,6 +22,17 @@ def needed(program: Program) -> set[int]:
     return reached
 
 
+def predecessors(program: Program, values: Iterable[int], known: Iterable[int] = ()) -> set[int]:
+    """These values and all that they are computed from, with those that are ``known``, whose inputs are not needed."""
+    found, todo = set(known), list(values)
+    while todo:
+        i = todo.pop()
+        if i not in found:
+            found.add(i)
+            todo += program.values[i].inputs
+    return found
+
+
 def constant(program: Program) -> set[int]:
     """The values that depend neither on an argument nor on a shared variable."""
     constants: set[int] = set()

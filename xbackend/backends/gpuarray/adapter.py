@@ -31,13 +31,14 @@ from xbackend.backends.lineage.shapes import lengths
 from xbackend.backends.lineage.theano import Theano, ones
 from xbackend.backends.rows import Row
 from xbackend.backends.staged.assembly import Lowered
-from xbackend.backends.staged.stages import Variable, cut
+from xbackend.backends.staged.graph import cut
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.program import analyses
 from xbackend.program.dtypes import DType
 from xbackend.program.host import native
 from xbackend.program.program import Node, generate
+from xbackend.program.stages import Variable
 
 if TYPE_CHECKING:
     from xbackend.program.shared import SharedVariable

@@ -20,9 +20,9 @@ from xbackend.backends.gpuarray.contexts import HOST
 from xbackend.backends.lineage.ops import behind
 from xbackend.backends.placement import LOOKED_THROUGH, Backward, Executed, Execution, Transferred, with_folded
 from xbackend.backends.staged.assembly import Lowered
-from xbackend.backends.staged.stages import Variable
 from xbackend.devices import Device
 from xbackend.program.ops import GENERATORS
+from xbackend.program.stages import Variable
 
 # An entry of a trace says that the op computes what a mark, by its number, names, or that this was fused into the op.
 _COMPUTES, _CONTAINS = "mark of the program", "fused mark of the program"

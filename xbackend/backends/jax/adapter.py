@@ -20,12 +20,13 @@ from xbackend.backends.jax.ops import TABLE
 from xbackend.backends.special_numbers import QUOTIENTS, SIGNS
 from xbackend.backends.staged.assembly import Lowered, assembled
 from xbackend.backends.staged.backend import Compiled
-from xbackend.backends.staged.stages import Stage, toposort
+from xbackend.backends.staged.graph import toposort
 from xbackend.devices import Device
 from xbackend.program import analyses
 from xbackend.program.evaluation import Values, evaluate, nodes_of
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, Value, generate
+from xbackend.program.stages import Stage
 
 LARGE = 64  # constants of more elements stay on their device, and are not compiled into a function
 MADE_HERE = GENERATORS - {"full"}  # by NumPy; what is full of one number is made by JAX
@@ -196,10 +197,9 @@ class _Tracing(_Steps):
     def __init__(self, backend: JAXBackend, program: Program) -> None:
         super().__init__(backend, program)
         self.graph = Lowered(program)
-        self.merged: dict[Any, Equation] = {}
 
     def traced(self) -> Lowered:
-        """The program as the equations that JAX notes of it, with equal ones merged: a gradient repeats its loss."""
+        """The program as the equations that JAX notes of it. XLA merges equal ones of a stage."""
         graph, nodes = self.graph, self.program.values
         given = {i: Variable(n) for i, n in enumerate(nodes) if n.op in ("input", "shared") or _is_large(n)}
         graph.sources = {variable: graph.device(i) for i, variable in given.items()}
@@ -233,14 +233,9 @@ class _Tracing(_Steps):
         return [read(v) for v in closed.jaxpr.outvars]
 
     def noted(self, eqn: Any, inputs: Sequence[Variable]) -> Equation:
-        """The equation, or the one noted before that is the same. What is made of constants only is its own each time:
-        equal ones may be on different devices."""
+        """The equation as one of the graph; a transfer is told from a ``device_put`` that only makes an array."""
         op: Any = eqn.primitive
         if eqn.primitive.name == "device_put" and eqn.params["devices"][0] is not None:
             source, target = (self.backend.ours[eqn.params[k][0]] for k in ("srcs", "devices"))
             op = DevicePut(source, target)
-        if all(v.value is not None for v in inputs):
-            return Equation(eqn, inputs, op)
-        of = [v if v.value is None else (v.dtype, v.shape, np.asarray(v.value).tobytes()) for v in inputs]
-        key = (eqn.primitive, str(op), str(eqn.params), *of)
-        return self.merged.setdefault(key, Equation(eqn, inputs, op))
+        return Equation(eqn, inputs, op)

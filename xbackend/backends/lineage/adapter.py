@@ -26,7 +26,7 @@ from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
 from xbackend.backends.staged.assembly import Lowered, assembled
 from xbackend.backends.staged.backend import Compiled
-from xbackend.backends.staged.stages import Stage, Variable, toposort, transfer_op
+from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
@@ -35,6 +35,7 @@ from xbackend.program.aval import Aval
 from xbackend.program.evaluation import evaluate
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program
+from xbackend.program.stages import Stage, Variable
 
 # Constants of more elements are inputs that stay on their device. Numba would write them into the machine code, and
 # every mode would spend its time on folding them.

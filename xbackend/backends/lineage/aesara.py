@@ -28,8 +28,8 @@ from xbackend.backends.lineage.rewrites import LEFT_OUT
 from xbackend.backends.lineage.shapes import shape_of
 from xbackend.backends.lineage.special import IN_C, IN_NUMBA, digamma_of, trigamma_of
 from xbackend.backends.rows import Row
-from xbackend.backends.staged.stages import Variable
 from xbackend.errors import UnsupportedOperation
+from xbackend.program.stages import Variable
 
 
 def _of_one_floating_dtype(node: Any) -> bool:

@@ -26,11 +26,11 @@ from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
 from xbackend.backends.staged.backend import Call, Compiled
 from xbackend.backends.staged.device_threads import DeviceThreads, Resident
-from xbackend.backends.staged.stages import Variable
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
 from xbackend.program.analyses import computes_integers
 from xbackend.program.host import native
+from xbackend.program.stages import Variable
 
 
 class HostMode(LineageBackend):

@@ -11,8 +11,8 @@ from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.indices import clipped
 from xbackend.backends.staged.backend import Compiled
-from xbackend.backends.staged.stages import Variable
 from xbackend.devices import Device
+from xbackend.program.stages import Variable
 
 
 class JAXMode(JAXDevices, LineageBackend):

@@ -17,8 +17,8 @@ from xbackend.backends.lineage.linear_algebra import SLOGDET, SYMMETRIC
 from xbackend.backends.lineage.ops import C_ROWS, NUMBA_ROWS, TABLE, wide_running
 from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
-from xbackend.backends.staged.stages import Variable
 from xbackend.program.program import Node
+from xbackend.program.stages import Variable
 
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:

@@ -16,9 +16,9 @@ from xbackend.backends.lineage.linear_algebra import ONE_BY_ONE, SLOGDET, SYMMET
 from xbackend.backends.lineage.ops import C_ROWS, TABLE, lengths, written_as
 from xbackend.backends.lineage.special import IN_C
 from xbackend.backends.rows import Row
-from xbackend.backends.staged.stages import Variable
 from xbackend.program.aval import Aval
 from xbackend.program.program import Node
+from xbackend.program.stages import Variable
 
 
 def _matmul(T: Any, node: Node, inputs: Sequence[Any]) -> Any:

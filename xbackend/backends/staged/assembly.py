@@ -25,13 +25,14 @@ from xbackend.backends.placement import (
 )
 from xbackend.backends.staged.backend import Compiled, StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
+from xbackend.backends.staged.graph import cut
 from xbackend.backends.staged.schedule import Instruction, Schedule, State, straight_line
-from xbackend.backends.staged.stages import Plan, Stage, Variable, cut
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
 from xbackend.program.ops import GENERATORS
 from xbackend.program.program import Program, generate
+from xbackend.program.stages import Plan, Stage, Variable
 
 
 @dataclass
@@ -93,14 +94,14 @@ class Assembly:
     def built(self) -> Built:
         backend, name, stages = self.backend, self.graph.program.name, self.plan.stages
         one_device = len({*self.graph.sources.values(), *(s.device for s in stages)}) <= 1
-        if one_device and not self.plan.moves and backend.plain:
+        if one_device and not self.plan.between and backend.plain:
             device = next(iter(self.graph.sources.values()), None) or self.graph.results()[0][1]
             outputs = self._distinct()
             only = Stage(0, device, self.sources, outputs)
             compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
             if not backend.unread:
                 self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
-            schedule = Schedule(Plan((only,), (), {}), self.sources, outputs)
+            schedule = Schedule(Plan((only,), (), (only,), {}), self.sources, outputs)
             # The framework's innermost callable itself, unless there is state.
             execute = compiled[0].call
             if self.cells or self.constants:
@@ -139,7 +140,7 @@ class Assembly:
         """All stages in straight line; the first run is watched, to see where each value is."""
         backend, fresh = self.backend, True
         calls = [backend.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
-        moves = {d: backend.mover(d) for d in dict.fromkeys(m.device for m in self.plan.moves)}
+        moves = {d: backend.mover(d) for d in dict.fromkeys(m.op.target for m in self.plan.between)}
         run = straight_line(schedule, calls, moves, self.state, self.graph.program.name)
 
         def execute(*values: Value) -> Sequence[Value]:
@@ -199,23 +200,23 @@ class Assembly:
         of_node = {variables[i]: i for i, n in enumerate(self.graph.program.values) if n.op == "transfer"}
         return tuple(
             Transferred(
-                self.devices[m.source],
-                self.devices[m.target],
-                self.bytes[m.target],
-                of_node.get(m.target),
-                m.target not in of_node,
-                str(m.target.owner.op),
+                self.devices[source],
+                self.devices[target],
+                self.bytes[target],
+                of_node.get(target),
+                target not in of_node,
+                str(target.owner.op),
                 "devices of what was given and of what came",
             )
-            for m in self.plan.moves
-            if m.source in self.devices and m.target in self.devices
+            for source, target in ((move.inputs[0], move.outputs[0]) for move in self.plan.between)
+            if source in self.devices and target in self.devices
         )
 
     def _ops(self) -> Mapping[int, Executed]:
         """By node: the device of the outputs of the stage that it was compiled in, or of what a transfer returned."""
         constant, records = analyses.constant(self.graph.program), {}
         first = {variable: i for i, variable in reversed(list(enumerate(self.graph.variables)))}
-        moved = {move.target for move in self.plan.moves}
+        moved = {move.outputs[0] for move in self.plan.between}
         for i, (node, variable) in enumerate(zip(self.graph.program.values, self.graph.variables, strict=True)):
             if node.op in ("input", "shared") or node.op in GENERATORS:
                 continue
@@ -255,7 +256,7 @@ class Assembly:
     def _backward(self) -> Iterator[Backward]:
         """The ops that gradients added to the graph, by the stage that they were compiled in. Those that depend on
         constants only are in no stage of their own."""
-        nodes, moved = self.graph.program.values, {m.target: m.device for m in self.plan.moves}
+        nodes, moved = self.graph.program.values, {m.outputs[0]: m.op.target for m in self.plan.between}
         for i, variable in self.graph.own():
             if nodes[i].op != "grad":
                 continue

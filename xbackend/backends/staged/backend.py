@@ -12,11 +12,11 @@ import numpy as np
 from xbackend.backends import threads
 from xbackend.backends.contract import Backend, Value
 from xbackend.backends.description import Description, versions
-from xbackend.backends.staged.stages import Stage, Variable
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
 from xbackend.program.program import Node
+from xbackend.program.stages import Stage, Variable
 
 Call = Callable[..., Sequence[Value]]
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from xbackend.backends.codegen import Source
-from xbackend.backends.staged.stages import Move, Plan, Variable
 from xbackend.devices import Device
 from xbackend.program.analyses import last_uses
+from xbackend.program.stages import Plan, Variable
 
 Value = Any
 
@@ -51,9 +51,9 @@ class Schedule:
         for variable in sources:
             self._slot(variable)
         self.count = len(self.slots)
-        waiting: dict[Variable, list[Move]] = {}
-        for move in plan.moves:
-            waiting.setdefault(move.source, []).append(move)
+        waiting: dict[Variable, list[Any]] = {}
+        for move in plan.between:
+            waiting.setdefault(move.inputs[0], []).append(move)
         # A transfer is started as soon as it can be, so that no device waits longer for it than it must.
         steps = self._moves(waiting, sources)
         for number, stage in enumerate(plan.stages):
@@ -67,13 +67,13 @@ class Schedule:
     def _slot(self, variable: Variable) -> int:
         return self.slots.setdefault(variable, len(self.slots))
 
-    def _moves(self, waiting: Mapping[Variable, list[Move]], available: Iterable[Variable]) -> list[Instruction]:
+    def _moves(self, waiting: Mapping[Variable, list[Any]], available: Iterable[Variable]) -> list[Instruction]:
         """The transfers of these variables, and those of what they become."""
         todo, steps = list(available), []
         for variable in todo:
             for move in waiting.get(variable, ()):
-                todo.append(move.target)
-                steps.append(Instruction(move.device, (self._slot(variable),), (self._slot(move.target),)))
+                todo.append(move.outputs[0])
+                steps.append(Instruction(move.op.target, (self._slot(variable),), (self._slot(move.outputs[0]),)))
         return steps
 
 

@@ -19,10 +19,12 @@ from xbackend.backends.tensorflow.gradient_rules import of_spectra
 from xbackend.backends.tensorflow.ops import TABLE
 from xbackend.devices import Device
 from xbackend.errors import UnsupportedOperation
-from xbackend.program.evaluation import Values, evaluate
+from xbackend.program.analyses import predecessors
+from xbackend.program.evaluation import Values, evaluate, nodes_of
 from xbackend.program.host import check_fits
 from xbackend.program.ops import GENERATORS, OPS
 from xbackend.program.program import Node, Program, generate
+from xbackend.program.stages import Stage, cut
 
 _numbers = itertools.count()
 
@@ -32,8 +34,6 @@ LARGEST_CONSTANT = 1024
 # TensorFlow names a backward op after the op that it is the gradient of.
 _BACKWARD = re.compile(r"/gradients(?:_\d+)?/(.+)_grad/")
 _CROSSING = "Xbackend from "  # how the gradients of crossings are called
-
-Tensors = Values
 
 
 def numbered(kind: str, number: int) -> str:
@@ -70,7 +70,7 @@ class Lowering:
 
     def whole(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """The program in the graph under construction: its outputs and the operations that update shared variables."""
-        tensors: Tensors = {}
+        tensors: Values = {}
         for i, argument in zip(self.program.inputs, arguments, strict=True):
             tensors[i] = self._as(self.program.values[i].dtype.value, i, argument)
             self.values[i] = list(dict.fromkeys([tensors[i].name, argument.name]))
@@ -78,17 +78,12 @@ class Lowering:
             _Stages(self, tensors).build()
         else:
             self.evaluate(self.program.nodes, tensors)
-        outputs = [self._as(self.carried(i), i, self.value(i, tensors)) for i in self.program.outputs]
+        outputs = [self._as(self.carried(i), i, tensors[i]) for i in self.program.outputs]
         return outputs, self._updates(tensors, outputs)
 
-    def evaluate(self, nodes: Iterable[Node], tensors: Tensors) -> None:
+    def evaluate(self, nodes: Iterable[Node], tensors: Values) -> None:
         """Lower nodes whose inputs are there, but for those that are there themselves."""
         evaluate(nodes, tensors, self.results, self._gradients)
-
-    def value(self, i: int, tensors: Tensors) -> Any:
-        if i not in tensors:  # a stage leaves no more results of a node than others take
-            self.evaluate([self.program.values[i].node], tensors)
-        return tensors[i]
 
     def carried(self, i: int) -> str:
         """The dtype of a node's value as an argument or a result."""
@@ -148,7 +143,7 @@ class Lowering:
     def _body(self, program: Program, values: Sequence[Any]) -> list[Any]:
         """What a body gives for these tensors, in the function under construction."""
         inner = Lowering(self.backend, program, xla=self.xla)
-        tensors: Tensors = dict(zip(program.inputs, values, strict=True))
+        tensors: Values = dict(zip(program.inputs, values, strict=True))
         with self.tf.device(self.backend.names[inner.devices[0]]):
             inner.evaluate(program.nodes, tensors)
             return [tensors[i] for i in program.outputs]
@@ -163,7 +158,7 @@ class Lowering:
             value = self.backend.put(generate(node), self.devices[i])
         return tf.identity(self._as(node.dtype.value, i, value))
 
-    def _gradients(self, node: Node, tensors: Tensors) -> Sequence[Any]:
+    def _gradients(self, node: Node, tensors: Values) -> Sequence[Any]:
         """The gradients of a node, which share TensorFlow's backward ops."""
         tf, (loss, *wrt), group = self.tf, node.inputs, node.outputs
         graph = tf.compat.v1.get_default_graph()
@@ -219,14 +214,14 @@ class Lowering:
         match = re.search(rf"(?:^|/){self.prefix}[ans](\d+)(?:_\d+)?(?:/|$)", name)
         return self.devices[int(match[1])] if match else None
 
-    def _updates(self, tensors: Tensors, outputs: Sequence[Any]) -> list[Any]:
+    def _updates(self, tensors: Values, outputs: Sequence[Any]) -> list[Any]:
         """The assignments. They come after all outputs, all that is assigned and all reads of the variables, so that
         none of them is made where one of these fails. What was read stays as it was: an assignment replaces the
         variable's buffer and does not write into it."""
         updates = self.program.updates
         if not updates:
             return []
-        values = {target: self.value(expression, tensors) for target, expression in updates.items()}
+        values = {target: tensors[expression] for target, expression in updates.items()}
         # One op on each device, and one for all: else each of these would be told to each device.
         done = self.tf.group(*outputs, *values.values(), *(tensors[target] for target in updates))
         assigned = []
@@ -273,92 +268,53 @@ def _crossing_back(tf: Any, source: str) -> str:
 
 
 class _Stages:
-    """A program cut into stages, each a function for XLA on one device, and the nodes that stay between them.
+    """A program cut into stages, each a function for XLA on one device, and the nodes between them.
 
-    Between the stages stay arguments, shared variables, transfers and gradients, so that TensorFlow moves the data and
-    derives the backward functions, which are compiled for the same devices. A stage ends where a value leaves its
-    device and behind a value that a gradient is taken with respect to: inside of a function nothing could refer to it.
+    Arguments, shared variables, transfers and gradients are between stages, so that TensorFlow moves the data and
+    derives the backward functions, which are compiled for the same devices. A stage ends behind a value that a gradient
+    is taken with respect to: inside of a function nothing could refer to it.
     """
 
-    def __init__(self, lowering: Lowering, tensors: Tensors) -> None:
-        self.lowering = lowering
-        self.program = lowering.program
-        self.tensors = tensors
-        self.wrt = {i for n in self.program.nodes if n.op == "grad" for i in n.inputs[1:]}
-        self.level: list[int] = []
-        for i, node in enumerate(self.program.values):
-            self.level.append(max((self._after(i, j) for j in node.inputs), default=0))
-
-    def between(self, i: int) -> bool:
-        """Whether the node stays outside of every stage."""
-        return self.program.values[i].op in ("input", "shared", "transfer", "grad") or (
-            self.copied(i) and i in self.wrt
-        )
-
-    def copied(self, i: int) -> bool:
-        """Whether the node is made of nothing: each stage that uses it makes its own."""
-        return self.program.values[i].op in GENERATORS
-
-    def _after(self, i: int, j: int) -> int:
-        """The earliest level of node i, which uses node j."""
-        if self.between(j) or (self.copied(j) and not self.between(i)):
-            return self.level[j]
-        same = self.lowering.devices[i] == self.lowering.devices[j] and j not in self.wrt and not self.between(i)
-        return self.level[j] + (0 if same else 1)
+    def __init__(self, lowering: Lowering, tensors: Values) -> None:
+        self.lowering, self.program, self.tensors = lowering, lowering.program, tensors
 
     def build(self) -> None:
-        nodes = self.program.values
-        waiting: dict[int, list[int]] = {}
-        stages: dict[int, dict[tuple[bool, Device], list[int]]] = {}
-        awaited = self._awaited()
-        for i in range(len(nodes)):
-            if self.between(i):
-                waiting.setdefault(self.level[i], []).append(i)
-            elif not self.copied(i):
-                part = i not in awaited, self.lowering.devices[i]
-                stages.setdefault(self.level[i], {}).setdefault(part, []).append(i)
-        stage_of = {i: (lv, d) for lv, by_device in stages.items() for d, members in by_device.items() for i in members}
-        leaving = {*self.program.outputs, *self.program.updates.values()}
-        for i, node in enumerate(nodes):
-            leaving.update(j for j in node.inputs if stage_of.get(j) != stage_of.get(i) or self.between(i))
-        for level in sorted({*waiting, *stages}):
-            for i in waiting.get(level, ()):
-                for j in nodes[i].inputs:
-                    self.lowering.value(j, self.tensors)
-                self.lowering.value(i, self.tensors)
-            for _, members in sorted(stages.get(level, {}).items(), key=lambda item: (item[0][0], str(item[0][1]))):
-                self._stage(members, [i for i in members if i in leaving])
+        program, wanted = self.program, [*self.program.outputs, *self.program.updates.values()]
+        ends = {i for node in program.nodes if node.op == "grad" for i in node.inputs[1:]}
+        outside = {*wanted, *(i for node in program.nodes if node.op in ("transfer", "grad") for i in node.inputs)}
+        sources, nodes = list[Node](), list[Node]()
+        for node in program.nodes:
+            # An array that is made of nothing is made by each stage that uses it.
+            given = node.op in ("input", "shared") or (node.op in GENERATORS and outside.intersection(node.outputs))
+            (sources if given else nodes).append(node)
+        plan = cut(
+            *(nodes, [i for node in sources for i in node.outputs], wanted),
+            devices=dict(enumerate(self.lowering.devices)),
+            transfers=[k for k, node in enumerate(nodes) if node.op == "transfer"],
+            others=[k for k, node in enumerate(nodes) if node.op == "grad"],
+            ends=ends,
+        )
+        self.lowering.evaluate(sources, self.tensors)
+        for item in plan.order:
+            if isinstance(item, Stage):
+                self._stage(item)
+            else:
+                self.lowering.evaluate([item], self.tensors)
 
-    def _awaited(self) -> set[int]:
-        """The nodes of stages that what is transferred is computed by: they do not wait for the rest of their stage."""
-        awaited: set[int] = set()
-        for i, node in reversed([*enumerate(self.program.values)]):
-            if node.op == "transfer":
-                awaited.update(j for j in node.inputs if not self.between(j))
-            elif i in awaited:
-                here = self.level[i], self.lowering.devices[i]
-                awaited.update(j for j in node.inputs if (self.level[j], self.lowering.devices[j]) == here)
-        return awaited
+    def _stage(self, stage: Stage) -> None:
+        lowering, tf = self.lowering, self.lowering.tf
+        nodes = nodes_of(self.program, predecessors(self.program, stage.outputs, stage.inputs) - {*stage.inputs})
 
-    def _stage(self, members: Sequence[int], results: Sequence[int]) -> None:
-        if not results:  # nothing needs what it computes
-            return
-        lowering, tf, inside = self.lowering, self.lowering.tf, set(members)
-        used = dict.fromkeys(j for i in members for j in self.program.values[i].inputs if j not in inside)
-        arguments = [j for j in used if self.between(j) or not self.copied(j)]
-        constants = [j for j in used if j not in arguments]
-
-        def stage(*values: Any) -> list[Any]:
+        def function(*values: Any) -> list[Any]:
             # The gradient of a reshape is an array; else that of rows that were taken left the function as these rows,
             # and TensorFlow did not know how many.
-            local: Tensors = {j: tf.reshape(v, v.shape) for j, v in zip(arguments, values, strict=True)}
-            for i in (*constants, *members):
-                lowering.value(i, local)
-            return [local[i] for i in results]
+            local = {j: tf.reshape(v, v.shape) for j, v in zip(stage.inputs, values, strict=True)}
+            lowering.evaluate(nodes, local)
+            return [local[i] for i in stage.outputs]
 
-        function = tf.function(stage, autograph=False, jit_compile=True)
-        with lowering.place(members[0], "s"):
-            outputs = function(*[self.tensors[j] for j in arguments])
-        self.tensors.update(zip(results, outputs, strict=True))
-        lowering.values.update((i, [tensor.name]) for i, tensor in zip(results, outputs, strict=True))
-        lowering.stages.update(dict.fromkeys((*constants, *members), outputs[0].op.name))
+        compiled = tf.function(function, autograph=False, jit_compile=True)
+        with lowering.place(min(stage.outputs), "s"):
+            outputs = compiled(*[self.tensors[j] for j in stage.inputs])
+        self.tensors.update(zip(stage.outputs, outputs, strict=True))
+        lowering.values.update((i, [tensor.name]) for i, tensor in zip(stage.outputs, outputs, strict=True))
+        lowering.stages.update({i: outputs[0].op.name for node in nodes for i in node.outputs})

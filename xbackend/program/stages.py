@@ -1,0 +1,166 @@
+"""Where a graph over several devices is cut into stages, each computed by one device.
+
+The graph is a placed program, with its nodes and the numbers of its values, or what a framework made of one, with its
+apply nodes and variables: a gradient that the framework derives is in its own graph only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from xbackend.devices import Device
+from xbackend.errors import PlacementError
+
+Variable = Any  # what nodes take and give
+Part = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, and its own device
+
+
+class Apply(Protocol):
+    """A node of the graph."""
+
+    @property
+    def inputs(self) -> Sequence[Variable]: ...
+
+    @property
+    def outputs(self) -> Sequence[Variable]: ...
+
+
+@dataclass(eq=False, slots=True)
+class Stage:
+    """What one device computes at one time.
+
+    Its predecessors have a smaller depth. One of its own depth and device may be among them: the one that other devices
+    wait for.
+    """
+
+    depth: int
+    device: Device
+    inputs: list[Variable]
+    outputs: list[Variable]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Stages, and the nodes between stages, each after its predecessors; the stage of every variable that has one."""
+
+    stages: tuple[Stage, ...]
+    between: tuple[Any, ...]
+    order: tuple[Any, ...]  # both, in an order in which they can run
+    stage_of: Mapping[Variable, Stage]
+
+
+class _Cut:
+    """The place of each variable: its depth and its device. What depends on constants only has none, and belongs to
+    every stage that uses it."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Apply],
+        sources: Collection[Variable],
+        outputs: Collection[Variable],
+        *,
+        devices: Mapping[Variable, Device],
+        transfers: Collection[int],
+        others: Collection[int],
+        ends: Collection[Variable],
+    ) -> None:
+        self.nodes, self.outputs, self.transfers, self.between = nodes, outputs, transfers, {*transfers, *others}
+        self.owner = {v: k for k, node in enumerate(nodes) for v in node.outputs}
+        self.entries = set(sources)  # what no stage computes
+        self.place = {v: (0, devices[v]) for v in sources}
+        for k, node in enumerate(nodes):
+            if k in self.between:
+                self.place.update({v: (0, devices[v]) for v in node.inputs if v not in self.place})
+                depth = max(self.place[v][0] + (v not in self.entries) for v in node.inputs)
+                self.place.update({v: (depth, devices[v]) for v in node.outputs})
+                self.entries.update(node.outputs)
+            else:
+                self._inherit(node, ends)
+        self.place.update({v: (0, devices[v]) for v in outputs if v not in self.place})
+        self.awaited = self._awaited()
+
+    def _inherit(self, node: Apply, ends: Collection[Variable]) -> None:
+        """Place a node of a stage where its inputs are."""
+        places = [(self.place[v], v in ends and v not in self.entries) for v in node.inputs if v in self.place]
+        if not places:
+            return
+        devices = {device for (_, device), _ in places}
+        if len(devices) > 1:
+            raise PlacementError(f"{node} has inputs on {', '.join(map(str, devices))}: a transfer is missing")
+        depth = max(depth + after for (depth, _), after in places)
+        self.place.update(dict.fromkeys(node.outputs, (depth, *devices)))
+
+    def _awaited(self) -> set[int]:
+        """The nodes that another device waits for, those of each stage that has such."""
+        awaited: set[int] = set()
+        for k in reversed(range(len(self.nodes))):
+            if k in self.transfers or (k in awaited and k not in self.between):
+                here = self.place[self.nodes[k].inputs[0] if k in self.transfers else self.nodes[k].outputs[0]]
+                own = [v for v in self.nodes[k].inputs if self.place.get(v) == here]
+                awaited.update(self.owner[v] for v in own if v not in self.entries and v in self.owner)
+        return awaited
+
+    def part(self, variable: Variable) -> Part:
+        """The stage that computes a variable or, of what no stage computes, the first one that can use it."""
+        depth, device = self.place[variable]
+        computed = variable not in self.entries and variable in self.owner
+        return depth, computed and self.owner[variable] not in self.awaited, device
+
+    def plan(self) -> Plan:
+        needed: dict[Part, dict[Variable, None]] = defaultdict(dict)  # what a stage takes
+        given: dict[Part, dict[Variable, None]] = defaultdict(dict)  # and what it gives
+
+        def give(variables: Collection[Variable]) -> None:
+            for v in variables:
+                if v not in self.entries:
+                    given[self.part(v)][v] = None
+
+        for k, node in enumerate(self.nodes):
+            if k in self.between:
+                give(node.inputs)
+            elif node.outputs[0] in self.place:
+                here = self.part(node.outputs[0])
+                read = [v for v in node.inputs if v in self.place and (v in self.entries or self.part(v) != here)]
+                needed[here].update(dict.fromkeys(read))
+                give(read)
+        give(self.outputs)
+        keys = sorted({*map(self.part, self.place)}, key=lambda key: (*key[:2], str(key[2])))
+        stages = {key: Stage(key[0], key[2], list(needed[key]), list(given[key])) for key in keys}
+        giving = tuple(stage for stage in stages.values() if stage.outputs)
+        between = [self.nodes[k] for k in sorted(self.between)]
+        before = [(self.place[node.outputs[0]][0], node) for node in between]
+        order = sorted([*before, *((stage.depth, stage) for stage in giving)], key=lambda item: item[0])
+        return Plan(
+            giving, tuple(between), tuple(item for _, item in order), {v: stages[self.part(v)] for v in self.place}
+        )
+
+
+def cut(
+    nodes: Sequence[Apply],
+    sources: Collection[Variable],
+    outputs: Collection[Variable],
+    *,
+    devices: Mapping[Variable, Device],
+    transfers: Collection[int],
+    others: Collection[int] = (),
+    ends: Collection[Variable] = (),
+) -> Plan:
+    """Cut a graph into stages.
+
+    Args:
+        nodes: each after its predecessors.
+        sources: what gets its value from outside.
+        outputs: what is wanted.
+        devices: of the sources, of what the nodes between stages take and give, and of the outputs; it decides where
+            these depend on no source.
+        transfers: the places in ``nodes`` of those that move a value.
+        others: and of those that are between stages, too.
+        ends: a stage ends behind each of these variables, so that it is an output of its stage.
+
+    What another device waits for is a stage of its own, so that this does not wait for the rest. Raises
+    `PlacementError` where a node of a stage has inputs on two devices.
+    """
+    return _Cut(nodes, sources, outputs, devices=devices, transfers=transfers, others=others, ends=ends).plan()
