@@ -27,7 +27,7 @@ from overhead import document, targets
 from overhead.figure import Figure
 from xbackend import pytest_plugin
 from xbackend.backends import registry
-from xbackend.measure.candidates import Candidate, task
+from xbackend.measure.candidates import Candidate, case
 from xbackend.measure.machine import machine
 from xbackend.pytest_plugin import Choices, Recorded, numbers, words
 from xbackend.results.schema import FOREIGN
@@ -130,8 +130,8 @@ def recorded(request: pytest.FixtureRequest) -> Recorded:
         for item in request.session.items
         if isinstance(item, pytest.Function) and item.originalname == "test_matpow"
     ]
-    tasks = {shape: task("matpow", size=shape[0], dtype=shape[1]) for shape in dict.fromkeys(key[2:] for key in keys)}
-    return Recorded(request.config, "bench matpow", {key: Candidate(tasks[key[2:]], *key[:2]) for key in keys})
+    cases = {shape: case("matpow", size=shape[0], dtype=shape[1]) for shape in dict.fromkeys(key[2:] for key in keys)}
+    return Recorded(request.config, "bench matpow", {key: Candidate(cases[key[2:]], *key[:2]) for key in keys})
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.every_backend
 def test_compare_quick(choices: Any, say: Any, note: Any, benchmark: Any, replay: Any) -> None:
     benchmark.group = "quick comparison of all backends"
     targets.install(registry.names(), say)
-    tasks = users.tasks("matpow", None, {}, quick=True, seed=choices.seed)
-    seconds = session.compare(tasks, quick=True, seed=choices.seed, on_progress=say).settings.seconds
+    cases = users.cases("matpow", None, {}, quick=True, seed=choices.seed)
+    seconds = session.compare(cases, quick=True, seed=choices.seed, on_progress=say).settings.seconds
     assert note(targets.quick_comparison(seconds, PRESETS["quick"].most.processes, 1)) > 0
     replay([seconds])

@@ -16,6 +16,6 @@ def candidate(backend: str, devices: int, size: int, dtype: str, recorded: Any) 
 
 def test_matpow(candidate: Any, recorded: Any, replay: Any, benchmark: Any) -> None:
     """The benchmark is the rounds of all its processes, seconds per execution."""
-    benchmark.group = f"matpow size={candidate.task.parameters['size']} {candidate.task.parameters['dtype']}"
+    benchmark.group = f"matpow size={candidate.case.parameters['size']} {candidate.case.parameters['dtype']}"
     row = show(candidate, recorded.results, replay)
     assert row.status == "ok"

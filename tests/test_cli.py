@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from xbackend import environments
-from xbackend.analysis.gate import Outcome
+from xbackend.analysis.gate import GateOutcome
 from xbackend.backends import registry
 from xbackend.cli import COMMANDS, DONE, INCOMPLETE, console, main
 
@@ -129,7 +129,7 @@ def test_the_gate_finds_runs_by_the_names_that_compare_gave_them(folder: Path) -
     for name in ("before", "after"):
         arguments = ("compare", "--quick", "--size", 16, "--processes", 1, "--backends", "numpy", "--name", name)
         assert f"report: reports/{name}/report.md" in xbackend(*arguments, cwd=folder).stdout
-    told = xbackend("gate", "before", "after", "--fail", "slower:5%", cwd=folder, code=Outcome.NO_VERDICT).stdout
+    told = xbackend("gate", "before", "after", "--fail", "slower:5%", cwd=folder, code=GateOutcome.NO_VERDICT).stdout
     assert "numpy" in told and "too few processes" in told
     assert "before" in xbackend("runs", cwd=folder).stdout
     assert "numpy" in xbackend("runs", "before", cwd=folder).stdout

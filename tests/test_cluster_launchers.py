@@ -16,7 +16,7 @@ from fault_helpers import Command, left_over
 from xbackend.cli import DONE, WRONG, main
 from xbackend.cluster import launchers
 from xbackend.cluster.starting import at_home, is_here
-from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, ClusterSpec, Said, found, local
+from xbackend.engines.spec import FIRST_PORT, SERVER, WORKER, Announced, ClusterSpec, found, local
 from xbackend.workers.remote import ready_environment
 
 pytestmark = [pytest.mark.tier("standard"), pytest.mark.needs("numpy")]
@@ -103,12 +103,12 @@ def test_mpiexec_starts_as_many_as_it_was_asked_for(tmp_path: Path, jobs: Path) 
     assert done.stdout.count("leaves the start to the first worker") == 2
 
 
-def said(jobs: dict[str, Any], ports: bool) -> Said:
+def said(jobs: dict[str, Any], ports: bool) -> Announced:
     spec = ClusterSpec(jobs)
-    return Said(spec, spec.task(WORKER, 0), ports)
+    return Announced(spec, spec.task(WORKER, 0), ports)
 
 
-def starts(of: Said, port: int | None = None) -> list[ClusterSpec]:
+def starts(of: Announced, port: int | None = None) -> list[ClusterSpec]:
     """The first two, as they are started."""
     return [at_home(spec, of.host) for spec in itertools.islice(launchers.starts(of, port), 2)]
 

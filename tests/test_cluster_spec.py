@@ -11,7 +11,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Said, Task, expanded, found, read, split
+from xbackend.engines.spec import FIRST_PORT, Announced, ClusterSpec, Task, expanded, found, read, split
 from xbackend.errors import ClusterError
 
 PORTS = st.integers(1, 65535)
@@ -32,7 +32,7 @@ def test_a_cluster_is_read_as_it_was_written(tmp_path_factory: Any, jobs: dict[s
     path.write_text(examples.toml(spec))
     assert read(path) == spec
     for task in spec.tasks:
-        assert found({"TF_CONFIG": spec.tf_config(task)}) == Said(spec, task, ports=True)
+        assert found({"TF_CONFIG": spec.tf_config(task)}) == Announced(spec, task, ports=True)
         assert split(spec.address(task))[0] in spec.hosts()
 
 

@@ -15,7 +15,7 @@ from xbackend.backends.contract import Settings
 from xbackend.backends.own_cache import OwnCache
 from xbackend.cli import users
 from xbackend.measure import session
-from xbackend.measure.candidates import Candidate, task
+from xbackend.measure.candidates import Candidate, case
 from xbackend.measure.files import Files
 from xbackend.measure.loop import Effort
 from xbackend.measure.plan import Extent
@@ -25,7 +25,7 @@ from xbackend.report.said.blocks import Table
 from xbackend.results.schema import Measurement, Phases, Process, Visit
 from xbackend.workers.remote import RemoteBackend
 
-TASK = task("matpow", size=8)
+CASE = case("matpow", size=8)
 
 
 def process(order: int, lower: float, cache: str = "", call: float = 0.01, **phases: float) -> Process:
@@ -64,7 +64,7 @@ def row(backend: str, *processes: Process) -> Measurement:
 def test_the_first_compiles_cold_three_warm_and_the_others_as_there_is_time(
     most: float, seconds: float, cold: str
 ) -> None:
-    one = Candidate(TASK, "pytensor-c", 1)
+    one = Candidate(CASE, "pytensor-c", 1)
     for number, kind in enumerate(cold):
         assert one.cold(most) is (kind == "c"), number
         one.processes.append(process(number, seconds, "cold" if kind == "c" else "warm"))
@@ -146,7 +146,7 @@ def written(backend, programs, kept):
 def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: Path) -> None:
     """Also the second program of a process, which needs the same modules as the first."""
     (tmp_path / "asked.py").write_text(ASKED)
-    programs = [task("axis_sums", size=size).text for size in (16, 32)]
+    programs = [case("axis_sums", size=size).text for size in (16, 32)]
     with RemoteBackend(name, Settings(own_cache=True), modules={"asked": str(tmp_path / "asked.py")}) as backend:
         counts = backend.call("asked:written", programs, str(tmp_path / "kept"))
     assert [count > 0 for count in counts] == [True, False, True] * 2, counts
@@ -154,7 +154,7 @@ def test_a_program_is_compiled_anew_and_then_found_on_disk(name: str, tmp_path: 
 
 @pytest.mark.tier("standard")
 def test_a_session_says_of_each_process_what_it_found() -> None:
-    one = Candidate(TASK, "pytensor-c", 1)
+    one = Candidate(CASE, "pytensor-c", 1)
     effort = Effort(visits=1, at_least=1, seconds=0.1, rounds=2, round_seconds=0.001)
     Session([one], extent=Extent(3), threads=1, seed=0, effort=effort, wait=0, cold=math.inf).run()
     assert [process.cache for process in one.processes] == ["cold", "warm", "cold"], one.reason
@@ -169,7 +169,7 @@ def test_a_quick_session_begins_with_what_an_earlier_one_compiled(
     effort = Effort(visits=1, at_least=1, seconds=0.1, rounds=2, round_seconds=0.001)
 
     def caches(size: int, lasting: bool = True) -> list[str]:
-        one = Candidate(task("axis_sums", size=size), "pytensor-c", 1)
+        one = Candidate(case("axis_sums", size=size), "pytensor-c", 1)
         Session([one], extent=Extent(1, lasting=lasting), threads=1, seed=0, effort=effort, wait=0).run()
         return [process.cache for process in one.processes]
 
@@ -184,7 +184,7 @@ def test_a_home_in_which_nothing_can_be_kept_is_no_error(tmp_path: Path, monkeyp
     (tmp_path / "file").touch()
     monkeypatch.setattr("xbackend.measure.files.compiled", lambda: tmp_path / "file" / "compiled")
     with Files(lasting=True) as files:
-        kept = Path(files.kept(Candidate(TASK, "numpy", 1)))
+        kept = Path(files.kept(Candidate(CASE, "numpy", 1)))
         assert kept.parent.is_dir() and not kept.is_relative_to(tmp_path)
     assert not kept.parent.exists()
 
@@ -215,7 +215,7 @@ def test_rewriting_and_compiling_are_parts_of_lower() -> None:
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["pytensor-jax", "aesara", "theano"])
 def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
-    counts, made = {}, users.tasks("black_scholes", None, {}, quick=True)
+    counts, made = {}, users.cases("black_scholes", None, {}, quick=True)
     for backend in (name, f"{name}[rewrites=None]"):
         (found,) = session.compare(made, backends=[backend], processes=1, wait=0).measurements
         assert found.status == "ok", found.reason
@@ -228,7 +228,7 @@ def test_rewrites_are_counted_and_none_where_there_are_none(name: str) -> None:
 @pytest.mark.tier("standard")
 @pytest.mark.parametrize("name", ["numpy", "jax"])
 def test_a_backend_that_leaves_nothing_on_disk_has_no_warm_time(name: str) -> None:
-    (found,) = session.compare([TASK], backends=[name], processes=2, wait=0).measurements
+    (found,) = session.compare([CASE], backends=[name], processes=2, wait=0).measurements
     assert {process.cache for process in found.processes} == {""}
 
 
@@ -238,5 +238,5 @@ def test_a_folder_that_the_user_names_is_no_cache_of_a_measured_process(
 ) -> None:
     monkeypatch.setenv("PYTENSOR_FLAGS", f"base_compiledir={tmp_path},optimizer_verbose=False")
     with RemoteBackend("pytensor-c", Settings(own_cache=True)) as backend:
-        backend.compile(TASK.program, devices={"dev0": "cpu:0", "dev1": "cpu:0"})
+        backend.compile(CASE.program, devices={"dev0": "cpu:0", "dev1": "cpu:0"})
         assert not list(tmp_path.iterdir())

@@ -26,7 +26,7 @@ from page_helpers import check_page
 from report_helpers import NASTY, check_document
 from store_helpers import beside, changed, cut_off, damages, finished, results, row, snapshot
 
-from xbackend.analysis.gate import Limit, Outcome, judge
+from xbackend.analysis.gate import GateOutcome, Limit, judge
 from xbackend.backends.description import Description
 from xbackend.backends.threads import Pool
 from xbackend.cli import main
@@ -184,10 +184,10 @@ def check_damage(plant: Plant, kind: str, data: bytes | None, by_command: bool =
                 assert store.load("latest~1") == older
                 passed = found.complete
                 judged = judge(older, found, [Limit.parse(LIMIT)])
-                assert judged.outcome is (Outcome.PASSED if found.complete else Outcome.INCOMPLETE)
+                assert judged.outcome is (GateOutcome.PASSED if found.complete else GateOutcome.INCOMPLETE)
         if by_command:
             code = command(store, "gate", "latest~1", "latest", "--fail", LIMIT)
-            assert (code == Outcome.PASSED) == passed and code in set(Outcome)
+            assert (code == GateOutcome.PASSED) == passed and code in set(GateOutcome)
             assert command(store, "runs") == 0
 
 

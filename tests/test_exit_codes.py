@@ -18,7 +18,7 @@ from store_helpers import MACHINE, STEADY, cut_off, finished, results, row
 
 import xbackend as xb
 from xbackend import cli, environments, report
-from xbackend.analysis.gate import Outcome
+from xbackend.analysis.gate import GateOutcome
 from xbackend.backends import registry
 from xbackend.cli import COMMANDS, bench, bisect, doctor, main, run
 from xbackend.environments import system_packages
@@ -232,7 +232,7 @@ def test_every_code_of_every_command_is_documented_and_tested() -> None:
         tested[arguments[0]].add(code)
     assert documented() == tested
     explained = {int(code) for code in re.findall(r"^\| (\d+) \|", DOCUMENT, re.MULTILINE)}
-    assert explained == {*map(int, Outcome), bisect.RANGE, cli.DONE, cli.INCOMPLETE, cli.WRONG, cli.STORE, OF_ALL}
+    assert explained == {*map(int, GateOutcome), bisect.RANGE, cli.DONE, cli.INCOMPLETE, cli.WRONG, cli.STORE, OF_ALL}
     assert explained == set().union(*tested.values())
 
 

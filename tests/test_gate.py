@@ -17,7 +17,7 @@ from store_helpers import MACHINE, STEADY, beside, changed, cut_off, finished, p
 
 from xbackend import cli
 from xbackend.analysis import family
-from xbackend.analysis.gate import Judgement, Limit, Outcome, decision, judge, power
+from xbackend.analysis.gate import GateOutcome, Judgement, Limit, decision, judge, power
 from xbackend.analysis.history import series
 from xbackend.analysis.statistics import Ratio, Verdict
 from xbackend.errors import StoreError, UsageError
@@ -44,24 +44,24 @@ def judged(head: Sequence[float], base: Sequence[float] = STEADY, limits: Sequen
 @pytest.mark.parametrize(
     ("factor", "limits", "outcome"),
     [
-        (1.0, ["slower:5%"], Outcome.PASSED),
-        (1.02, ["slower:5%"], Outcome.PASSED),
-        (1.04, ["slower:5%"], Outcome.NO_VERDICT),
-        (1.06, ["slower:5%"], Outcome.NO_VERDICT),
-        (1.10, ["slower:5%"], Outcome.REGRESSION),
-        (1.10, ["slower:20%"], Outcome.PASSED),
-        (0.80, ["slower:5%"], Outcome.PASSED),
-        (0.80, ["slower:5%", "faster:10%"], Outcome.REGRESSION),
-        (0.80, ["faster:30%"], Outcome.PASSED),
-        (1.10, ["faster:5%"], Outcome.PASSED),
-        (1.10, ["slower:20%", "slower:5%"], Outcome.REGRESSION),
-        (1.10, ["slower:7%"], Outcome.REGRESSION),
-        (1.10, ["slower:10%"], Outcome.NO_VERDICT),
-        (1.10, ["slower:13%"], Outcome.PASSED),
-        (1.05, ["slower:0%"], Outcome.REGRESSION),
+        (1.0, ["slower:5%"], GateOutcome.PASSED),
+        (1.02, ["slower:5%"], GateOutcome.PASSED),
+        (1.04, ["slower:5%"], GateOutcome.NO_VERDICT),
+        (1.06, ["slower:5%"], GateOutcome.NO_VERDICT),
+        (1.10, ["slower:5%"], GateOutcome.REGRESSION),
+        (1.10, ["slower:20%"], GateOutcome.PASSED),
+        (0.80, ["slower:5%"], GateOutcome.PASSED),
+        (0.80, ["slower:5%", "faster:10%"], GateOutcome.REGRESSION),
+        (0.80, ["faster:30%"], GateOutcome.PASSED),
+        (1.10, ["faster:5%"], GateOutcome.PASSED),
+        (1.10, ["slower:20%", "slower:5%"], GateOutcome.REGRESSION),
+        (1.10, ["slower:7%"], GateOutcome.REGRESSION),
+        (1.10, ["slower:10%"], GateOutcome.NO_VERDICT),
+        (1.10, ["slower:13%"], GateOutcome.PASSED),
+        (1.05, ["slower:0%"], GateOutcome.REGRESSION),
     ],
 )
-def test_what_is_beyond_the_limit_fails(factor: float, limits: list[str], outcome: Outcome) -> None:
+def test_what_is_beyond_the_limit_fails(factor: float, limits: list[str], outcome: GateOutcome) -> None:
     found = judged(times(factor), limits=limits)
     assert found.outcome is outcome, found
     assert found.rows[0].ratio is not None and found.rows[0].ratio.value == pytest.approx(factor)
@@ -72,12 +72,12 @@ def test_a_gate_that_could_not_have_found_its_limit_gives_no_verdict() -> None:
     for factor, spread in ((1.0, 8.0), (1.07, 8.0), (1.0, 40.0), (0.5, 40.0)):
         found = judged(times(factor, spread=spread), times(1, spread=spread))
         ratio = found.rows[0].ratio
-        assert found.outcome is Outcome.NO_VERDICT and ratio is not None and ratio.high > 1.05
+        assert found.outcome is GateOutcome.NO_VERDICT and ratio is not None and ratio.high > 1.05
         assert f"{number(ratio.low)} to {number(ratio.high)} holds slower:5%" in found.rows[0].reason
         assert "--thorough" in found.rows[0].reason
     wide = judged([1e-3, 1.0, 1e3], [1e-3, 1.0, 1e3])
-    assert wide.outcome is Outcome.NO_VERDICT
-    assert judged(times(3, spread=8), times(1, spread=8)).outcome is Outcome.REGRESSION, "what is shown counts"
+    assert wide.outcome is GateOutcome.NO_VERDICT
+    assert judged(times(3, spread=8), times(1, spread=8)).outcome is GateOutcome.REGRESSION, "what is shown counts"
 
 
 def runs_before(factors: Sequence[float], **fields: Any) -> list[Results]:
@@ -92,13 +92,13 @@ def test_what_sessions_differ_by_is_learned_from_five_earlier_runs() -> None:
     base, head = results(row(), run="base"), results(row(medians=times(1.1)), run="head")
     unsteady = [1.0, 1.03, 0.97, 1.04, 0.98]
     few = judge(base, head, SLOWER, runs=[*runs_before(unsteady[:4]), base, head])
-    assert few.outcome is Outcome.REGRESSION
+    assert few.outcome is GateOutcome.REGRESSION
     assert any("warning: how much sessions differ is not known for 1 of 1 measurement" in note for note in few.notes)
     known = judge(base, head, SLOWER, runs=[*runs_before(unsteady), base, head])
-    assert known.outcome is Outcome.NO_VERDICT and not known.notes
+    assert known.outcome is GateOutcome.NO_VERDICT and not known.notes
     assert known.rows[0].ratio is not None and known.rows[0].ratio.sessions == 5
     steady = judge(base, head, SLOWER, runs=[*runs_before([1.0, 1.001, 0.999, 1.0, 1.001]), base, head])
-    assert steady.outcome is Outcome.REGRESSION and not steady.notes
+    assert steady.outcome is GateOutcome.REGRESSION and not steady.notes
 
 
 def test_what_another_program_took_is_no_spread_of_sessions() -> None:
@@ -111,7 +111,7 @@ def test_what_another_program_took_is_no_spread_of_sessions() -> None:
     ]  # fmt: skip
     base, head = results(row(**own), run="base"), results(row(medians=times(5), **own), run="head")
     found = judge(base, head, SLOWER, runs=runs)
-    assert found.outcome is Outcome.REGRESSION
+    assert found.outcome is GateOutcome.REGRESSION
     assert found.rows[0].ratio is not None and found.rows[0].ratio.sessions == 0
 
 
@@ -126,7 +126,7 @@ def test_what_another_program_took_is_no_spread_of_sessions() -> None:
 def test_runs_of_another_machine_other_threads_or_cut_off_do_not_count(fields: dict[str, Any]) -> None:
     base, head = results(row(), run="base"), results(row(medians=times(1.1)), run="head")
     found = judge(base, head, SLOWER, runs=runs_before([1.0, 1.3, 0.7, 1.4, 0.6], **fields))
-    assert found.outcome is Outcome.REGRESSION and found.rows[0].ratio is not None
+    assert found.outcome is GateOutcome.REGRESSION and found.rows[0].ratio is not None
     assert found.rows[0].ratio.sessions == 0
 
 
@@ -140,9 +140,9 @@ def test_identical_sessions_pass_and_a_planted_slow_down_is_found() -> None:
     def run(factor: float, processes: int) -> list[float]:
         return [factor * random_.lognormvariate(0, 0.049) for _ in range(processes)]
 
-    failed = [judged(run(1.0, 5), run(1.0, 5)).outcome for _ in range(200)].count(Outcome.REGRESSION)
-    passed = [judged(run(1.05, 10), run(1.0, 10)).outcome for _ in range(200)].count(Outcome.PASSED)
-    found = [judged(run(1.2, 10), run(1.0, 10)).outcome for _ in range(200)].count(Outcome.REGRESSION)
+    failed = [judged(run(1.0, 5), run(1.0, 5)).outcome for _ in range(200)].count(GateOutcome.REGRESSION)
+    passed = [judged(run(1.05, 10), run(1.0, 10)).outcome for _ in range(200)].count(GateOutcome.PASSED)
+    found = [judged(run(1.2, 10), run(1.0, 10)).outcome for _ in range(200)].count(GateOutcome.REGRESSION)
     assert failed <= 1, f"{failed} of 200 identical pairs failed"
     assert passed <= 10, f"{passed} of 200 slow-downs of the limit passed"
     assert found >= 180, f"{found} of 200 planted slow-downs of 20 % were found"
@@ -152,9 +152,9 @@ def test_an_interval_that_holds_the_limit_does_not_pass() -> None:
     """It passed: 1.048 (1.017 to 1.080), slower, with a limit of 5 %."""
     limit = Limit.parse("slower:5%")
     for ratio, outcome in (
-        (Ratio(1.048, 1.017, 1.080, Verdict.SLOWER, (10, 10)), Outcome.NO_VERDICT),
-        (Ratio(1.02, 0.99, 1.049, Verdict.EQUAL, (10, 10)), Outcome.PASSED),
-        (Ratio(1.08, 1.051, 1.11, Verdict.SLOWER, (10, 10)), Outcome.REGRESSION),
+        (Ratio(1.048, 1.017, 1.080, Verdict.SLOWER, (10, 10)), GateOutcome.NO_VERDICT),
+        (Ratio(1.02, 0.99, 1.049, Verdict.EQUAL, (10, 10)), GateOutcome.PASSED),
+        (Ratio(1.08, 1.051, 1.11, Verdict.SLOWER, (10, 10)), GateOutcome.REGRESSION),
     ):
         assert decision(ratio, [limit])[0] is outcome
         assert decision(Ratio(1 / ratio.value, 1 / ratio.high, 1 / ratio.low, Verdict.FASTER, (10, 10)),
@@ -169,7 +169,7 @@ def test_what_a_gate_says_that_it_finds_is_found_in_nine_of_ten_cases(processes:
         return [factor * random_.lognormvariate(0, 0.02) for _ in range(processes)]
 
     told = statistics.median(limit.found(family.ratio(run(1.0), run(1.0))) for _ in range(200))
-    found = [judged(run(told), run(1.0)).outcome for _ in range(200)].count(Outcome.REGRESSION)
+    found = [judged(run(told), run(1.0)).outcome for _ in range(200)].count(GateOutcome.REGRESSION)
     assert 165 <= found <= 195, found
 
 
@@ -178,13 +178,13 @@ def test_measurements_are_matched_by_everything_that_they_differ_by() -> None:
     slow = [row("b", times(2), environment="b==1")]
     head = results(*[r for r in reversed(base.measurements) if r.environment != "b==1"], *slow)
     found = judge(base, head, SLOWER)
-    assert [r.outcome for r in found.rows] == [Outcome.PASSED] * 3 + [Outcome.REGRESSION, Outcome.PASSED]
+    assert [r.outcome for r in found.rows] == [GateOutcome.PASSED] * 3 + [GateOutcome.REGRESSION, GateOutcome.PASSED]
     assert found.rows[3].label == "matpow size=8, dtype=float32 | b (b==1) | 1 device"
 
 
 def test_the_order_of_parameters_is_no_difference() -> None:
     head = results(row(parameters={"dtype": "float32", "size": 8}))
-    assert judge(results(row()), head, SLOWER).outcome is Outcome.PASSED
+    assert judge(results(row()), head, SLOWER).outcome is GateOutcome.PASSED
 
 
 @pytest.mark.parametrize(
@@ -198,34 +198,34 @@ def test_the_order_of_parameters_is_no_difference() -> None:
 )
 def test_what_the_baseline_has_and_the_new_run_lacks_is_incomplete(head: Results, reason: str) -> None:
     found = judge(results(row(), row("b")), head, SLOWER)
-    assert found.outcome is Outcome.INCOMPLETE and [r.reason for r in found.rows] == ["", reason]
+    assert found.outcome is GateOutcome.INCOMPLETE and [r.reason for r in found.rows] == ["", reason]
 
 
 def test_a_regression_counts_before_what_is_incomplete() -> None:
-    assert judge(results(row(), row("b")), results(row(medians=times(2))), SLOWER).outcome is Outcome.REGRESSION
+    assert judge(results(row(), row("b")), results(row(medians=times(2))), SLOWER).outcome is GateOutcome.REGRESSION
 
 
 def test_a_run_that_was_cut_off_never_passes() -> None:
     whole, part = results(), results(complete=False)
     for base, head in ((whole, part), (part, whole), (part, part)):
-        assert judge(base, head, SLOWER).outcome is Outcome.INCOMPLETE
+        assert judge(base, head, SLOWER).outcome is GateOutcome.INCOMPLETE
     nothing = results(row(medians=[], status="missing", reason="x"), complete=False)
-    assert judge(nothing, whole, SLOWER).outcome is judge(whole, nothing, SLOWER).outcome is Outcome.INCOMPLETE
+    assert judge(nothing, whole, SLOWER).outcome is judge(whole, nothing, SLOWER).outcome is GateOutcome.INCOMPLETE
 
 
 def test_what_is_not_in_both_is_a_note() -> None:
     missing = row("b", [], status="missing", reason="no g++")
     found = judge(results(row(), missing), results(row(), row("c")), SLOWER)
-    assert found.outcome is Outcome.PASSED
+    assert found.outcome is GateOutcome.PASSED
     assert [note.partition(":")[0] for note in found.notes] == ["only in HEAD", "not measured in BASE", "warning"]
 
 
 def test_nothing_in_common_is_a_failure() -> None:
     missing = row("b", [], status="missing", reason="no g++")
     for base in (results(row("a")), results(missing), results(row("b", parameters={"size": 9}))):
-        assert judge(base, results(row("b")), SLOWER).outcome is Outcome.NOTHING
+        assert judge(base, results(row("b")), SLOWER).outcome is GateOutcome.NOTHING
     empty = msgspec.structs.replace(results(), measurements=[])
-    assert judge(empty, empty, SLOWER).outcome is Outcome.NOTHING
+    assert judge(empty, empty, SLOWER).outcome is GateOutcome.NOTHING
 
 
 OTHER = msgspec.structs.replace(MACHINE, fingerprint="fedcba9876543210", processor="another")
@@ -246,12 +246,12 @@ def test_runs_that_differ_in_more_than_time_are_not_judged(head: Results, words:
     import re
 
     found = judge(results(), head, SLOWER)
-    assert found.outcome is Outcome.NO_VERDICT and not found.rows and re.search(words, found.reason)
+    assert found.outcome is GateOutcome.NO_VERDICT and not found.rows and re.search(words, found.reason)
 
 
 def test_machines_that_are_not_known_are_not_the_same() -> None:
     unknown: Machine = msgspec.structs.replace(MACHINE, fingerprint="")
-    assert judge(results(machine=unknown), results(machine=unknown), SLOWER).outcome is Outcome.NO_VERDICT
+    assert judge(results(machine=unknown), results(machine=unknown), SLOWER).outcome is GateOutcome.NO_VERDICT
 
 
 def test_only_what_took_turns_is_compared_within_generations() -> None:
@@ -276,13 +276,13 @@ def test_only_what_took_turns_is_compared_within_generations() -> None:
 def test_other_inputs_are_not_judged() -> None:
     other = Parity(relative_error=0.0, tolerance=1.0, inputs="others")
     found = judge(results(row()), results(row(medians=times(2), parity=other)), SLOWER)
-    assert found.outcome is Outcome.NO_VERDICT and "other inputs" in found.rows[0].reason
+    assert found.outcome is GateOutcome.NO_VERDICT and "other inputs" in found.rows[0].reason
 
 
 @pytest.mark.parametrize(("base", "head"), [(2, 5), (5, 2), (1, 1)])
 def test_too_few_processes_are_not_judged(base: int, head: int) -> None:
     found = judged(times(2)[:head], STEADY[:base])
-    assert found.outcome is Outcome.NO_VERDICT
+    assert found.outcome is GateOutcome.NO_VERDICT
     assert f"({base} in BASE, {head} in HEAD): at least 3" in found.rows[0].reason
 
 
@@ -301,11 +301,11 @@ def test_a_limit_that_is_none_is_named(text: str) -> None:
 
 
 def test_the_exit_codes_are_distinct_and_nobody_elses() -> None:
-    codes = [int(outcome) for outcome in Outcome]
-    assert len(set(codes)) == len(Outcome) == 6 and cli.STORE == Outcome.STORE
+    codes = [int(outcome) for outcome in GateOutcome]
+    assert len(set(codes)) == len(GateOutcome) == 6 and cli.STORE == GateOutcome.STORE
     others = {int(code) for code in pytest.ExitCode} | {cli.INCOMPLETE, cli.WRONG, 130}
     assert set(codes) & others == {0}
-    assert int(pytest.ExitCode.OK) == cli.DONE == Outcome.PASSED
+    assert int(pytest.ExitCode.OK) == cli.DONE == GateOutcome.PASSED
 
 
 # --- the command ------------------------------------------------------------------------------------------------------
@@ -465,7 +465,7 @@ def test_a_run_is_not_judged_by_itself_and_one_that_is_not_there_is_named(store:
 
 def test_the_help_names_every_exit_code(tmp_path: Path) -> None:
     code, output = gate(tmp_path, "gate", "--help")
-    assert code == 0 and all(f" {int(outcome)} " in " ".join(output.split()) for outcome in Outcome), output
+    assert code == 0 and all(f" {int(outcome)} " in " ".join(output.split()) for outcome in GateOutcome), output
 
 
 def test_runs_lists_and_shows_them(store: Store, tmp_path: Path) -> None:

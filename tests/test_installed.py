@@ -12,7 +12,7 @@ from xbackend.cli import INCOMPLETE
 from xbackend.environments import recipes
 from xbackend.errors import EnvironmentFailed
 from xbackend.measure import matrix, session
-from xbackend.measure.candidates import task
+from xbackend.measure.candidates import case
 
 
 def interpreter(folder: Path, told: str) -> Path:
@@ -76,7 +76,7 @@ def test_what_it_has_is_measured_and_its_devices_are_listed(tmp_path: Path, caps
     from xbackend.cli import main
 
     own = f"numpy={sys.prefix}"
-    (row,) = session.compare([task("matpow", size=8)], environments=[own], processes=1, wait=0).measurements
+    (row,) = session.compare([case("matpow", size=8)], environments=[own], processes=1, wait=0).measurements
     assert (row.status, row.reason, row.environment) == ("ok", "", own) and row.versions["numpy"]
     assert main(["devices", "--backends", "numpy", "--env", own]) == 0
     assert "cpu:0" in capsys.readouterr().out

@@ -35,7 +35,7 @@ from xbackend.errors import (
 from xbackend.files import write_whole
 from xbackend.measure import candidates, checks, loop, session
 from xbackend.measure import machine as machine_module
-from xbackend.measure.candidates import task as traced_task
+from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.plan import Extent
 from xbackend.measure.runner import Session, shuffler
 from xbackend.measure.worker import Worker
@@ -65,8 +65,8 @@ def measured(
     opener: Callable[..., Worker], backends: Sequence[str] = ("numpy",), processes: int = 1, **options: Any
 ) -> Session:
     """A finished session over two small sizes."""
-    tasks = [traced_task("matpow", size=size) for size in (8, 16)]
-    candidates = [session.Candidate(t, b, d) for t in tasks for d in (1, 2) for b in backends]
+    cases = [traced_case("matpow", size=size) for size in (8, 16)]
+    candidates = [session.Candidate(t, b, d) for t in cases for d in (1, 2) for b in backends]
     found = Session(
         candidates,
         extent=Extent(processes),
@@ -449,10 +449,10 @@ def test_wrong_requests_are_errors_before_anything_is_measured() -> None:
         ({"processes": 0}, ArgumentError),
     ):
         with pytest.raises(error):
-            session.compare([traced_task("matpow", size=8)], opener=opener, **options)  # type: ignore[arg-type]
+            session.compare([traced_case("matpow", size=8)], opener=opener, **options)  # type: ignore[arg-type]
     for name, parameters in (("matpow", {"sizes": 3}), ("matpot", {})):
         with pytest.raises(WorkloadError):
-            traced_task(name, **parameters)
+            traced_case(name, **parameters)
 
 
 def test_threads_that_are_not_equal_are_warned_of() -> None:
@@ -466,7 +466,7 @@ def test_threads_that_are_not_equal_are_warned_of() -> None:
 
 def test_numpy_in_real_processes(tmp_path: Path) -> None:
     found = session.compare(
-        [traced_task("matpow", size=64)], backends=["numpy"], devices=(1, 2), processes=2, threads=1
+        [traced_case("matpow", size=64)], backends=["numpy"], devices=(1, 2), processes=2, threads=1
     )
     assert [row.status for row in found.measurements] == ["ok", "ok"], [row.reason for row in found.measurements]
     for row in found.measurements:

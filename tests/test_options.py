@@ -17,7 +17,7 @@ from store_helpers import results, row
 
 import xbackend as xb
 from overhead import calls
-from xbackend.analysis.gate import Limit, Outcome, judge
+from xbackend.analysis.gate import GateOutcome, Limit, judge
 from xbackend.analysis.packages import frameworks
 from xbackend.backends import registry
 from xbackend.backends.contract import Settings
@@ -119,7 +119,7 @@ def test_the_gate_and_the_report_tell_it_from_the_backend() -> None:
     rows = [row(name, versions=versions) for name in ("numpy", PLAIN, MERGE)]
     slower = row(MERGE, [2.0, 2.01, 2.02, 1.99, 1.98], versions=versions)
     judgement = judge(results(*rows), results(*rows[:2], slower), [Limit.parse("slower:5%")])
-    assert [r.outcome for r in judgement.rows] == [Outcome.PASSED, Outcome.PASSED, Outcome.REGRESSION]
+    assert [r.outcome for r in judgement.rows] == [GateOutcome.PASSED, GateOutcome.PASSED, GateOutcome.REGRESSION]
     assert MERGE in judgement.rows[2].label
     assert frameworks(slower) == {"pytensor": "3.4", "jax": "1.2"}
     gone = row(f"{PLAIN}[rewrites=of_an_older_version]")

@@ -11,7 +11,7 @@ import pytest
 from xbackend import environments
 from xbackend.errors import EnvironmentFailed
 from xbackend.measure import matrix, session
-from xbackend.measure.candidates import task
+from xbackend.measure.candidates import case
 
 
 def package(folder: Path, name: str = "pytensor") -> Path:
@@ -111,7 +111,7 @@ def test_a_patched_copy_is_measured_beside_the_locked_one(packed: bool, tmp_path
         place = Path(made).rename(tmp_path / "pytensor-0.0.1-py3-none-any.whl")
         shutil.rmtree(tmp_path / "pytensor")
     names = [f"pytensor={place}", "pytensor"]
-    one = task("matpow", size=8)
+    one = case("matpow", size=8)
     found = session.compare([one], backends=["pytensor-jax"], environments=names, processes=1, wait=0).measurements
     assert [(m.status, m.reason) for m in found] == [("ok", "")] * 2
     mine, locked = (m.versions["pytensor"] for m in found)

@@ -21,7 +21,7 @@ from pytest_benchmark.utils import PercentageRegressionCheck
 from store_helpers import finished
 
 from xbackend import pytest_plugin
-from xbackend.analysis.gate import Limit, Outcome, judge
+from xbackend.analysis.gate import GateOutcome, Limit, judge
 from xbackend.errors import DamagedStore, StoreError
 from xbackend.measure import saved
 from xbackend.pytest_plugin import _decided
@@ -138,13 +138,13 @@ def test_a_partial_benchmark_is_not_saved_as_complete(tmp_path: Path, how: str) 
 def test_a_comparison_that_matches_nothing_fails(tmp_path: Path) -> None:
     run_bench(tmp_path, "--benchmark-save=a", "-k", "one")
     status, output, _ = run_bench(tmp_path, "--benchmark-compare", "-k", "two")
-    assert status == Outcome.NOTHING and "no benchmark of this run is in the saved run" in output, output
+    assert status == GateOutcome.NOTHING and "no benchmark of this run is in the saved run" in output, output
 
 
 def test_a_comparison_with_nothing_fails_before_anything_is_measured(tmp_path: Path) -> None:
     for compare in ("--benchmark-compare", "--benchmark-compare=0007"):
         status, output, _ = run_bench(tmp_path, compare)
-        assert status == Outcome.NOTHING and "there is no saved run" in output and "passed" not in output, output
+        assert status == GateOutcome.NOTHING and "there is no saved run" in output and "passed" not in output, output
 
 
 def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_gate_on_medians_passes_noise_and_fails_a_regression(tmp_path: Path) -
     status, output, _ = run_bench(tmp_path, *gate, "--times=0.104, 0.9, 1e-9")
     assert status == 0, output
     status, output, _ = run_bench(tmp_path, *gate, "--times=0.106, 0.3, 1e-9")
-    assert status == Outcome.REGRESSION and "Performance has regressed" in output, output
+    assert status == GateOutcome.REGRESSION and "Performance has regressed" in output, output
     assert "Traceback" not in output and "3 passed" in output
 
 
@@ -163,9 +163,9 @@ def test_the_gate_of_benchmarks_is_the_gate_between_runs(tmp_path: Path) -> None
     gate = ("-k", "two", "--benchmark-compare=0001", "--benchmark-compare-fail=median:5%")
     run_bench(tmp_path, "--benchmark-save=a", "--medians=1.0, 1.01, 0.99")
     for processes, times, outcome, words in (
-        ("1.2, 1.21, 1.19", "0.1", Outcome.REGRESSION, "slower:5%"),
-        ("1.0, 1.01, 0.99", "0.9", Outcome.PASSED, ""),
-        ("1.0, 1.4, 0.7", "0.1", Outcome.NO_VERDICT, "holds slower:5%"),
+        ("1.2, 1.21, 1.19", "0.1", GateOutcome.REGRESSION, "slower:5%"),
+        ("1.0, 1.01, 0.99", "0.9", GateOutcome.PASSED, ""),
+        ("1.0, 1.4, 0.7", "0.1", GateOutcome.NO_VERDICT, "holds slower:5%"),
     ):
         status, output, _ = run_bench(tmp_path, *gate, f"--medians={processes}", f"--times={times}")
         assert status == outcome and words in output and "Traceback" not in output, output
@@ -187,7 +187,7 @@ def test_other_threads_or_inputs_and_a_saved_run_of_anything_give_no_verdict(
     check = PercentageRegressionCheck("median", 5.0)
     now = SimpleNamespace(extra_info={"processes": [1.0, 1.01, 0.99], **ours})
     outcome, reason, _ = _decided(now, {"extra_info": {"processes": [1.0, 1.01, 0.99], **theirs}}, check)
-    assert (outcome is Outcome.NO_VERDICT) is bool(words) and words in reason
+    assert (outcome is GateOutcome.NO_VERDICT) is bool(words) and words in reason
 
 
 def test_a_gate_on_anything_but_medians_is_refused(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_no_older_run_stands_in_for_a_damaged_one(two_saved: Path, tmp_path: Pat
     newest.write_text(DAMAGE[damage](newest.read_text()))
     for _ in range(2):
         status, output, _ = run_bench(tmp_path, compare, "--benchmark-compare-fail=median:5%", saved=False)
-        assert status == Outcome.STORE and f"the saved run {newest} is damaged" in output, output
+        assert status == GateOutcome.STORE and f"the saved run {newest} is damaged" in output, output
         assert "Traceback" not in output and "passed" not in output
 
 
@@ -257,7 +257,7 @@ def test_an_incomplete_newest_run_is_named_and_no_older_one_stands_in(tmp_path: 
     run_bench(tmp_path, "--benchmark-save=older")
     run_bench(tmp_path, "--benchmark-save=newest", "--break=assert False")
     status, output, _ = run_bench(tmp_path, "--benchmark-compare")
-    assert status == Outcome.INCOMPLETE and "0002_newest.json is not complete" in output, output
+    assert status == GateOutcome.INCOMPLETE and "0002_newest.json is not complete" in output, output
 
 
 def test_a_gate_between_different_machines_gives_no_verdict(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_gate_between_different_machines_gives_no_verdict(tmp_path: Path) -> N
     gate = ("--benchmark-compare", "--benchmark-compare-fail=median:5%")
     assert run_bench(tmp_path, *gate, "--fingerprint=one")[0] == 0
     status, output, _ = run_bench(tmp_path, *gate, "--fingerprint=two", "--times=1")
-    assert status == Outcome.NO_VERDICT and "is of another machine (one, this is two)" in output, output
+    assert status == GateOutcome.NO_VERDICT and "is of another machine (one, this is two)" in output, output
     assert run_bench(tmp_path, "--benchmark-compare", "--fingerprint=two")[0] == 0
 
 
@@ -280,7 +280,7 @@ def test_a_run_that_was_saved_without_xbackend_is_said_to_lack_its_words(tmp_pat
     assert status == 0 and "xbackend" not in json.loads(file.read_text()), output
     (tmp_path / "a" / "test_it.py").write_text("def test_two(xbackend_replay):\n    xbackend_replay([0.1] * 3)\n")
     status, output = run_pytest(tmp_path / "a", "--benchmark-compare", storage, f"--rootdir={tmp_path}/a", *gate)
-    assert status == (Outcome.NO_VERDICT if gate else 0), output
+    assert status == (GateOutcome.NO_VERDICT if gate else 0), output
     said = [line for line in output.splitlines() if f"{file} was saved without xbackend: it does not say on" in line]
     assert len(said) == 1 and "Traceback" not in output and "INTERNALERROR" not in output, output
     assert "machine_info" not in output and ("(0001_theirs)" in output) is not bool(gate)
@@ -414,7 +414,7 @@ def test_what_sessions_differ_by_is_that_of_the_gate(project: Path) -> None:
     for day, factor in enumerate([1.0, 1.5, 0.6, 1.7, 0.7], 1):
         finished(store, planted(base, factor, f"2000-01-0{day}T12:00:00+00:00"))
     status, output = run_pytest(project, *options, *gate)
-    assert status == Outcome.NO_VERDICT and "sessions differ is not known" not in output, output
+    assert status == GateOutcome.NO_VERDICT and "sessions differ is not known" not in output, output
     runs, _ = store.readable()
     (row,) = judge(base, store.load("latest"), [Limit.parse("slower:5%")], runs=runs).rows
     assert row.ratio is not None and row.ratio.sessions == 7 and row.reason in output, row

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
-from test_sessions import SMALL, TASK, Here, answer, measured
+from test_sessions import CASE, SMALL, Here, answer, measured
 
 from xbackend.analysis.comparison import generations
 from xbackend.analysis.family import Family
@@ -34,8 +34,8 @@ class Known(Candidate):
     """A candidate whose processes took so many seconds."""
 
     def __init__(self, name: str, times: Sequence[float], devices: int = 1, revision: str = "") -> None:
-        said = {**TASK.parameters, "revision": revision} if revision else TASK.parameters  # as `gate --rev` has it
-        super().__init__(replace(TASK, revision=revision, parameters=said), name, devices)
+        said = {**CASE.parameters, "revision": revision} if revision else CASE.parameters  # as `gate --rev` has it
+        super().__init__(replace(CASE, revision=revision, parameters=said), name, devices)
         self.processes = list(map(Took, times))  # type: ignore[arg-type]
 
     @property
@@ -44,7 +44,7 @@ class Known(Candidate):
 
 
 def wanted(*candidates: Known, baseline: str | None = None, most: int = 10) -> list[str]:
-    return [f"{c.backend}{c.devices}{c.task.revision}" for c in unanswered(candidates, baseline, most)]
+    return [f"{c.backend}{c.devices}{c.case.revision}" for c in unanswered(candidates, baseline, most)]
 
 
 def test_who_is_far_behind_or_told_apart_gets_no_more_and_who_is_near_does() -> None:
@@ -128,16 +128,16 @@ def test_of_several_tasks_each_is_looked_at_more_carefully(monkeypatch: pytest.M
     monkeypatch.setattr(question, "Family", lambda times, level, *rest: levels.append(level) or Family(times, level))
     there = [Known("a", NEAR), Known("b", APART), Known("a", NEAR), Known("b", APART)]
     for candidate in there[2:]:
-        candidate.task = replace(TASK, parameters={**TASK.parameters, "size": 2})
+        candidate.case = replace(CASE, parameters={**CASE.parameters, "size": 2})
     assert unanswered(there, None, 10) == [] and levels[-2:] == [STOP**0.5] * 2
 
 
 def test_of_each_task_five_have_a_second_process_however_late_it_is() -> None:
-    """By which it is known how all spread: of two tasks of six candidates, in a session whose time is used up."""
-    tasks = [replace(TASK, parameters={**TASK.parameters, "size": size}) for size in (1, 2)]
+    """By which it is known how all spread: of two cases of six candidates, in a session whose time is used up."""
+    cases = [replace(CASE, parameters={**CASE.parameters, "size": size}) for size in (1, 2)]
     there = [Known(str(i), [1.0 + i / 100]) for i in range(12)]
     for i, candidate in enumerate(there):
-        candidate.task = tasks[i % 2]
+        candidate.case = cases[i % 2]
     late = Schedule(there, Extent(9, seconds=-1.0, fixed=False), None, 0.0)
     late.generations = 1
     assert late.wanted() == there[:10] and late.reached() == ("", "")

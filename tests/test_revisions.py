@@ -13,7 +13,7 @@ import pytest
 from store_helpers import results, row
 from test_sessions import Answer, answer, saying
 
-from xbackend.analysis.gate import Outcome
+from xbackend.analysis.gate import GateOutcome
 from xbackend.backends.contract import Settings
 from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.cli import WRONG, main
@@ -88,7 +88,7 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
 ) -> None:
     """Each commit has its own helper module: one addition, and three."""
     order = seconds(lambda additions: 0.01 * additions)
-    assert main(GATE) == Outcome.REGRESSION
+    assert main(GATE) == GateOutcome.REGRESSION
     said = capsys.readouterr().out
     assert said.startswith("Regression: 1 of 1 measurement beyond the limit: numpy with 3.00 times the time")
     assert "BASE is HEAD~1, HEAD is HEAD, measured in one session, run " in said
@@ -105,10 +105,10 @@ def test_two_commits_are_measured_interleaved_and_the_slower_one_fails(
 
 def test_the_same_passes_and_the_limit_is_the_gates(repository: Path, seconds: Callable[..., list[str]]) -> None:
     seconds(lambda additions: 0.01)
-    assert main(GATE) == Outcome.PASSED
+    assert main(GATE) == GateOutcome.PASSED
     seconds(lambda additions: 0.01 + 0.001 * additions)
-    assert main([*GATE, "--fail", "slower:50%"]) == Outcome.PASSED
-    assert main([*GATE, "--fail", "slower:5%"]) == Outcome.REGRESSION
+    assert main([*GATE, "--fail", "slower:50%"]) == GateOutcome.PASSED
+    assert main([*GATE, "--fail", "slower:5%"]) == GateOutcome.REGRESSION
 
 
 def test_a_gradient_and_several_sizes_are_judged_each(
@@ -122,7 +122,7 @@ def test_a_gradient_and_several_sizes_are_judged_each(
     commits(repository, "three", **{"below/model": workload})
     commits(repository, "four", **{"below/parts": term(2)})
     seconds(lambda additions: 0.01)
-    assert main([*GATE, "--quick"]) == Outcome.PASSED
+    assert main([*GATE, "--quick"]) == GateOutcome.PASSED
     said = capsys.readouterr().out
     assert all(f"step{kind} from=model.py, n={n}" in said for kind in ("", "+gradient") for n in (4, 5))
 
@@ -136,7 +136,7 @@ def test_modules_from_above_the_folder_are_those_of_each_commit(
     commits(repository, "three", **{"below/model": model, "shared_above": term(1)})
     commits(repository, "four", shared_above=term(3))
     seconds(lambda additions: 0.01 * additions)
-    assert main(GATE) == Outcome.REGRESSION
+    assert main(GATE) == GateOutcome.REGRESSION
     assert "shared_above" not in sys.modules
 
 
@@ -265,5 +265,9 @@ def test_outside_of_a_repository_it_is_said(
 
 
 def test_two_commits_on_a_real_backend(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*GATE[:-2], "--quick", "--wait", "0"]) in {Outcome.PASSED, Outcome.REGRESSION, Outcome.NO_VERDICT}
+    assert main([*GATE[:-2], "--quick", "--wait", "0"]) in {
+        GateOutcome.PASSED,
+        GateOutcome.REGRESSION,
+        GateOutcome.NO_VERDICT,
+    }
     assert "step from=model.py, inputs=float64[8] | numpy | 1 device" in capsys.readouterr().out

@@ -26,7 +26,7 @@ from xbackend.backends.numpy.adapter import NumPyBackend
 from xbackend.errors import ArgumentError, BackendUnavailable, StoreError, WorkerDied
 from xbackend.measure import candidates, loop, machine, plan, runner, schedule, session
 from xbackend.measure.candidates import Candidate
-from xbackend.measure.candidates import task as traced_task
+from xbackend.measure.candidates import case as traced_case
 from xbackend.measure.measured import Finished, Measured, Visited
 from xbackend.measure.plan import PRESETS, Extent
 from xbackend.measure.runner import Session
@@ -41,8 +41,8 @@ pytestmark = pytest.mark.tier("standard")  # sessions of real processes, and wha
 
 ROOT = Path(__file__).resolve().parents[1]
 SMALL = loop.Effort(visits=2, at_least=1, seconds=1.0, rounds=2, round_seconds=0.002)
-TASK = traced_task("matpow", size=8)
-TINY = [TASK]
+CASE = traced_case("matpow", size=8)
+TINY = [CASE]
 
 
 class Here:
@@ -113,7 +113,7 @@ def answer(seconds: float = 0.01, foreign: Sequence[float] = (0.0,), **changed: 
 
 def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent | int = 2, **options: Any) -> Session:
     found = Session(
-        [Candidate(TASK, name, 1) for name in names], extent=Extent(size) if isinstance(size, int) else size,
+        [Candidate(CASE, name, 1) for name in names], extent=Extent(size) if isinstance(size, int) else size,
         threads=1, seed=options.pop("seed", 0), effort=SMALL, opener=opener, **options,
     )  # fmt: skip
     found.run()
@@ -125,7 +125,7 @@ def measured(opener: Callable[..., Worker], names: tuple[str, ...], size: Extent
 
 def ends(planned: Extent, generations: int, seconds: float, width: float | None = None, wanted: int = 1) -> str:
     """Why a session ends then, whose next generation would take 60 s for so many candidates."""
-    there = [Candidate(TASK, "numpy", 1)]
+    there = [Candidate(CASE, "numpy", 1)]
     of_then = Schedule(there, planned, None, 0.0)
     of_then.generations = generations
     known: dict[str, Any] = {"seconds": seconds, "width": width}
@@ -347,14 +347,14 @@ def test_processes_that_take_turns_are_no_others(monkeypatch: pytest.MonkeyPatch
         return []
 
     monkeypatch.setattr(machine, "accelerator_processes", listed)
-    both = [Candidate(TASK, "numpy", devices) for devices in (1, 2)]
+    both = [Candidate(CASE, "numpy", devices) for devices in (1, 2)]
     done = Session(both, extent=Extent(1), threads=1, seed=0, effort=SMALL)
     done.run()
     assert [c.status for c in done.candidates] == ["ok", "ok"] and [len(ours) for ours in own] == [0, 1]
 
 
 def test_as_many_processes_are_alive_as_the_memory_of_a_gpu_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    done = Session([Candidate(TASK, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=SMALL)
+    done = Session([Candidate(CASE, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=SMALL)
     monkeypatch.setattr(machine, "available_memory", lambda: 1 << 40)
     for free, together in (([], 900), ([10 << 30], 9), ([70 << 30, 10 << 30], 9), ([1 << 20], 1)):
         monkeypatch.setattr(machine, "accelerator_memory", lambda free=free: free)
@@ -366,7 +366,7 @@ LONG = loop.Effort(visits=30, at_least=30, seconds=60.0)  # 1.5 s and more
 
 def test_the_parent_sleeps_while_a_worker_measures() -> None:
     """Its own processor seconds in more than a second of measuring: the same check that warns, on a real worker."""
-    done = Session([Candidate(TASK, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
+    done = Session([Candidate(CASE, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
     done.run()
     (candidate,) = done.candidates
     assert candidate.status == "ok" and sum(candidate.processes[0].rounds) * candidate.processes[0].iterations > 1.0
@@ -384,7 +384,7 @@ def test_a_parent_that_does_not_sleep_is_warned_of() -> None:
     thread = threading.Thread(target=compute)
     thread.start()
     try:
-        done = Session([Candidate(TASK, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
+        done = Session([Candidate(CASE, "numpy", 1)], extent=Extent(1), threads=1, seed=0, effort=LONG)
         done.run()
     finally:
         ended.set()
@@ -461,7 +461,7 @@ def test_the_largest_error_over_the_processes_is_kept() -> None:
 
 def test_a_session_is_in_the_store_as_it_was_measured(tmp_path: Path) -> None:
     """By real workers."""
-    both = [traced_task("matpow", size=size) for size in (16, 24)]
+    both = [traced_case("matpow", size=size) for size in (16, 24)]
     found = session.compare(both, backends=["numpy"], processes=2, threads=1, store=Store(tmp_path))
     assert found.complete and list(Store(tmp_path).runs()) == [(found.run, found)]
     assert Store(tmp_path).load("latest") == found and all(p.rounds for m in found.measurements for p in m.processes)

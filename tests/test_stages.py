@@ -11,7 +11,7 @@ import pytest
 
 from xbackend.backends.staged.device_threads import AHEAD, DeviceThreads
 from xbackend.backends.staged.graph import cut, transfer_op
-from xbackend.backends.staged.schedule import Schedule, State, straight_line
+from xbackend.backends.staged.schedule import StageSchedule, State, straight_line
 from xbackend.devices import Device
 from xbackend.errors import DeviceUnavailable, PlacementError
 
@@ -95,7 +95,7 @@ def test_stages_are_cut_at_transfers_and_run_in_straight_line() -> None:
 
         return move
 
-    schedule = Schedule(plan, [a, b, w], [total, back, plan.stages[-1].outputs[0]])
+    schedule = StageSchedule(plan, [a, b, w], [total, back, plan.stages[-1].outputs[0]])
     state = State([cell], [], [cell], confirmed.append)
     run = straight_line(schedule, compiled(plan), {D[0]: mover(D[0]), D[1]: mover(D[1])}, state)
     assert run(1, 2) == [14, 14]
@@ -119,7 +119,7 @@ def test_what_another_device_waits_for_does_not_wait_for_the_rest() -> None:
         (0, D[0], [mine]),
         (1, D[1], [theirs]),
     ]
-    schedule = Schedule(plan, [x, w], [mine, theirs])
+    schedule = StageSchedule(plan, [x, w], [mine, theirs])
     assert [step.stage for step in schedule.steps] == [0, None, 1, 2]
     moves = dict.fromkeys(D[:2], lambda value: value)
     assert straight_line(schedule, compiled(plan), moves, State())(1, 10) == [21, 2]
@@ -156,7 +156,7 @@ def test_cutting_grows_linearly_with_the_stages() -> None:
     def seconds(length: int) -> float:
         start = time.process_time()
         source, plan = chain(length)
-        schedule = Schedule(plan, [source], [plan.between[-1].outputs[0]])
+        schedule = StageSchedule(plan, [source], [plan.between[-1].outputs[0]])
         assert len(plan.stages) == len(plan.between) == length and len(schedule.steps) == 2 * length
         straight_line(schedule, compiled(plan), dict.fromkeys(D, lambda value: value), State())
         return time.process_time() - start
@@ -169,7 +169,7 @@ def test_cutting_grows_linearly_with_the_stages() -> None:
 def test_sixty_four_devices_in_straight_line() -> None:
     source, plan = chain(640)
     run = straight_line(
-        Schedule(plan, [source], [plan.between[-1].outputs[0]]),
+        StageSchedule(plan, [source], [plan.between[-1].outputs[0]]),
         compiled(plan),
         dict.fromkeys(D, lambda v: v + 1),
         State(),

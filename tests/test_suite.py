@@ -249,10 +249,10 @@ def test_a_model_has_a_gradient_that_differences_confirm(name: str) -> None:
 
 
 def test_a_suite_is_the_tasks_of_all_its_workloads() -> None:
-    tasks = users.tasks("matpow", None, {"size": [12]}, suite="models")
-    names = [task.workload for task in tasks]
+    cases = users.cases("matpow", None, {"size": [12]}, suite="models")
+    names = [case.workload for case in cases]
     assert [*dict.fromkeys(name.removesuffix(GRADIENT) for name in names)] == [*workloads.suites()["models"]]
-    assert not any(task.refused for task in tasks), [task.refused for task in tasks]
+    assert not any(case.refused for case in cases), [case.refused for case in cases]
     assert {f"{n}{GRADIENT}" for n in ("radon", "seir", "gaussian_process")} <= {*names}
 
 
@@ -262,16 +262,16 @@ def test_a_workload_that_cannot_be_made_is_a_row_of_its_own() -> None:
 
     bad = Workload(broken)
     bad.inputs(lambda rng: rng.random(3))
-    tasks = session.tasks_of([(workloads.get("softmax"), [{"size": 2}]), (bad, [{}])], guard=users.calling)
-    assert not tasks[0].refused and "undefined_name" in tasks[1].refused
+    cases = session.cases_of([(workloads.get("softmax"), [{"size": 2}]), (bad, [{}])], guard=users.calling)
+    assert not cases[0].refused and "undefined_name" in cases[1].refused
     with pytest.raises(UsageError, match="undefined_name"):
-        session.tasks_of([(bad, [{}])], guard=users.calling)
+        session.cases_of([(bad, [{}])], guard=users.calling)
 
 
 def test_a_workload_whose_parameter_has_no_value_is_a_row_that_can_be_kept() -> None:
     needs = Workload(lambda a, *, n: a * n, name="needs")
     needs.inputs(lambda rng: rng.random(3))
-    _, refused = session.tasks_of([(workloads.get("softmax"), [{"size": 2}]), (needs, [{}])])
+    _, refused = session.cases_of([(workloads.get("softmax"), [{"size": 2}]), (needs, [{}])])
     assert refused.parameters == {}
     row = candidates.Candidate(refused, "numpy", 1).measurement()
     assert row.status == "failed" and "n has no value" in row.reason and row.operations == 0

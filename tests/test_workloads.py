@@ -156,11 +156,11 @@ def test_a_workload_without_inputs_says_what_to_write() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_tolerance_that_nobody_gave_is_derived_and_said(dtype: str) -> None:
-    task = candidates.made(squares(), {"dtype": dtype})
+    case = candidates.made(squares(), {"dtype": dtype})
     eps = float(np.finfo(dtype).eps)
-    assert oracle.FACTOR * eps <= task.tolerance <= 100 * oracle.FACTOR * eps
-    assert task.derived.startswith(f"{oracle.FACTOR:g} times ")
-    assert task.expected[0].dtype == np.float64
+    assert oracle.FACTOR * eps <= case.tolerance <= 100 * oracle.FACTOR * eps
+    assert case.derived.startswith(f"{oracle.FACTOR:g} times ")
+    assert case.expected[0].dtype == np.float64
 
 
 def test_where_small_changes_of_the_inputs_move_the_result_far_more_passes() -> None:
@@ -169,25 +169,25 @@ def test_where_small_changes_of_the_inputs_move_the_result_far_more_passes() -> 
 
     ill = Workload(cancels)
     ill.inputs(lambda rng: np.array([1.0, 1.0, 1.0 + 1e-9]))
-    task = candidates.made(ill, {})
-    assert "by a unit in the last place" in task.derived
-    assert task.tolerance > 1e-6
+    case = candidates.made(ill, {})
+    assert "by a unit in the last place" in case.derived
+    assert case.tolerance > 1e-6
 
 
 def test_where_inputs_stand_on_a_jump_less_does_not_pass_for_it() -> None:
     def chosen(a: Any, label: Any) -> Any:
         return xb.where(label == 1.0, xb.log(a), xb.where(a > 0.5, 1.0, 2.0))
 
-    task = candidates.given(Workload(chosen), [np.float32([0.5, 0.25]), np.float32([0, 1])], {})
-    assert task.tolerance < 1e-4 and not task.undetermined
+    case = candidates.given(Workload(chosen), [np.float32([0.5, 0.25]), np.float32([0, 1])], {})
+    assert case.tolerance < 1e-4 and not case.undetermined
 
 
 def test_float32_is_judged_by_a_good_algorithm_and_not_by_what_numpy_loses() -> None:
     """NumPy adds rows one after the other: its means of many are far off, and so are those of some frameworks."""
     many = np.random.default_rng(0).normal(285.0, 1.0, (300_000, 2)).astype(np.float32)
-    task = candidates.given(Workload(xb.mean, name="means"), [many], {"axis": 0})
-    assert task.tolerance < 1e-4 and not task.undetermined
-    said = [verified([each], task.expected, task.tolerance) for each in (many.mean(0), many.mean(0, np.float64))]
+    case = candidates.given(Workload(xb.mean, name="means"), [many], {"axis": 0})
+    assert case.tolerance < 1e-4 and not case.undetermined
+    said = [verified([each], case.expected, case.tolerance) for each in (many.mean(0), many.mean(0, np.float64))]
     assert [one.agreement for one in said] == [Agreement.DIFFERS, Agreement.AGREES]
 
 
@@ -214,10 +214,10 @@ UNKNOWN: dict[str, tuple[Any, list[np.ndarray], str]] = {
 @pytest.mark.parametrize("case", UNKNOWN)
 def test_what_is_not_determined_in_its_precision_has_no_verdict(case: str) -> None:
     function, arrays, why = UNKNOWN[case]
-    task = candidates.given(Workload(function, name="f"), arrays, {})
-    assert why in task.undetermined
-    for result in task.expected, [2 * np.asarray(each) for each in task.expected]:
-        said = verified(result, task.expected, task.tolerance, undetermined=task.undetermined)
+    case = candidates.given(Workload(function, name="f"), arrays, {})
+    assert why in case.undetermined
+    for result in case.expected, [2 * np.asarray(each) for each in case.expected]:
+        said = verified(result, case.expected, case.tolerance, undetermined=case.undetermined)
         assert said.agreement is Agreement.UNDETERMINED and said.error is not None
     wide = candidates.given(Workload(function, name="f"), [array.astype(np.float64) for array in arrays], {})
     assert not wide.undetermined
@@ -260,18 +260,18 @@ def test_state_and_loops_and_devices_have_an_oracle_in_float64() -> None:
         (total,) = xb.scan(lambda carry, row: ((carry[0] + xb.astype(row, "float32") * w,), ()), (xb.sum(x) * 0,), x)[0]
         return total
 
-    task = candidates.given(Workload(f), [np.float32([0.1, 0.2])], {})
+    case = candidates.given(Workload(f), [np.float32([0.1, 0.2])], {})
     x = np.float32([0.1, 0.2]).astype(np.float64)
-    assert float(task.expected[0]) == pytest.approx(x.sum() * float(np.float32(0.1)), rel=1e-15)
+    assert float(case.expected[0]) == pytest.approx(x.sum() * float(np.float32(0.1)), rel=1e-15)
 
 
 def test_its_own_oracle_and_tolerance_count() -> None:
     workload = squares()
     workload.oracle(lambda a, *, n: np.sum(a**2) / n + 1.0)
     workload.tolerance(lambda n: 0.25 * n)
-    task = candidates.made(workload, {"n": 4})
-    assert (task.tolerance, task.derived) == (1.0, "said by the workload")
-    assert task.expected[0] == pytest.approx(1.0 + np.sum(task.inputs[0] ** 2) / 4)
+    case = candidates.made(workload, {"n": 4})
+    assert (case.tolerance, case.derived) == (1.0, "said by the workload")
+    assert case.expected[0] == pytest.approx(1.0 + np.sum(case.inputs[0] ** 2) / 4)
 
 
 @pytest.mark.parametrize("tolerance", [float("nan"), -1.0, float("inf"), "much"])
@@ -292,18 +292,18 @@ def test_an_oracle_of_another_shape_is_refused() -> None:
 def test_integers_have_to_be_exact() -> None:
     counts = Workload(xb.sum, name="counts")
     counts.inputs(lambda rng: rng.integers(0, 9, 5))
-    task = candidates.made(counts, {})
-    assert (task.tolerance, task.derived) == (0.0, "no output is floating-point")
+    case = candidates.made(counts, {})
+    assert (case.tolerance, case.derived) == (0.0, "no output is floating-point")
 
 
 # --- gradients --------------------------------------------------------------------------------------------------------
 
 
 def test_value_and_gradient_are_two_tasks() -> None:
-    tasks = session.tasks_of([(squares(), [{"n": 3}])])
-    assert [task.workload for task in tasks] == ["squares", "squares+gradient"]
-    value, gradient = tasks[1].expected
-    a = tasks[1].inputs[0]
+    cases = session.cases_of([(squares(), [{"n": 3}])])
+    assert [case.workload for case in cases] == ["squares", "squares+gradient"]
+    value, gradient = cases[1].expected
+    a = cases[1].inputs[0]
     assert float(value) == pytest.approx(np.sum(a**2) / 3)
     np.testing.assert_allclose(gradient, 2 * a / 3)
 
@@ -313,8 +313,8 @@ def test_value_and_gradient_are_two_tasks() -> None:
 def test_gradients_of_polynomials_are_found_right(numbers: list[float], power: int) -> None:
     workload = squares()
     workload.inputs(lambda rng, *, n: np.array(numbers))
-    task = candidates.made(workload, {"n": 1, "power": power}, gradient=True)
-    assert relative_error(task.expected[1], power * np.array(numbers) ** (power - 1)) < 1e-12
+    case = candidates.made(workload, {"n": 1, "power": power}, gradient=True)
+    assert relative_error(case.expected[1], power * np.array(numbers) ** (power - 1)) < 1e-12
 
 
 def test_what_has_no_gradient_where_it_is_asked_is_refused() -> None:
@@ -333,32 +333,32 @@ def test_what_has_no_gradient_where_it_is_asked_is_refused() -> None:
 
 
 def test_all_workloads_of_a_file_are_measured(model: Path) -> None:
-    tasks = users.tasks(str(model), None, {})
-    assert [(task.workload, task.parameters.get("n")) for task in tasks] == [
+    cases = users.cases(str(model), None, {})
+    assert [(case.workload, case.parameters.get("n")) for case in cases] == [
         ("logp", 10), ("logp+gradient", 10), ("logp", 20), ("logp+gradient", 20), ("doubled", None),
     ]  # fmt: skip
-    quick = users.tasks(f"{model}:logp", None, {"dtype": ["float32", "float64"]}, quick=True)
+    quick = users.cases(f"{model}:logp", None, {"dtype": ["float32", "float64"]}, quick=True)
     assert [(t.parameters["n"], t.parameters["dtype"]) for t in quick] == [
         (5, "float32"), (5, "float32"), (5, "float64"), (5, "float64"),
     ]  # fmt: skip
 
 
 def test_any_function_is_measured_with_inputs(model: Path) -> None:
-    (task,) = users.tasks(f"{model}:plain", ["float32[3]"], {"scale": [2.0]})
-    assert task.parameters == {"from": str(model), "inputs": "float32[3]", "scale": 2.0}
-    np.testing.assert_array_equal(task.expected[0], 2.0 * task.inputs[0].astype(np.float64))
+    (case,) = users.cases(f"{model}:plain", ["float32[3]"], {"scale": [2.0]})
+    assert case.parameters == {"from": str(model), "inputs": "float32[3]", "scale": 2.0}
+    np.testing.assert_array_equal(case.expected[0], 2.0 * case.inputs[0].astype(np.float64))
 
 
 def test_the_inputs_of_a_workload_are_not_those_of_other_functions(model: Path) -> None:
     with pytest.raises(UsageError, match="give each array with --input"):
-        users.tasks(f"{model}:plain", None, {})
+        users.cases(f"{model}:plain", None, {})
 
 
 def test_a_bad_value_of_a_sweep_is_its_row_only(model: Path) -> None:
-    tasks = users.tasks(f"{model}:logp", None, {"n": [4, -1]})
-    assert [bool(task.refused) for task in tasks] == [False, False, True, True]
-    assert tasks[2].parameters["n"] == -1
-    reason = tasks[2].refused
+    cases = users.cases(f"{model}:logp", None, {"n": [4, -1]})
+    assert [bool(case.refused) for case in cases] == [False, False, True, True]
+    assert cases[2].parameters["n"] == -1
+    reason = cases[2].refused
     assert "negative dimensions" in reason and "model.py" in reason and "xbackend/" not in reason
 
 
@@ -375,21 +375,21 @@ def test_a_bad_value_of_a_sweep_is_its_row_only(model: Path) -> None:
 )
 def test_a_target_that_is_none_is_said(model: Path, target: str, inputs: Any, asked: Any, words: str) -> None:
     with pytest.raises((UsageError, WorkloadError), match=words):
-        users.tasks(target.format(model), inputs, asked)
+        users.cases(target.format(model), inputs, asked)
 
 
 def test_an_unknown_parameter_is_an_error(model: Path) -> None:
     with pytest.raises(WorkloadError, match="workload logp has no parameter m"):
-        users.tasks(f"{model}:logp", None, {"m": [1]})
+        users.cases(f"{model}:logp", None, {"m": [1]})
     with pytest.raises(ArgumentError, match="plain has no argument m to be set"):
-        users.tasks(f"{model}:plain", ["float32[3]"], {"m": [1]})
+        users.cases(f"{model}:plain", ["float32[3]"], {"m": [1]})
 
 
 def test_a_file_without_workloads_says_what_to_write(tmp_path: Path) -> None:
     path = tmp_path / "empty.py"
     path.write_text("x = 1\n")
     with pytest.raises(UsageError, match=r"has no workload: write @xb\.workload above a function"):
-        users.tasks(str(path), None, {})
+        users.cases(str(path), None, {})
 
 
 # --- measured ---------------------------------------------------------------------------------------------------------
@@ -437,10 +437,10 @@ def test_values_of_a_sweep_are_measured_once_and_kept_as_plain_data() -> None:
 
     workload = Workload(f, sweep={"n": np.array([3, 3, 4]), "of": [np.sum]})
     workload.inputs(lambda rng: rng.random(2))
-    tasks = session.tasks_of([(workload, workload.combinations({}))])
-    assert [task.parameters["n"] for task in tasks] == [3, 4]
-    assert [type(value) for value in tasks[0].parameters.values()] == [int, str]
-    json.dumps([task.parameters for task in tasks])
+    cases = session.cases_of([(workload, workload.combinations({}))])
+    assert [case.parameters["n"] for case in cases] == [3, 4]
+    assert [type(value) for value in cases[0].parameters.values()] == [int, str]
+    json.dumps([case.parameters for case in cases])
 
 
 def test_two_workloads_of_one_name_are_refused(tmp_path: Path) -> None:
@@ -448,23 +448,23 @@ def test_two_workloads_of_one_name_are_refused(tmp_path: Path) -> None:
     each = "{0} = xb.workload(name='f')(lambda a: a)\n"
     path.write_text("import xbackend as xb\n" + each.format("f") + each.format("g"))
     with pytest.raises(UsageError, match="has several workloads called f: give each a name of its own"):
-        users.tasks(str(path), None, {})
+        users.cases(str(path), None, {})
 
 
 def test_one_of_a_value_its_gradient_and_its_sizes_is_chosen(model: Path) -> None:
     """As `bisect` measures one; the value of a workload that is named."""
-    assert users.task(f"{model}:logp", None, None, quick=True).workload == "logp"
-    assert users.task(f"{model}:logp+gradient", None, None, quick=True).workload == "logp+gradient"
-    assert users.task(f"{model}:logp+gradient", None, [("n", 7)]).parameters["n"] == 7
+    assert users.case(f"{model}:logp", None, None, quick=True).workload == "logp"
+    assert users.case(f"{model}:logp+gradient", None, None, quick=True).workload == "logp+gradient"
+    assert users.case(f"{model}:logp+gradient", None, [("n", 7)]).parameters["n"] == 7
     with pytest.raises(UsageError, match=r"is several, choose one: \S+:logp\+gradient --set n=10; \S+ --set n=20$"):
-        users.task(f"{model}:logp+gradient", None, None)
+        users.case(f"{model}:logp+gradient", None, None)
     with pytest.raises(
         UsageError, match=r"choose one: .*model.py:logp --set n=5.*; .*model.py:logp\+gradient .*:doubled"
     ):
-        users.task(str(model), None, None, quick=True)
+        users.case(str(model), None, None, quick=True)
     with pytest.raises(UsageError, match=r'plain has no gradient: write @xb.workload\(gradient="a"\)'):
-        users.task(f"{model}:plain+gradient", ["3.0"], None)
+        users.case(f"{model}:plain+gradient", ["3.0"], None)
     inputs = ["float64[3]", "float64[5,3]", "float64[5]"]
-    assert users.task(f"{model}:logp+gradient", inputs, [("n", 5)]).workload == "logp+gradient"
+    assert users.case(f"{model}:logp+gradient", inputs, [("n", 5)]).workload == "logp+gradient"
     traced = users.traced(f"{model}:logp+gradient", None, [("n", 5)], seed=0)
     assert len(traced.program.outputs) == 2 and len(traced.expected().expected) == 2

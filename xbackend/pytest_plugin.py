@@ -30,9 +30,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from xbackend.analysis.gate import Outcome
+    from xbackend.analysis.gate import GateOutcome
     from xbackend.analysis.statistics import Ratio
-    from xbackend.measure.candidates import Candidate, Task
+    from xbackend.measure.candidates import Candidate, Case
     from xbackend.measure.runner import Session
     from xbackend.results.schema import Measurement, Results
 
@@ -191,7 +191,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         asked = choices(metafunc.config)
         every = [
             (number, backend, devices)
-            for number in range(len(tasks(metafunc.config)))
+            for number in range(len(cases(metafunc.config)))
             for devices in asked.devices
             for backend in asked.backends
         ]
@@ -320,18 +320,18 @@ class Benchmark:
         kept = self._item.config.stash.setdefault(_RECORDED, {})
         before = kept.get(items[0].nodeid)
         if before is not None:  # what NumPy computes is computed once
-            expected = before.task.expected if expected is None else expected
-            tolerance = before.task.tolerance if tolerance is None else tolerance
+            expected = before.case.expected if expected is None else expected
+            tolerance = before.case.tolerance if tolerance is None else tolerance
         name = getattr(function, "__name__", "")
         name = name if name.isidentifier() else self._item.originalname.removeprefix("test_")
         workload = Workload(function, name=name, tolerance=tolerance)
         if expected is not None:
             workload.oracle(lambda *_: expected)
-        task = of_file(given(workload, arrays, static), self._item.nodeid.partition("::")[0])
+        case = of_file(given(workload, arrays, static), self._item.nodeid.partition("::")[0])
         if before is None:
-            before = Recorded(self._item.config, f"bench {name}", {key: Candidate(task, *key) for key in keys})
+            before = Recorded(self._item.config, f"bench {name}", {key: Candidate(case, *key) for key in keys})
             kept[items[0].nodeid] = before
-        if not task.is_same(before.task):
+        if not case.is_same(before.case):
             pytest.fail(
                 "the function, or its arrays, are not those that were measured for the first of these tests: make them "
                 "the same for each backend (numpy.random.default_rng(0))",
@@ -340,32 +340,32 @@ class Benchmark:
         return show(before.candidates[_key(self._item)], before.results, self._replay)
 
 
-_TASKS: pytest.StashKey[list[Task]] = pytest.StashKey()
+_CASES: pytest.StashKey[list[Case]] = pytest.StashKey()
 
 
-def tasks(config: pytest.Config) -> list[Task]:
+def cases(config: pytest.Config) -> list[Case]:
     """What ``--workload`` and ``--set`` name, as `xbackend compare` takes them. Raises `pytest.UsageError`."""
     from xbackend.cli import users
     from xbackend.cli.options import lists
     from xbackend.errors import XBackendError
 
     target, asked = config.getoption("xbackend_workload"), choices(config)
-    if _TASKS not in config.stash:
+    if _CASES not in config.stash:
         try:
-            config.stash[_TASKS] = [] if target is None else users.tasks(
+            config.stash[_CASES] = [] if target is None else users.cases(
                 target, None, lists(config.getoption("xbackend_set") or ()),
                 quick=asked.quick, seed=asked.seed,
             )  # fmt: skip
         except (XBackendError, ValueError) as error:
             raise pytest.UsageError(str(error)) from None
-    return config.stash[_TASKS]
+    return config.stash[_CASES]
 
 
 def _id(config: pytest.Config, key: tuple[int, str, int]) -> str:
     from xbackend.results.naming import described
 
     number, backend, devices = key
-    one = tasks(config)[number]
+    one = cases(config)[number]
     name = described(one.workload, one.parameters).replace(", ", ",").replace(" ", "[", 1)
     return f"{name}{']' if '[' in name else ''}-{backend}" + (f"-{devices}" if devices > 1 else "")
 
@@ -382,7 +382,7 @@ class Recorded:
         measured = {candidate.backend for candidate in candidates.values()}
         if asked.baseline is not None and asked.baseline not in measured:
             raise pytest.UsageError(f"--baseline {asked.baseline} is not selected; {', '.join(sorted(measured))} is")
-        self.candidates, self.task = candidates, next(iter(candidates.values())).task
+        self.candidates, self.case = candidates, next(iter(candidates.values())).case
         self.session: Session = Session(
             list(candidates.values()),
             extent=asked.extent,
@@ -465,14 +465,14 @@ def xbackend_workload(request: pytest.FixtureRequest, xbackend_replay: Replay) -
     config, key = request.config, request.param
 
     def measured() -> Measurement:
-        one = tasks(config)[key[0]]
+        one = cases(config)[key[0]]
         if one.refused:
             pytest.fail(f"{one.workload}: {one.refused}", pytrace=False)
         if _MEASURED not in config.stash:
             items = [i for i in request.session.items if "xbackend_workload" in getattr(i, "fixturenames", ())]
             keys = dict.fromkeys(item.callspec.params["xbackend_workload"] for item in items)  # type: ignore[attr-defined]
-            made = [(k, tasks(config)[k[0]]) for k in keys]
-            wanted = {k: Candidate(task, *k[1:]) for k, task in made if not task.refused}
+            made = [(k, cases(config)[k[0]]) for k in keys]
+            wanted = {k: Candidate(case, *k[1:]) for k, case in made if not case.refused}
             config.stash[_MEASURED] = Recorded(config, f"bench {one.workload}", wanted)
         recorded = config.stash[_MEASURED]
         return show(recorded.candidates[key], recorded.results, xbackend_replay)
@@ -559,7 +559,7 @@ class Bridge:
         self, config: pytest.Config, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
     ) -> None:
         """A gate between different machines is no gate."""
-        from xbackend.analysis.gate import Outcome
+        from xbackend.analysis.gate import GateOutcome
         from xbackend.measure import saved
 
         if saved.KEY not in compared_benchmark:
@@ -571,23 +571,23 @@ class Bridge:
             pytest.exit(
                 f"no verdict: the saved run is of another machine ({theirs or 'of unknown'}, this is "
                 f"{ours or 'unknown'}); save one here with --benchmark-autosave, or leave --benchmark-compare-fail out",
-                returncode=Outcome.NO_VERDICT,
+                returncode=GateOutcome.NO_VERDICT,
             )
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> Generator[None, Any, Any]:
         """Around pytest-benchmark, which saves and compares in this hook, and around the summary."""
-        from xbackend.analysis.gate import Outcome
+        from xbackend.analysis.gate import GateOutcome
 
         self.complete = exitstatus == pytest.ExitCode.OK and not session.shouldstop
         result = yield
         if session.exitstatus == pytest.ExitCode.OK:
             if self.regressed:
-                session.exitstatus = Outcome.REGRESSION
+                session.exitstatus = GateOutcome.REGRESSION
             elif self.unsure:
-                session.exitstatus = Outcome.NO_VERDICT
+                session.exitstatus = GateOutcome.NO_VERDICT
             elif self._nothing_matched():
-                session.exitstatus = Outcome.NOTHING
+                session.exitstatus = GateOutcome.NOTHING
         return result
 
     @pytest.hookimpl(trylast=True)
@@ -625,7 +625,7 @@ class Bridge:
         """Put the gate's decisions in the place of pytest-benchmark's, which knows no noise; note those that cannot be
         made. What holds no medians of processes is left to pytest-benchmark.
         """
-        from xbackend.analysis.gate import Outcome, unknown_sessions
+        from xbackend.analysis.gate import GateOutcome, unknown_sessions
         from xbackend.results.runs import Store
 
         session = self.benchmarks
@@ -642,9 +642,9 @@ class Bridge:
                     earlier = _sessions(benchmark.extra_info, before.get("extra_info", {}), measured, runs)
                     outcome, reason, against = _decided(benchmark, before, check, earlier)
                     ratios.append(against)
-                    if outcome is Outcome.REGRESSION:
+                    if outcome is GateOutcome.REGRESSION:
                         regressed.append((benchmark.name, reason))
-                    elif outcome is Outcome.NO_VERDICT:
+                    elif outcome is GateOutcome.NO_VERDICT:
                         self.unsure.append((benchmark.name, reason))
         session.performance_regressions[:] = regressed
         self.notes += unknown_sessions(ratios)
@@ -659,8 +659,8 @@ class Bridge:
 
 
 def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> None:
-    """Every saved run that is going to be compared with; ends pytest with an `Outcome` if one cannot be."""
-    from xbackend.analysis.gate import Outcome
+    """Every saved run that is going to be compared with; ends pytest with a `GateOutcome` if one cannot be."""
+    from xbackend.analysis.gate import GateOutcome
     from xbackend.errors import StoreError
     from xbackend.measure import saved
 
@@ -669,20 +669,20 @@ def _check_saved(config: pytest.Config, storage: Any, chosen: str | bool) -> Non
         pytest.exit(
             f"there is no saved run {'' if chosen is True else f'{chosen!r} '}in {storage} to compare with; make one "
             "with --benchmark-autosave",
-            returncode=Outcome.NOTHING,
+            returncode=GateOutcome.NOTHING,
         )
     for file in files:
         try:
             content = saved.check(file)
         except saved.Incomplete as error:
-            pytest.exit(str(error), returncode=Outcome.INCOMPLETE)
+            pytest.exit(str(error), returncode=GateOutcome.INCOMPLETE)
         except StoreError as error:
-            pytest.exit(str(error), returncode=Outcome.STORE)
+            pytest.exit(str(error), returncode=GateOutcome.STORE)
         if saved.KEY not in content:
             lacks = f"the saved run {file} was saved without xbackend: it does not say on which machine"
             if config.getoption("benchmark_compare_fail"):
                 advice = "save one here with --benchmark-autosave, or leave --benchmark-compare-fail out"
-                pytest.exit(f"no verdict: {lacks}; {advice}", returncode=Outcome.NO_VERDICT)
+                pytest.exit(f"no verdict: {lacks}; {advice}", returncode=GateOutcome.NO_VERDICT)
             say(config, f"{lacks}, so that its numbers are shown and not judged")
 
 
@@ -704,27 +704,27 @@ def _sessions(
 
 def _decided(
     benchmark: Any, other: Mapping[str, Any], check: Any, earlier: Sequence[float] = ()
-) -> tuple[Outcome, str, Ratio | None]:
+) -> tuple[GateOutcome, str, Ratio | None]:
     """What the gate says of a benchmark and its saved one, why, and their ratio where it has one."""
     from pytest_benchmark.utils import PercentageRegressionCheck
 
     from xbackend.analysis import statistics
     from xbackend.analysis.family import ratio
-    from xbackend.analysis.gate import Limit, Outcome, decision
+    from xbackend.analysis.gate import GateOutcome, Limit, decision
 
     ours, theirs = benchmark.extra_info, other.get("extra_info", {})
     if not (isinstance(check, PercentageRegressionCheck) and ours.get("processes")):
         failed = check.fails(benchmark, other["stats"])
-        return (Outcome.REGRESSION if failed else Outcome.PASSED), failed or "", None
+        return (GateOutcome.REGRESSION if failed else GateOutcome.PASSED), failed or "", None
     for key, what, option in (
         ("asked", "threads, or cores of a device", "--threads and --cores-per-device"),
         ("inputs", "inputs", "--seed"),
     ):
         if key in ours and key in theirs and ours[key] != theirs[key]:
-            return Outcome.NO_VERDICT, f"other {what} than the saved run: give both the same {option}", None
+            return GateOutcome.NO_VERDICT, f"other {what} than the saved run: give both the same {option}", None
     if not all(isinstance(s, float | int) for s in [*ours["processes"], *(theirs.get("processes") or [None])]):
         missing = "the saved run holds no seconds of processes: save one with --benchmark-autosave"
-        return Outcome.NO_VERDICT, missing, None
+        return GateOutcome.NO_VERDICT, missing, None
     against = ratio(ours["processes"], theirs["processes"], earlier=earlier)
     return *decision(against, [Limit(statistics.Verdict.SLOWER, float(check.threshold))]), against
 

@@ -20,7 +20,7 @@ from xbackend.results.naming import GRADIENT
 
 
 @dataclass(frozen=True)
-class Cell:
+class MatrixCell:
     """A candidate in a comparison: its row, `None` where it is not in it, and the ratio of its time to the one that the
     matrix compares with, `None` for that itself and where one of the two has no time.
 
@@ -64,7 +64,7 @@ class Matrix:
 
     comparisons: tuple[Comparison, ...]
     columns: tuple[str, ...]
-    lines: tuple[tuple[Cell, ...], ...]
+    lines: tuple[tuple[MatrixCell, ...], ...]
     wins: tuple[int, ...]
     absent: tuple[int, ...]
     pairs: dict[tuple[int, int], Mean]
@@ -98,18 +98,18 @@ def matrix(comparisons: Sequence[Comparison], to_baseline: bool = False) -> Matr
     return Matrix(tuple(comparisons), columns, lines, wins, absent, pairs, order, to_baseline)
 
 
-def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool) -> tuple[Cell, ...]:
+def _line(comparison: Comparison, rows: Sequence[Row | None], to_baseline: bool) -> tuple[MatrixCell, ...]:
     first = comparison.ranked[0] if comparison.ranked else None
     other = comparison.baseline if to_baseline else first
     rivals = comparison.rivals if first is not None else []
     cells = []
     for row in rows:
         if row is None or row.time is None or first is None or first.time is None:
-            cells.append(Cell(row))
+            cells.append(MatrixCell(row))
             continue
         level = row is first or row in rivals
         ratio = None if row is other else comparison.ratio(row, other)
-        cells.append(Cell(row, ratio, row is other, row.time / first.time, level, row is comparison.winner))
+        cells.append(MatrixCell(row, ratio, row is other, row.time / first.time, level, row is comparison.winner))
     return tuple(cells)
 
 
@@ -173,6 +173,6 @@ def _estimate(both: Sequence[tuple[float, str]]) -> _Estimate:
     return _Estimate(value, error * student(LEVEL, degrees), chance, lines)
 
 
-def _logarithm(cell: Cell) -> float | None:
+def _logarithm(cell: MatrixCell) -> float | None:
     """That of its time."""
     return math.log(cell.row.time) if cell.row is not None and cell.row.time and math.isfinite(cell.row.time) else None

@@ -23,7 +23,7 @@ from xbackend.results.schema import Key, Measurement, Results, key, key_of
 from xbackend.wording import counted, few, join, number, percent, unfinished
 
 
-class Outcome(IntEnum):
+class GateOutcome(IntEnum):
     """What a gate says, as the exit code of its command, the worst first; pytest and wrong commands have others."""
 
     REGRESSION = 10  # something changed by more than the limit
@@ -74,7 +74,7 @@ class Judged:
     """One measurement of the baseline: seconds, their ratio, and what the gate says."""
 
     measurement: Measurement
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str = ""
     base: float | None = None
     head: float | None = None
@@ -91,7 +91,7 @@ class Judgement:
     """All rows, what is worth knowing besides, and the outcome with its reason. ``doubts`` is the beginning of the
     sentence where they are of the whole (`answer.in_doubt`)."""
 
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str
     rows: list[Judged] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Judgement:
         """The verdict with its reason and the numbers of the rows that decide it: of a pass, those furthest from 1."""
         deciding = sorted((row for row in self.rows if row.outcome is self.outcome), key=_distance, reverse=True)
         more = few([self._said(row) for row in deciding], 3)
-        if self.outcome is Outcome.PASSED and deciding:
+        if self.outcome is GateOutcome.PASSED and deciding:
             more = f"the one furthest from its time in BASE is {self._said(deciding[0])}"
         said = f"{self.doubts}{words(self.outcome)}"
         return f"{said[0].upper()}{said[1:]}: {self.reason}{': ' if more else ''}{more}."
@@ -123,7 +123,7 @@ class Judgement:
         return f"{name} with {ratio} times the time ({sure})"
 
 
-def words(outcome: Outcome) -> str:
+def words(outcome: GateOutcome) -> str:
     """An outcome as it is written."""
     return outcome.name.lower().replace("_", " ")
 
@@ -152,7 +152,7 @@ def judge(
     """
     different = _different(base, head)
     if different:
-        return Judgement(Outcome.NO_VERDICT, different)
+        return Judgement(GateOutcome.NO_VERDICT, different)
     ours, theirs = _by_key(head, "HEAD"), _by_key(base, "BASE")
     notes = [f"only in HEAD: {label(row.measurement)}" for at, row in ours.items() if at not in theirs]
     without = [row.measurement for row in theirs.values() if not row.times]
@@ -164,7 +164,9 @@ def judge(
         if not run.complete
     ]
     if not any(at in ours for at in wanted) and not partial:
-        return Judgement(Outcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes)
+        return Judgement(
+            GateOutcome.NOTHING, "no measurement of BASE is in HEAD: give both the same options", [], notes
+        )
     rows = [_judged((base, row), ours.get(at), head, limits, runs) for at, row in wanted.items()]
     if not base.run or base.run != head.run:
         notes += unknown_sessions([row.ratio for row in rows])
@@ -176,8 +178,8 @@ def judge(
 
 def label(row: Measurement) -> str:
     """As in ``matpow size=512, n=10 | numpy | 1 device``."""
-    name, task = naming.label(row.backend, row.environment), naming.described(row.workload, row.parameters)
-    return f"{task} | {name} | {counted(row.devices, 'device')}"
+    name, case = naming.label(row.backend, row.environment), naming.described(row.workload, row.parameters)
+    return f"{case} | {name} | {counted(row.devices, 'device')}"
 
 
 def _different(base: Results, head: Results) -> str:
@@ -214,29 +216,29 @@ def _judged(
     ratio = None if now is None else between_runs.change(base, (head, now), runs)
     if now is None or ratio is None:
         reason = "not in HEAD" if now is None else f"{now.measurement.status}: {now.measurement.reason}"
-        return Judged(name, Outcome.INCOMPLETE, reason, before.time)
+        return Judged(name, GateOutcome.INCOMPLETE, reason, before.time)
     inputs = {row.measurement.parity.inputs for row in (before, now) if row.measurement.parity}
     if len(inputs) > 1:
-        return Judged(name, Outcome.NO_VERDICT, "other inputs: give both the same --seed", before.time, now.time)
+        return Judged(name, GateOutcome.NO_VERDICT, "other inputs: give both the same --seed", before.time, now.time)
     outcome, reason = decision(ratio, limits)
     return Judged(name, outcome, reason, before.time, now.time, ratio)
 
 
-def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[Outcome, str]:
+def decision(ratio: Ratio, limits: Sequence[Limit]) -> tuple[GateOutcome, str]:
     """What a ratio of HEAD to BASE means under limits, and why where it is not simply within them."""
     if ratio.verdict is Verdict.UNKNOWN:
         processes = f"{ratio.processes[1]} in BASE, {ratio.processes[0]} in HEAD"
-        return Outcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
+        return GateOutcome.NO_VERDICT, f"too few processes ({processes}): at least {statistics.FEWEST} each are needed"
     broken = [limit for limit in limits if limit.ends(ratio)[0] > limit.factor]
     if broken:
-        return Outcome.REGRESSION, ", ".join(map(str, broken))
+        return GateOutcome.REGRESSION, ", ".join(map(str, broken))
     open_ = [limit for limit in limits if not limit.ends(ratio)[1] < limit.factor]
     if open_:
-        return Outcome.NO_VERDICT, (
+        return GateOutcome.NO_VERDICT, (
             f"{number(ratio.low)} to {number(ratio.high)} holds {', '.join(map(str, open_))}: measure both with more "
             "processes (--thorough) on a quieter machine, or both in one session (--rev), or allow more (--fail)"
         )
-    return Outcome.PASSED, ""
+    return GateOutcome.PASSED, ""
 
 
 def power(rows: Sequence[Judged], limits: Sequence[Limit]) -> str:
@@ -259,15 +261,15 @@ def unknown_sessions(ratios: Sequence[Ratio | None]) -> list[str]:
     ]
 
 
-def _overall(rows: Sequence[Judged], partial: Sequence[str]) -> tuple[Outcome, str]:
+def _overall(rows: Sequence[Judged], partial: Sequence[str]) -> tuple[GateOutcome, str]:
     counts = Counter(row.outcome for row in rows)
     of_all = f"of {counted(len(rows), 'measurement')}"
-    if counts[Outcome.REGRESSION]:
-        return Outcome.REGRESSION, f"{counts[Outcome.REGRESSION]} {of_all} beyond the limit"
+    if counts[GateOutcome.REGRESSION]:
+        return GateOutcome.REGRESSION, f"{counts[GateOutcome.REGRESSION]} {of_all} beyond the limit"
     if partial:
-        return Outcome.INCOMPLETE, "; ".join(partial)
-    if counts[Outcome.INCOMPLETE]:
-        return Outcome.INCOMPLETE, f"{counts[Outcome.INCOMPLETE]} {of_all} of BASE not measured in HEAD"
-    if counts[Outcome.NO_VERDICT]:
-        return Outcome.NO_VERDICT, f"{counts[Outcome.NO_VERDICT]} {of_all} cannot be judged"
-    return Outcome.PASSED, f"{len(rows)} {of_all} within the limits"
+        return GateOutcome.INCOMPLETE, "; ".join(partial)
+    if counts[GateOutcome.INCOMPLETE]:
+        return GateOutcome.INCOMPLETE, f"{counts[GateOutcome.INCOMPLETE]} {of_all} of BASE not measured in HEAD"
+    if counts[GateOutcome.NO_VERDICT]:
+        return GateOutcome.NO_VERDICT, f"{counts[GateOutcome.NO_VERDICT]} {of_all} cannot be judged"
+    return GateOutcome.PASSED, f"{len(rows)} {of_all} within the limits"

@@ -16,7 +16,7 @@ from xbackend import __version__
 from xbackend.errors import StoreError, XBackendError
 
 # Exit codes: everything asked for was done; something asked for could not be; the command line or input was wrong;
-# stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.Outcome`.
+# stored results could not be read or written. Those of a gate are `xbackend.analysis.gate.GateOutcome`.
 DONE, INCOMPLETE, WRONG, STORE = 0, 1, 2, 12
 INTERRUPTED, _UNREAD = 130, 141  # 128 and the number of the signal, as a shell says it
 

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from xbackend import environments, workloads
 from xbackend.analysis.bisection import What
-from xbackend.analysis.gate import Outcome
+from xbackend.analysis.gate import GateOutcome
 from xbackend.analysis.statistics import Verdict
 from xbackend.backends import registry
 from xbackend.cli import DONE, INCOMPLETE, options, users
@@ -76,9 +76,9 @@ def bisect(
     """Name the release in which something changed, or a range of releases, and show what was measured."""
     if tolerance is not None and what != "numbers":
         raise UsageError(f"--tolerance is for --what numbers: a {_OF[What(what)]} has a verdict")
-    task = users.task(target, inputs, settings, quick=quick, seed=seed)
+    case = users.case(target, inputs, settings, quick=quick, seed=seed)
     if devices_map:
-        task = task.bound(devices_map)
+        case = case.bound(devices_map)
     with progress() as shown:
         shown(f"asking the package index for {wanted}")
         there = releases(wanted)
@@ -87,13 +87,13 @@ def bisect(
             "quick": quick, "processes": processes, "threads": threads, "seed": seed, "limit": limit, "wait": wait,
             "allow_nan": allow_nan, "store": Store(store), "on_progress": shown,
         }  # fmt: skip
-        looked = Bisection(task, name, there, What(what), devices, tolerance, given)
+        looked = Bisection(case, name, there, What(what), devices, tolerance, given)
         found = looked.run()
-    say(answer(found, what=looked.what, subject=f"{task.workload} on {name}"))
+    say(answer(found, what=looked.what, subject=f"{case.workload} on {name}"))
     _show(found, looked.what)
     if not found.first:
         return INCOMPLETE
-    return Outcome.NO_VERDICT if not found.high else RANGE if found.between else DONE
+    return GateOutcome.NO_VERDICT if not found.high else RANGE if found.between else DONE
 
 
 def _backend(wanted: str, there: list[str], asked: str | None) -> str:

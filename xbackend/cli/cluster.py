@@ -17,7 +17,7 @@ from xbackend.cli.users import calling, job
 from xbackend.cluster.job import Job
 from xbackend.devices import DeviceMap
 from xbackend.engines.registry import ENGINES, checked
-from xbackend.engines.spec import FIRST_PORT, WORKER, ClusterSpec, Said, found, local, read
+from xbackend.engines.spec import FIRST_PORT, WORKER, Announced, ClusterSpec, found, local, read
 from xbackend.errors import UsageError
 from xbackend.results.clustered import Jobs
 from xbackend.wording import join
@@ -69,7 +69,7 @@ def _job(target: str) -> Job:
     return job(target)
 
 
-def _said() -> Said:
+def _said() -> Announced:
     said = found()
     if said is None:
         raise UsageError("--cluster env: neither TF_CONFIG nor variables of Slurm or MPI say of which cluster this is")
@@ -84,7 +84,7 @@ def _specs(
     port: int | None,
     *,
     coordinated: bool,
-) -> tuple[Iterator[ClusterSpec], Said | None]:
+) -> tuple[Iterator[ClusterSpec], Announced | None]:
     """A cluster for each start, and what a launcher says to this process, if it is asked.
 
     Raises `ClusterError`, `UsageError`.
@@ -114,7 +114,7 @@ def _at_home(specs: Iterator[ClusterSpec], here: str) -> Iterator[ClusterSpec]:
     return (at_home(spec, here) for spec in specs)
 
 
-def _starts(said: Said | None) -> bool:
+def _starts(said: Announced | None) -> bool:
     """Whether this process starts the tasks, as of a launcher's the first worker does. Says so where it does not, and
     where it does, what it is bound to."""
     from xbackend.cluster import launchers

@@ -124,13 +124,13 @@ def compare(
         _check_file(reports / name, "" if suite is not None else users.file_of(target or _DEFAULT))
     options.check_places(reports / name, None)
     with progress() as (shown, watch):
-        tasks = users.tasks(
+        cases = users.cases(
             target or _DEFAULT, inputs, _asked(dict(settings or ()), size=size, dtype=dtype),
             suite=suite, quick=measuring.quick, seed=measuring.seed, on_progress=shown,
         )  # fmt: skip
         unready = matrix.ready(runs, shown)
         results = session.compare(
-            tasks, unready=unready, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True,
+            cases, unready=unready, name=name, store=Store(store), on_progress=shown, watch=watch, partial=True,
             **vars(measuring),
         )  # fmt: skip
         written = report.write_times(results, reports / results.name, measuring.baseline)

@@ -9,13 +9,13 @@ from typing import Annotated
 
 from xbackend.analysis import gate as gates
 from xbackend.analysis.disturbed import quiet
-from xbackend.analysis.gate import Judged, Judgement, Limit, Outcome, words
+from xbackend.analysis.gate import GateOutcome, Judged, Judgement, Limit, words
 from xbackend.cli import neighbours, options, users
 from xbackend.cli.compare import Measuring
 from xbackend.cli.console import progress, say, width
 from xbackend.errors import UsageError
 from xbackend.measure import matrix, revisions
-from xbackend.measure.candidates import Task
+from xbackend.measure.candidates import Case
 from xbackend.report.said import text
 from xbackend.report.written import columns
 from xbackend.report.written.columns import WIDTH
@@ -90,7 +90,7 @@ def _of_revisions(
     function: _Function, rev: Sequence[str], limits: Sequence[Limit], measuring: Measuring, kept: Store
 ) -> tuple[Judgement, list[str]]:
     runs = matrix.runs(measuring.backends, measuring.environments)
-    tasks, commits = dict[str, Sequence[Task]](), list(map(revisions.commit, rev))
+    cases, commits = dict[str, Sequence[Case]](), list(map(revisions.commit, rev))
     if commits[0] == commits[1]:
         raise UsageError(f"{rev[0]} and {rev[1]} are both the commit {commits[0]}: a commit is not judged by itself")
     for one, commit in zip(rev, commits, strict=True):
@@ -99,7 +99,7 @@ def _of_revisions(
                 raise UsageError(f"{function.target} is the same for both revisions: name a file of theirs, from here")
             there = set(sys.modules)
             try:
-                made = users.tasks(
+                made = users.cases(
                     str(folder / function.target), function.inputs, dict(function.settings or ()),
                     quick=measuring.quick, seed=measuring.seed, folder=folder,
                 )  # fmt: skip
@@ -111,11 +111,11 @@ def _of_revisions(
                 f"{function.target} of {one} imports {', '.join(mixed)} from the folder that you work in, the "
                 "same for both revisions: keep it beside the file, in the folder that you are in, or in its src"
             )
-        tasks[commit] = made
+        cases[commit] = made
     with progress() as shown:
         unready = matrix.ready(runs, shown)
         results = revisions.compare(
-            tasks, unready=unready, name=made[0].workload, store=kept, on_progress=shown, **vars(measuring)
+            cases, unready=unready, name=made[0].workload, store=kept, on_progress=shown, **vars(measuring)
         )
     before, after = (revisions.of_commit(results, one) for one in commits)
     notes = [f"BASE is {rev[0]}, HEAD is {rev[1]}, measured in one session, run {results.run}", *quiet(results)]
@@ -143,7 +143,7 @@ def _say(judged: Judgement, more: Sequence[str], limits: Sequence[Limit], wide: 
 def _table(rows: Sequence[Judged], fits: int | None) -> list[str]:
     """What decides first, for each workload with its parameters."""
     groups: dict[str, list[list[str]]] = {}
-    order = {outcome: i for i, outcome in enumerate(Outcome)}
+    order = {outcome: i for i, outcome in enumerate(GateOutcome)}
     telling = len({row.measurement.devices for row in rows}) > 1
     for row in sorted(rows, key=lambda row: order[row.outcome]):
         m = row.measurement

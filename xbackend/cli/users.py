@@ -27,7 +27,7 @@ from xbackend.cluster.job import Job
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.habits import PACKAGES
 from xbackend.measure import candidates, session
-from xbackend.measure.candidates import Task, of_file
+from xbackend.measure.candidates import Case, of_file
 from xbackend.measure.oracle import Expected, expected
 from xbackend.program.host import check_fits, host_array
 from xbackend.program.program import Program
@@ -131,7 +131,7 @@ def traced(target: str, inputs: Sequence[str] | None, settings: Assignments, see
         return Traced(trace_twice(function, *arrays, **static), arrays, alone, static)
 
 
-def tasks(
+def cases(
     target: str,
     inputs: Sequence[str] | None,
     asked: Mapping[str, Sequence[Any]],
@@ -142,7 +142,7 @@ def tasks(
     gradient: bool | None = None,
     folder: Path = Path(),
     on_progress: Callable[[str], None] = lambda _: None,
-) -> list[Task]:
+) -> list[Case]:
     """What is measured of a target: a workload of xbackend, ``FILE.py``, all workloads of that file, or
     ``FILE.py:FUNCTION``, one of them or any other function; or in its place all workloads of a suite.
 
@@ -152,7 +152,7 @@ def tasks(
     Each combination of the values that are ``asked`` for is one; ``inputs`` are the arguments as they are typed, of any
     other function those of the file's ``inputs()`` where there are none. A file is named as seen from ``folder``.
 
-    Raises `UsageError` for what is not there, not understood or fails, and what `session.tasks_of` raises.
+    Raises `UsageError` for what is not there, not understood or fails, and what `session.cases_of` raises.
     """
     if target.endswith(GRADIENT):
         target, gradient = target.removesuffix(GRADIENT), True
@@ -188,7 +188,7 @@ def tasks(
     combinations = {workload: workload.combinations(_own(workload, asked, chosen), quick) for workload in chosen}
     each = [(workload, combinations[workload]) for workload in _derived(chosen, gradient)]
     with noticing_kept(partial(say, error=True)):
-        made = session.tasks_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
+        made = session.cases_of(each, seed=seed, gradient=gradient, guard=calling, on_progress=on_progress)
     return [of_file(one, file) for one in made] if file else made
 
 
@@ -200,26 +200,26 @@ def file_of(target: str, folder: Path = Path()) -> str:
     return "" if not name else str(path.relative_to(folder) if path.is_relative_to(folder) else path)
 
 
-def task(
+def case(
     target: str,
     inputs: Sequence[str] | None,
     settings: Assignments,
     *,
     quick: bool = False,
     seed: int = 0,
-) -> Task:
-    """The one task of a target, as `tasks`; of a workload that is named its value. Raises `UsageError` where there are
+) -> Case:
+    """The one case of a target, as `cases`; of a workload that is named its value. Raises `UsageError` where there are
     several, with what to write for each."""
     asked = {name: [value] for name, value in settings or ()}
     gradient = None if target.endswith((".py", GRADIENT)) else False
-    made = tasks(target, inputs, asked, quick=quick, seed=seed, gradient=gradient)
+    made = cases(target, inputs, asked, quick=quick, seed=seed, gradient=gradient)
     if len(made) > 1:
         raise UsageError(f"{target} is several, choose one: {'; '.join(_each(target, made))}")
     return made[0]
 
 
-def _each(target: str, made: Sequence[Task]) -> Iterator[str]:
-    """What to write for each of the tasks of a target."""
+def _each(target: str, made: Sequence[Case]) -> Iterator[str]:
+    """What to write for each of the cases of a target."""
     of_file = target.endswith(".py")
     several = [name for name in made[0].parameters if len({repr(one.parameters.get(name)) for one in made}) > 1]
     for one in made:

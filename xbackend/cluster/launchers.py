@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from xbackend import cores
 from xbackend.cluster.starting import all_here, is_here
-from xbackend.engines.spec import FIRST_PORT, ClusterSpec, Said, local, split
+from xbackend.engines.spec import FIRST_PORT, Announced, ClusterSpec, local, split
 from xbackend.wording import counted
 
 
-def starts(said: Said, port: int | None = None) -> Iterator[ClusterSpec]:
+def starts(said: Announced, port: int | None = None) -> Iterator[ClusterSpec]:
     """A cluster for each start, as a launcher says. Where it names no ports, they are others each time: on one host
     free ones, on several from ``port`` up."""
     spec, count = said.spec, len(said.spec.tasks)
@@ -30,7 +30,7 @@ def first_ports(first: int, count: int) -> Iterator[int]:
     return (first + number * count % room for number in itertools.count())
 
 
-def bound(said: Said) -> Iterator[str]:
+def bound(said: Announced) -> Iterator[str]:
     """What to type where a launcher bound this process, which starts all tasks of its host, to too few cores."""
     hosts = [split(said.spec.address(task))[0] for task in said.spec.tasks]
     here, usable, all_cores = sum(is_here(host, said.host) for host in hosts), cores.count(), os.cpu_count() or 1

@@ -15,7 +15,7 @@ from xbackend.program.dtypes import DType
 from xbackend.program.operators import Operators
 
 
-class Kind(NamedTuple):
+class ArrayKind(NamedTuple):
     """All that a compiled op depends on of an array: its shape, its dtype, and the name of its device."""
 
     shape: tuple[int, ...]
@@ -63,7 +63,7 @@ class EagerArray(Operators):
 
     __slots__ = ("_kind", "_owner", "_value")
 
-    def __init__(self, owner: Owner, value: Any, kind: Kind) -> None:
+    def __init__(self, owner: Owner, value: Any, kind: ArrayKind) -> None:
         self._owner = owner
         self._value = value
         self._kind = kind

@@ -14,7 +14,7 @@ from xbackend.api.tracing.scopes import device as scope
 from xbackend.api.tracing.trace import ArraySpec, trace
 from xbackend.api.tracing.tracer import current
 from xbackend.devices import Device, DeviceMap
-from xbackend.eager.array import EagerArray, Kind
+from xbackend.eager.array import ArrayKind, EagerArray
 from xbackend.eager.reading import filled
 from xbackend.errors import PlacementError
 from xbackend.program.ops import GENERATORS
@@ -42,13 +42,13 @@ class Compiles(Protocol):
 
 
 @dataclass(slots=True)
-class Compiled:
+class CompiledOp:
     """An op of the backend: takes values, gives values of these ``kinds``, of which ``build`` makes the result: the
     array itself where it is ``next``. ``keep``: whether it is worth to be kept; ``used``: the number of its last call.
     """
 
     execute: Callable[..., Sequence[Any]]
-    kinds: tuple[Kind, ...]
+    kinds: tuple[ArrayKind, ...]
     build: Build
     keep: bool = True
     used: int = 0
@@ -118,7 +118,7 @@ def common_device(name: str, arrays: Sequence[EagerArray]) -> str | None:
     return devices[0] if devices else None
 
 
-def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> Compiled | Known:
+def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> CompiledOp | Known:
     """The function compiled for arguments like these, which runs where its arrays are.
 
     Raises what tracing and compiling raise, `PlacementError`.
@@ -135,11 +135,11 @@ def compiled(backend: Compiles, call: Call, arrays: Sequence[EagerArray]) -> Com
     execute = executable.execute
     if len(backend.devices) > 1:  # else there is no other device that it could have run on
         execute = _checked(executable)
-    return Compiled(execute, tuple(kinds), call.build)
+    return CompiledOp(execute, tuple(kinds), call.build)
 
 
-def _kind(node: Value, device: Device) -> Kind:
-    return Kind(node.shape, node.dtype, str(device))
+def _kind(node: Value, device: Device) -> ArrayKind:
+    return ArrayKind(node.shape, node.dtype, str(device))
 
 
 def _checked(executable: Any) -> Callable[..., Sequence[Any]]:
@@ -158,7 +158,7 @@ def _checked(executable: Any) -> Callable[..., Sequence[Any]]:
     return execute
 
 
-def _made(backend: Compiles, program: Program, build: Build) -> Compiled:
+def _made(backend: Compiles, program: Program, build: Build) -> CompiledOp:
     """Arrays made of nothing (zeros, a range, ...): made on the host and put on the device, with nothing compiled."""
     nodes = [program.values[i] for i in program.outputs]
     devices = [
@@ -171,4 +171,4 @@ def _made(backend: Compiles, program: Program, build: Build) -> Compiled:
 
     kinds = tuple(_kind(n, d) for n, d in zip(nodes, devices, strict=True))
     # A constant holds all of its elements.
-    return Compiled(execute, kinds, build, keep=all(n.op != "constant" for n in nodes))
+    return CompiledOp(execute, kinds, build, keep=all(n.op != "constant" for n in nodes))

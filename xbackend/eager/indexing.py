@@ -156,7 +156,7 @@ class Indexing:
             raise NoSuchElement(f"a mask of shape {shape} does not fit an array of shape {x.shape}")
 
 
-class At:
+class EagerAt:
     """``xp.at(x)[key].set(value)`` and ``.add(value)``: a new array, and ``x`` as it was."""
 
     def __init__(self, indexing: Indexing, array: EagerArray) -> None:

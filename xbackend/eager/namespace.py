@@ -21,7 +21,7 @@ from xbackend.eager.array import EagerArray
 from xbackend.eager.cache import LIMIT, CacheInfo
 from xbackend.eager.compiled import Compiles
 from xbackend.eager.exchange import Exchange
-from xbackend.eager.indexing import At, Indexing
+from xbackend.eager.indexing import EagerAt, Indexing
 from xbackend.eager.info import Info
 from xbackend.eager.runner import Runner
 from xbackend.errors import ArgumentError
@@ -54,11 +54,11 @@ class Namespace:
         runner.namespace = self
         indexing, exchange = Indexing(runner), Exchange(runner)
 
-        def at(x: EagerArray, /) -> At:
+        def at(x: EagerArray, /) -> EagerAt:
             """An array to be written at a place: ``xp.at(x)[key].set(value)``, ``xp.at(x)[key].add(value)``."""
             if not isinstance(x, EagerArray):
                 raise ArgumentError(f"at takes an array of the namespace, not {x!r:.60}; make one with xp.asarray")
-            return At(indexing, x)
+            return EagerAt(indexing, x)
 
         # In the order in which one takes the place of another of its name.
         of_the_api = {name: runner.at_once(name, getattr(functions, name)) for name in functions.NAMES}

@@ -11,9 +11,9 @@ import numpy as np
 
 from xbackend.api.tracing.casting import Scalar, scalar_dtype
 from xbackend.devices import Device, DeviceMap, canonical
-from xbackend.eager.array import EagerArray, Kind
+from xbackend.eager.array import ArrayKind, EagerArray
 from xbackend.eager.cache import LIMIT, Cache
-from xbackend.eager.compiled import Call, Compiled, Compiles, Known, compiled
+from xbackend.eager.compiled import Call, CompiledOp, Compiles, Known, compiled
 from xbackend.eager.reading import OnHost, hosted, read
 from xbackend.program.dtypes import DType, as_dtype, promote
 from xbackend.program.host import host_array
@@ -55,7 +55,7 @@ class Runner:
         """What is on the host, as an array on the device. Raises `DTypeError`, `ShapeError`, `BackendClosed`."""
         self.backend.check_open()
         host = host_array(array, "an array", dtype)
-        kind = Kind(host.shape, as_dtype(host.dtype, "an array: dtype"), str(device))
+        kind = ArrayKind(host.shape, as_dtype(host.dtype, "an array: dtype"), str(device))
         return EagerArray(self, self.backend.put(host, device), kind)
 
     def fetched(self, value: Any) -> np.ndarray:
@@ -121,7 +121,7 @@ class Runner:
 
         return update_wrapper(call, function)
 
-    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> Compiled | Known:
+    def _compile(self, call: Call, arrays: list[EagerArray], key: Hashable) -> CompiledOp | Known:
         op = compiled(self.backend, call, arrays)
         self.cache.misses += 1
         if isinstance(op, Known) or op.keep:

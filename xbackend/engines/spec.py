@@ -145,7 +145,7 @@ class ClusterSpec:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class Announced:
     """What a launcher says to a process: the cluster, which of its tasks the process is, and whether ports are the
     launcher's, or the first that xbackend takes where the launcher names none."""
 
@@ -201,7 +201,7 @@ def read(path: Path) -> ClusterSpec:
     return ClusterSpec(jobs)
 
 
-def found(environment: Mapping[str, str] = os.environ) -> Said | None:
+def found(environment: Mapping[str, str] = os.environ) -> Announced | None:
     """The cluster that a launcher says this process is of, and which task it is; `None` where no launcher says so.
 
     Raises `ClusterError` for variables that contradict each other or say nothing.
@@ -213,7 +213,7 @@ def found(environment: Mapping[str, str] = os.environ) -> Said | None:
     return mpi if slurm is None or (mpi is not None and mpi.task != slurm.task) else slurm
 
 
-def _of_tensorflow(environment: Mapping[str, str]) -> Said | None:
+def _of_tensorflow(environment: Mapping[str, str]) -> Announced | None:
     text = environment.get("TF_CONFIG")
     if not text:
         return None
@@ -221,14 +221,14 @@ def _of_tensorflow(environment: Mapping[str, str]) -> Said | None:
         content = json.loads(text)
         jobs, own = content["cluster"], content["task"]
         spec = ClusterSpec({name: tuple(addresses) for name, addresses in jobs.items()})
-        return Said(spec, spec.task(own["type"], own["index"]), ports=True)
+        return Announced(spec, spec.task(own["type"], own["index"]), ports=True)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, ClusterError):
             raise
         raise ClusterError(f"TF_CONFIG is not what TensorFlow writes ({type(error).__name__}: {error})") from None
 
 
-def _of_slurm(environment: Mapping[str, str]) -> Said | None:
+def _of_slurm(environment: Mapping[str, str]) -> Announced | None:
     if "SLURM_PROCID" not in environment or not environment.get("SLURM_NTASKS"):
         return None
     count, index = _number(environment, "SLURM_NTASKS"), _number(environment, "SLURM_PROCID")
@@ -238,10 +238,10 @@ def _of_slurm(environment: Mapping[str, str]) -> Said | None:
     if len(places) < count:
         raise ClusterError(f"Slurm has {count} tasks, and its list of nodes has room for {len(places)}")
     spec = ClusterSpec({WORKER: tuple(f"{node}:{FIRST_PORT + k}" for node, k in places)})
-    return Said(spec, spec.task(WORKER, index), ports=False)
+    return Announced(spec, spec.task(WORKER, index), ports=False)
 
 
-def _of_mpi(environment: Mapping[str, str]) -> Said | None:
+def _of_mpi(environment: Mapping[str, str]) -> Announced | None:
     """MPI's variables say how many tasks there are, and not where: all of them run on the first one's host."""
     for rank, size in _RANKS:
         if rank in environment and size in environment:
@@ -249,7 +249,7 @@ def _of_mpi(environment: Mapping[str, str]) -> Said | None:
             if count > (1 << 16) - FIRST_PORT:
                 raise ClusterError(f"{size} says {count} tasks, which is more than there are ports")
             spec = ClusterSpec({WORKER: tuple(f"localhost:{FIRST_PORT + i}" for i in range(count))})
-            return Said(spec, spec.task(WORKER, index), ports=False)
+            return Announced(spec, spec.task(WORKER, index), ports=False)
     return None
 
 

@@ -22,7 +22,7 @@ from xbackend.analysis.comparison import Row
 from xbackend.analysis.statistics import Ratio, time_of
 from xbackend.errors import UsageError, XBackendError
 from xbackend.measure import session
-from xbackend.measure.candidates import WARM, Task
+from xbackend.measure.candidates import WARM, Case
 from xbackend.measure.oracle import bind
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.worker import open_worker
@@ -82,7 +82,7 @@ class Bisection:
     """Looks for the release. ``options`` are those of `session.compare`; ``tolerance`` is by how much numbers may
     differ, left out that of the workload."""
 
-    task: Task
+    case: Case
     backend: str
     releases: Sequence[str]
     what: What = What.TIME
@@ -94,14 +94,14 @@ class Bisection:
         self.say: Callable[[str], None] = self.options.get("on_progress", lambda _: None)
         self.found = Found(releases=self.releases)
         self._results: dict[str, list[np.ndarray]] = {}
-        self.passes = self.task.tolerance if self.tolerance is None else self.tolerance
+        self.passes = self.case.tolerance if self.tolerance is None else self.tolerance
 
     def run(self) -> Found:
         """Raises `StoreError`, and `UsageError` for numbers that the precision does not determine; a release that does
         not work has its reason."""
         found = self.found
-        if self.what is What.NUMBERS and self.tolerance is None and self.task.undetermined:
-            why = f"{self.task.label} is not determined in this precision: {self.task.undetermined}"
+        if self.what is What.NUMBERS and self.tolerance is None and self.case.undetermined:
+            why = f"{self.case.label} is not determined in this precision: {self.case.undetermined}"
             raise UsageError(f"{why}; give --tolerance")
         both = bisection.ends(len(self.releases), self._work)
         if both is None:
@@ -181,7 +181,7 @@ class Bisection:
         ours, theirs = self._returned(head), self._returned(base)
         if ours is None or theirs is None:
             return None
-        said = verified(ours, theirs, self.passes, allow_nan=self.options.get("allow_nan") or self.task.allow_nan)
+        said = verified(ours, theirs, self.passes, allow_nan=self.options.get("allow_nan") or self.case.allow_nan)
         if said.agreement is Agreement.UNVERIFIED:
             self.found.reasons[head] = f"{said.agreement}: {said.reason}"
             return None
@@ -195,7 +195,7 @@ class Bisection:
         if self.what is What.COMPILE:  # as many as asked for with an empty cache
             processes, more = processes + min(processes, len(WARM)), {"cold": math.inf}
         results = session.compare(
-            [self.task], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
+            [self.case], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
             **{"quick": False, "name": "bisect", **self.options, "processes": processes, **more},
         )  # fmt: skip
         rows = {row.environment: Row(row) for row in results.measurements}
@@ -227,16 +227,16 @@ class Bisection:
     def _returned(self, name: str) -> list[np.ndarray] | None:
         """What a release computes, in one process; `None` where it fails, with the reason under its name."""
         if name not in self._results:
-            self.say(f"{name}: {self.task.label}")
+            self.say(f"{name}: {self.case.label}")
             options = {key: self.options[key] for key in ("threads", "limit", "on_progress") if key in self.options}
             try:
                 opener = self.options.get("opener", open_worker)
                 worker = opener(self.backend, environment=name, virtual_devices=self.devices, **options)
                 with worker.backend as backend:
-                    program = self.task.program
-                    where = bind(program, backend, self.devices, self.task.devices_map)
+                    program = self.case.program
+                    where = bind(program, backend, self.devices, self.case.devices_map)
                     run = backend.compile(program, devices=where)
-                    self._results[name] = flatten(run(*self.task.inputs), np.asarray)[0]
+                    self._results[name] = flatten(run(*self.case.inputs), np.asarray)[0]
             except XBackendError as error:
                 self.found.reasons[name] = f"failed: {error}".split("\n")[0]
                 return None

@@ -1,4 +1,4 @@
-"""What is measured: a task on a backend with devices, and what its processes have shown so far."""
+"""What is measured: a case on a backend with devices, and what its processes have shown so far."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _NOTHING = Program("nothing", (), (), ())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Task(Expected):
+class Case(Expected):
     """A workload with all its parameters, its inputs and what is expected of it, traced once for all backends.
 
-    ``seconds`` is what tracing took. Tasks of another ``revision`` have other processes. ``devices_map`` is what
+    ``seconds`` is what tracing took. Cases of another ``revision`` have other processes. ``devices_map`` is what
     devices of the program are bound to. What cannot be measured on any backend is ``refused``, with the reason, and has
     no program.
     """
@@ -56,7 +56,7 @@ class Task(Expected):
     devices_map: DeviceMap = field(default_factory=DeviceMap)
     refused: str = ""
 
-    def bound(self, devices: DeviceMap) -> Task:
+    def bound(self, devices: DeviceMap) -> Case:
         """With devices bound as asked for; of those that it uses the parameters say so."""
         used = {node.device for node in self.program.values}
         own = DeviceMap({name: device for name, device in devices.items() if name in used})
@@ -74,18 +74,18 @@ class Task(Expected):
         rest = {name: value for name, value in self.parameters.items() if value != self.revision}
         return naming.described(self.workload, rest if self.revision else self.parameters)
 
-    def is_same(self, other: Task) -> bool:
+    def is_same(self, other: Case) -> bool:
         """Whether it is the same program on the same inputs, to the last bit."""
         ours, theirs = (hash_of(one.inputs) for one in (self, other))
         return (self.text, self.parameters, ours) == (other.text, other.parameters, theirs)
 
 
-def task(workload: str, **parameters: Any) -> Task:
+def case(workload: str, **parameters: Any) -> Case:
     """A workload of `xbackend.workloads`, by its name, with the seed 0; raises as `made` does."""
     return made(workloads.get(workload), parameters)
 
 
-def made(workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = False, seed: int = 0) -> Task:
+def made(workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = False, seed: int = 0) -> Case:
     """Trace a workload with its own inputs: its value or, with ``gradient``, that and its gradient.
 
     Raises `WorkloadError` for a parameter that does not exist or a value that it cannot have, `ArgumentError` for
@@ -96,7 +96,7 @@ def made(workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = 
     return _traced(workload, inputs, resolved, gradient=gradient)
 
 
-def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], *, gradient: bool = False) -> Task:
+def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], *, gradient: bool = False) -> Case:
     """Trace a workload with inputs from elsewhere, which its parameters say: ``arrays`` are anything that NumPy makes
     an array of, ``static`` its keyword arguments.
 
@@ -108,12 +108,12 @@ def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], 
         raise ArgumentError(f"{workload.name} has no argument {', '.join(unknown)} to be set")
     workload.check_numbers(static)
     inputs = [host_array(array, f"argument {i} of {workload.name}") for i, array in enumerate(arrays)]
-    task = _traced(workload, inputs, static, gradient=gradient)
+    case = _traced(workload, inputs, static, gradient=gradient)
     shapes = ", ".join(f"{a.dtype.name}{list(a.shape)}" for a in inputs)
-    return replace(task, parameters={"inputs": shapes, **task.parameters})
+    return replace(case, parameters={"inputs": shapes, **case.parameters})
 
 
-def of_file(one: Task, file: str) -> Task:
+def of_file(one: Case, file: str) -> Case:
     """It, as of that file: two functions of one name from two files are two."""
     return replace(one, parameters={FILE: file, **one.parameters})
 
@@ -124,14 +124,14 @@ def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in plain.items()}
 
 
-def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mapping[str, Any], *, gradient: bool) -> Task:
+def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mapping[str, Any], *, gradient: bool) -> Case:
     start = time.perf_counter()
     function = workload.traced(parameters, gradient)
     program = trace(function, *inputs)
     seconds = time.perf_counter() - start
     if seconds < TWICE:  # as `trace_twice`, which is not clocked
         check_repeated(program, function, *inputs)
-    return Task(
+    return Case(
         workload=workload.name + (GRADIENT if gradient else ""),
         parameters=said(parameters),
         program=program,
@@ -144,7 +144,7 @@ def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mappin
 
 @dataclass(frozen=True)
 class Group:
-    """What shares a process: all tasks of a backend, of one revision, in one environment, with so many devices."""
+    """What shares a process: all cases of a backend, of one revision, in one environment, with so many devices."""
 
     backend: str
     devices: int
@@ -161,12 +161,12 @@ class Group:
 
 @dataclass(eq=False)
 class Candidate:
-    """A task on a backend with so many devices, and what was found out about it so far.
+    """A case on a backend with so many devices, and what was found out about it so far.
 
     ``environment`` is another version of its framework than the locked one, such as ``pytensor==2.38.3``.
     """
 
-    task: Task
+    case: Case
     backend: str
     devices: int
     environment: str = ""
@@ -182,16 +182,16 @@ class Candidate:
     memory_unknown: str = ""
 
     def __post_init__(self) -> None:
-        if self.task.refused:
-            self.fail("failed", self.task.refused)
+        if self.case.refused:
+            self.fail("failed", self.case.refused)
 
     @property
     def group(self) -> Group:
-        return Group(self.backend, self.devices, self.environment, self.task.revision)
+        return Group(self.backend, self.devices, self.environment, self.case.revision)
 
     @property
     def label(self) -> str:
-        return f"{self.task.label} | {self.group.label}"
+        return f"{self.case.label} | {self.group.label}"
 
     @property
     def times(self) -> list[float]:
@@ -233,19 +233,19 @@ class Candidate:
                 tolerance=measured.tolerance,
                 inputs=measured.inputs,
                 ulps=max(ulps, default=None),
-                derived=self.task.derived,
+                derived=self.case.derived,
             )
         if measured.wrong:
             self.fail(measured.status, measured.wrong)
 
     def measurement(self, processes: Sequence[Process] | None = None) -> Measurement:
         """The row of the results, with these processes or with all."""
-        operations = self.task.program.operations
+        operations = self.case.program.operations
         doubts = [*disturbed_warnings(self.processes), *outlier_warnings(self.processes)]
         return Measurement(
-            workload=self.task.workload,
-            parameters=self.task.parameters,
-            program=self.task.program.fingerprint,
+            workload=self.case.workload,
+            parameters=self.case.parameters,
+            program=self.case.program.fingerprint,
             backend=self.backend,
             devices=self.devices,
             bindings=self.bindings,

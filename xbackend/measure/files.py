@@ -1,4 +1,4 @@
-"""What workers read: the arrays of tasks, each written once, and the code that earlier workers compiled."""
+"""What workers read: the arrays of cases, each written once, and the code that earlier workers compiled."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xbackend import environments
 from xbackend.backends import registry
 from xbackend.environments.folders import compiled
 from xbackend.files import make_own, refused
-from xbackend.measure.candidates import Candidate, Group, Task
+from xbackend.measure.candidates import Candidate, Case, Group
 
 LASTING = 200  # programs whose compiled code is kept for later sessions: those used last
 
@@ -31,8 +31,8 @@ class Files:
 
     def __enter__(self) -> Files:
         self._folder = tempfile.TemporaryDirectory(prefix="xbackend-arrays-", ignore_cleanup_errors=True)
-        self._written: dict[Task, dict[str, list[str]]] = {}
-        self._kept: dict[tuple[Task, Group], str] = {}
+        self._written: dict[Case, dict[str, list[str]]] = {}
+        self._kept: dict[tuple[Case, Group], str] = {}
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -41,19 +41,19 @@ class Files:
             for old in sorted(compiled().glob("*/*"), key=_used)[:-LASTING]:
                 shutil.rmtree(old, ignore_errors=True)  # another session may be at it, too
 
-    def of(self, task: Task) -> dict[str, list[str]]:
-        """The paths of a task's ``inputs`` and of what is ``expected`` of it. Raises `StoreError`."""
-        if task not in self._written:
+    def of(self, case: Case) -> dict[str, list[str]]:
+        """The paths of a case's ``inputs`` and of what is ``expected`` of it. Raises `StoreError`."""
+        if case not in self._written:
             number = len(self._written)
-            self._written[task] = {
-                "inputs": self._write(f"{number}-input", task.inputs),
-                "expected": self._write(f"{number}-expected", task.expected),
+            self._written[case] = {
+                "inputs": self._write(f"{number}-input", case.inputs),
+                "expected": self._write(f"{number}-expected", case.expected),
             }
-        return self._written[task]
+        return self._written[case]
 
     def kept(self, candidate: Candidate) -> str:
         """Where the first process of a candidate keeps what it compiled, and its later ones find it."""
-        which = candidate.task, candidate.group
+        which = candidate.case, candidate.group
         if self._lasting and not candidate.environment and which not in self._kept and (path := _lasting(candidate)):
             self._kept[which] = str(path)
         return self._kept.setdefault(which, str(Path(self._folder.name) / f"compiled-{len(self._kept)}"))
@@ -70,7 +70,7 @@ def _lasting(candidate: Candidate) -> Path | None:
     """Where a session finds what an earlier one compiled of the same program with the same versions; `None` where the
     home belongs to somebody else and nothing can be kept in it."""
     environment = environments.get(registry.get(candidate.backend).environment)
-    which = [candidate.backend, candidate.devices, sorted(environment.versions().items()), candidate.task.text]
+    which = [candidate.backend, candidate.devices, sorted(environment.versions().items()), candidate.case.text]
     path = compiled() / environment.name / hashlib.sha256(repr(which).encode()).hexdigest()[:32]
     try:
         make_own(path.parent)

@@ -64,7 +64,7 @@ class Effort:
 
 
 @dataclass
-class Held:
+class ReadyProgram:
     """A program that is right, between its visits: what is called, on values that are on their devices."""
 
     executable: Executable
@@ -79,7 +79,7 @@ class Held:
     compiled: set[str] = field(default_factory=set)
 
 
-_HELD: dict[int, Held] = {}  # by the id of the backend, which holds it, too
+_HELD: dict[int, ReadyProgram] = {}  # by the id of the backend, which holds it, too
 
 
 def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +162,7 @@ def _hold(
             checks |= check_twice(call, iterations, [usual])
     gc.collect()
     gc.freeze()  # what there is by now is looked at no more: each visit collects what there is besides
-    _HELD[id(backend)] = Held(executable, values, call, effort, iterations, usual, watch, job["profiled"])
+    _HELD[id(backend)] = ReadyProgram(executable, values, call, effort, iterations, usual, watch, job["profiled"])
     measured.phases["device_to_host"], measured.checks = checks.pop("device_to_host", None), checks or None
 
 
@@ -334,7 +334,7 @@ def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, A
     return {"seconds": seconds, "foreign_cores": foreign[0]}
 
 
-def _rounds(held: Held, number: int, compilations: Callable[[], dict[str, int]]) -> list[float]:
+def _rounds(held: ReadyProgram, number: int, compilations: Callable[[], dict[str, int]]) -> list[float]:
     """Seconds per iteration of so many rounds; the compilers that were watched and did nothing are noted.
 
     Raises `TimingError` if they were at work each time.

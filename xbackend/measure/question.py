@@ -16,7 +16,7 @@ FAR = 1.5  # times as slow as the other: no two processes of one candidate diffe
 # Of the statements after which nothing more is measured: who looks after each process, and stops where something is
 # shown, is wrong more often than who looks once (docs/measurement.md has how often).
 STOP = 0.995
-# Second processes of each task by which it is known how all of its candidates spread, also beside what generations add.
+# Second processes of each case by which it is known how all of its candidates spread, also beside what generations add.
 SPREAD = 5
 Kind = Callable[[Candidate], Any]  # by which candidates of one backend are compared
 
@@ -29,7 +29,7 @@ def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int)
     equal, and what `spreading` has. What is compared with nothing is measured `FEWEST` times.
     """
     found = set(spreading(candidates, baseline))
-    parts = list(_by_task(candidates))
+    parts = list(_by_case(candidates))
     for part in parts:
         pairs = _ratios(part, baseline, STOP ** (1 / len(parts)))
         found |= {c for pair, ratio in pairs.items() if ratio.verdict is Verdict.NOT_TOLD_APART for c in pair}
@@ -38,13 +38,13 @@ def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int)
 
 
 def spreading(candidates: Sequence[Candidate], baseline: str | None) -> list[Candidate]:
-    """The candidates whose next processes show how the processes of a task spread, where that is not known yet.
+    """The candidates whose next processes show how the processes of a case spread, where that is not known yet.
 
-    Of a task with more than `SPREAD` candidates they are the `SPREAD` fastest. Of a smaller one they are the pairs that
+    Of a case with more than `SPREAD` candidates they are the `SPREAD` fastest. Of a smaller one they are the pairs that
     are near each other, and the nearest pair in any case.
     """
     found: list[Candidate] = []
-    for part in _by_task(candidates):
+    for part in _by_case(candidates):
         ratios = {pair: ratio for pair, ratio in _ratios(part, baseline, STOP).items() if _nothing_said(ratio)}
         fastest = sorted(part, key=lambda candidate: time_of(candidate.times))
         near = [pair for pair, ratio in ratios.items() if 1 / FAR < ratio.value < FAR]
@@ -59,7 +59,7 @@ def _nothing_said(ratio: Ratio) -> bool:
 
 def without_verdict(candidates: Sequence[Candidate], baseline: str | None) -> bool:
     """Whether of something that is compared nothing can be said, for too few processes."""
-    ratios = [ratio for part in _by_task(candidates) for ratio in _ratios(part, baseline, STOP).values()]
+    ratios = [ratio for part in _by_case(candidates) for ratio in _ratios(part, baseline, STOP).values()]
     return any(map(_nothing_said, ratios))
 
 
@@ -69,7 +69,7 @@ def _ratios(part: Sequence[Candidate], baseline: str | None, level: float) -> di
 
 
 def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Candidate]:
-    """Which candidates of one task are far from all that they are compared with. ``times`` are seconds, known so far.
+    """Which candidates of one case are far from all that they are compared with. ``times`` are seconds, known so far.
 
     The fastest is not among them.
     """
@@ -79,16 +79,16 @@ def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Ca
 
 
 def nearest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, those first that are nearest to the fastest one of their task."""
-    fastest = {part[0].task.compared: min(time_of(c.times) for c in part) for part in _by_task(candidates)}
-    return sorted(candidates, key=lambda c: time_of(c.times) / fastest[c.task.compared])
+    """The candidates, those first that are nearest to the fastest one of their case."""
+    fastest = {part[0].case.compared: min(time_of(c.times) for c in part) for part in _by_case(candidates)}
+    return sorted(candidates, key=lambda c: time_of(c.times) / fastest[c.case.compared])
 
 
-def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
+def _by_case(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
     """The candidates of each workload with the same parameters, whatever the revision, that have a time."""
 
     def key(candidate: Candidate) -> str:
-        return candidate.task.compared
+        return candidate.case.compared
 
     timed = sorted((c for c in candidates if c.processes), key=key)
     return (list(part) for _, part in groupby(timed, key))
@@ -97,7 +97,7 @@ def _by_task(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
 def _pairs(
     timed: Sequence[Candidate], baseline: str | None, time: Callable[[Candidate], float] = lambda c: time_of(c.times)
 ) -> Iterator[tuple[Candidate, Candidate]]:
-    kinds: tuple[Kind, Kind] = (lambda c: c.devices, lambda c: c.task.revision)
+    kinds: tuple[Kind, Kind] = (lambda c: c.devices, lambda c: c.case.revision)
     for kind in kinds:
         if len(set(map(kind, timed))) > 1:
             yield from _against_first(timed, kind)

@@ -18,7 +18,7 @@ import msgspec
 
 from xbackend.errors import UsageError
 from xbackend.measure import session
-from xbackend.measure.candidates import Task
+from xbackend.measure.candidates import Case
 from xbackend.results.schema import Results
 
 PARAMETER = "revision"  # under which the commit of a measurement stands in the results of both
@@ -56,15 +56,15 @@ def tracked(modules: Iterable[str]) -> list[str]:
     return sorted(name for name, file in files.items() if file and Path(file).resolve() in there)
 
 
-def compare(tasks: Mapping[str, Sequence[Task]], **options: Any) -> Results:
-    """Measure the tasks of each of two commits in one session; `of_commit` has the results of each.
+def compare(cases: Mapping[str, Sequence[Case]], **options: Any) -> Results:
+    """Measure the cases of each of two commits in one session; `of_commit` has the results of each.
 
     ``options`` are those of `session.compare`, and it raises as that does. The results, also those in the store, are
     one run, in which the commit is a parameter.
     """
-    marked: list[Task] = []
-    for one, own in tasks.items():
-        marked += [replace(task, parameters={**task.parameters, PARAMETER: one}, revision=one) for task in own]
+    marked: list[Case] = []
+    for one, own in cases.items():
+        marked += [replace(case, parameters={**case.parameters, PARAMETER: one}, revision=one) for case in own]
     return session.compare(marked, **options)
 
 

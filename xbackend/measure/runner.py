@@ -93,7 +93,7 @@ class Session:
         self.interrupted = False  # by Ctrl-C
         self.seconds = 0.0  # what all of it took
         self.warnings: list[str] = []
-        self._hashes: dict[str, str] = {}  # label of a task -> hash of its inputs
+        self._hashes: dict[str, str] = {}  # label of a case -> hash of its inputs
         self._shuffle = shuffler(self.seed)
         self._live: list[Live] = []
         self._turns = Turns(self._open)
@@ -122,7 +122,7 @@ class Session:
     def _together(self) -> int:
         """How many processes the memory holds at once, that of the machine and that of each accelerator: each with a
         framework and the arrays of a program."""
-        arrays = (sum(a.nbytes for a in (*c.task.inputs, *c.task.expected)) for c in self.candidates)
+        arrays = (sum(a.nbytes for a in (*c.case.inputs, *c.case.expected)) for c in self.candidates)
         free = min([machine.available_memory(), *machine.accelerator_memory()])
         return max(1, free // (PROCESS_MEMORY + 4 * max(arrays, default=0)))
 
@@ -134,9 +134,9 @@ class Session:
         self.schedule.ahead, seconds = list(here), 0.0
         with self._turns as turns:
             try:
-                for compared in self._shuffle(list(dict.fromkeys(c.task.compared for c in here))):
+                for compared in self._shuffle(list(dict.fromkeys(c.case.compared for c in here))):
                     self._live = []
-                    for candidate in (c for c in here if c.task.compared == compared and c.status == "ok"):
+                    for candidate in (c for c in here if c.case.compared == compared and c.status == "ok"):
                         self._start(turns, candidate, f"{order.index(candidate.group) + 1}/{len(order)}")
                     start = time.perf_counter()
                     self._take_turns(turns)
@@ -192,14 +192,14 @@ class Session:
 
     def _prepared(self, worker: Worker, candidate: Candidate, order: int) -> Live | None:
         """The candidate in a running process, ready to be visited; `None` where it is not right."""
-        bindings = bind(candidate.task.program, worker.backend, candidate.devices, candidate.task.devices_map)
+        bindings = bind(candidate.case.program, worker.backend, candidate.devices, candidate.case.devices_map)
         candidate.bindings = {k: str(v) for k, v in bindings.items()}
         live = Live(
             candidate, worker, {"order": order, "generation": self.schedule.generations, **self._begun[candidate.group]}
         )
         measured = live.prepare(self._job(candidate))
         candidate.note(measured, worker, self.threads, self.cores_per_device is not None)
-        known = self._hashes.setdefault(candidate.task.label, measured.inputs)
+        known = self._hashes.setdefault(candidate.case.label, measured.inputs)
         if candidate.status == "ok" and known != measured.inputs:
             candidate.fail("wrong", f"its inputs are not those of the other processes ({measured.inputs[:12]})")
         return live if candidate.status == "ok" else None
@@ -263,24 +263,24 @@ class Session:
         self._keep(candidate)
 
     def _show(self, candidate: Candidate, starting: bool = False) -> None:
-        """How far all of the task have come."""
-        task = candidate.task.compared
-        beside = [one for one in self.candidates if one.task.compared == task]
-        self.watch(task, standings(beside, self._live, candidate if starting else None))
+        """How far all of the case have come."""
+        case = candidate.case.compared
+        beside = [one for one in self.candidates if one.case.compared == case]
+        self.watch(case, standings(beside, self._live, candidate if starting else None))
 
     def _job(self, candidate: Candidate) -> dict[str, Any]:
         return {
             "label": candidate.label,
-            "program": candidate.task.text,
+            "program": candidate.case.text,
             "bindings": candidate.bindings,
-            **self._files.of(candidate.task),
+            **self._files.of(candidate.case),
             "kept": (kept := self._files.kept(candidate)),
             "cold": candidate.cold(self.schedule.cold) and not (self._lasting and Path(kept).exists()),
             "first": not candidate.processes,
             "profiled": not candidate.processes or candidate.devices > 1,
-            "tolerance": candidate.task.tolerance,
-            "undetermined": candidate.task.undetermined,
-            "allow_nan": candidate.task.allow_nan or self.allow_nan,
+            "tolerance": candidate.case.tolerance,
+            "undetermined": candidate.case.undetermined,
+            "allow_nan": candidate.case.allow_nan or self.allow_nan,
             "effort": asdict(self.effort),
         }
 

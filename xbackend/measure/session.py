@@ -1,8 +1,8 @@
 """A session: candidates measured in generations of fresh processes, and what became of them as results.
 
 from xbackend.measure import candidates, session
-tasks = [candidates.task("matpow", size=512)]
-results = session.compare(tasks, backends=["numpy", "pytensor"], devices=(1, 2))
+cases = [candidates.case("matpow", size=512)]
+results = session.compare(cases, backends=["numpy", "pytensor"], devices=(1, 2))
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from xbackend.backends import registry
 from xbackend.devices import DeviceMap
 from xbackend.errors import ArgumentError, UsageError, XBackendError
 from xbackend.measure import candidates, machine, matrix
-from xbackend.measure.candidates import Candidate, Task, said
+from xbackend.measure.candidates import Candidate, Case, said
 from xbackend.measure.plan import PRESETS
 from xbackend.measure.runner import Session
 from xbackend.results import naming
@@ -31,7 +31,7 @@ Guard = Callable[[str], AbstractContextManager[None]]  # around the user's own c
 
 
 def compare(
-    tasks: Sequence[Task],
+    cases: Sequence[Case],
     *,
     backends: Iterable[str] | None = None,
     environments: Sequence[str] = (),
@@ -52,7 +52,7 @@ def compare(
     partial: bool = False,
     **of_session: Any,
 ) -> Results:
-    """Measure tasks.
+    """Measure cases.
 
     Args:
         backends: names of backends, `None` for all.
@@ -78,11 +78,11 @@ def compare(
     if not devices or any(type(n) is not int or n < 1 for n in devices):
         raise ArgumentError(f"devices={devices!r}: whole numbers from 1 up are needed")
     mode = PRESETS["thorough" if thorough else "quick" if (quick := quick and not thorough) else "default"]
-    tasks = [one.bound(devices_map) for one in tasks] if devices_map else tasks
-    measured = _candidates(tasks, devices, runs, unready)
+    cases = [one.bound(devices_map) for one in cases] if devices_map else cases
+    measured = _candidates(cases, devices, runs, unready)
     each = cores_each(max(devices), threads, cores_per_device, shared_cores)
     session = Session(
-        measured, extent=mode.extent(processes, minutes, sum(not one.refused for one in tasks)),
+        measured, extent=mode.extent(processes, minutes, sum(not one.refused for one in cases)),
         threads=each or threads or cores.count(), cores_per_device=each, seed=seed, effort=mode.effort,
         baseline=baseline, **of_session,
     )  # fmt: skip
@@ -134,9 +134,9 @@ def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | N
 
 
 def _candidates(
-    tasks: Sequence[Task], devices: Sequence[int], runs: Sequence[matrix.Run], unready: Mapping[str, str]
+    cases: Sequence[Case], devices: Sequence[int], runs: Sequence[matrix.Run], unready: Mapping[str, str]
 ) -> list[Candidate]:
-    every = [(one, b, d, e) for one in tasks for d in devices for b, e in runs]
+    every = [(one, b, d, e) for one in cases for d in devices for b, e in runs]
     found = [Candidate(one, b, d, environment=e, warnings=matrix.unlocked(e)) for one, b, d, e in every]
     for candidate in found:
         why = unready.get(candidate.environment or registry.get(candidate.backend).environment)
@@ -145,21 +145,21 @@ def _candidates(
     return found
 
 
-def tasks_of(
+def cases_of(
     chosen: Iterable[tuple[Workload, Iterable[Mapping[str, Any]]]],
     *,
     seed: int = 0,
     gradient: bool | None = None,
     guard: Guard = lambda _: nullcontext(),
     on_progress: Callable[[str], None] = lambda _: None,
-) -> list[Task]:
-    """The tasks of workloads, each with its parameters: its value and, where it has a gradient, that with it; only one
+) -> list[Case]:
+    """The cases of workloads, each with its parameters: its value and, where it has a gradient, that with it; only one
     of both where ``gradient`` says which.
 
     Those of several that cannot be measured are refused, each with the reason. Raises `XBackendError` where nothing can
     be measured; ``guard`` makes one of what the user's own code raises.
     """
-    made, errors = list[Task](), list[XBackendError]()
+    made, errors = list[Case](), list[XBackendError]()
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):
         both = (False, True) if workload.gradient else (False,)
         for derived in both if gradient is None else (gradient,):
@@ -171,7 +171,7 @@ def tasks_of(
             except XBackendError as error:
                 errors.append(error)
                 known = said({**workload.known, **parameters})
-                made.append(Task(workload=name, parameters=known, refused=str(error)))
+                made.append(Case(workload=name, parameters=known, refused=str(error)))
     if errors and len(errors) == len(made):
         raise errors[0]
     return made

@@ -1,4 +1,4 @@
-"""How far a session has come, for whoever watches it: a row for each candidate of the task that is measured now."""
+"""How far a session has come, for whoever watches it: a row for each candidate of the case that is measured now."""
 
 from __future__ import annotations
 

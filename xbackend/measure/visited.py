@@ -91,7 +91,7 @@ class Live:
         phases = Phases(
             process_start=worker.process_start,
             framework_import=worker.framework_import,
-            trace=self.candidate.task.seconds,
+            trace=self.candidate.case.seconds,
             call=median(seconds for visit in self.visits for seconds in visit.rounds),
             **measured.phases,
         )

@@ -18,7 +18,7 @@ Variable = Any  # what nodes take and give
 Part = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, and its own device
 
 
-class Apply(Protocol):
+class ApplyNode(Protocol):
     """A node of the graph."""
 
     @property
@@ -58,7 +58,7 @@ class _Cut:
 
     def __init__(
         self,
-        nodes: Sequence[Apply],
+        nodes: Sequence[ApplyNode],
         sources: Collection[Variable],
         outputs: Collection[Variable],
         *,
@@ -82,7 +82,7 @@ class _Cut:
         self.place.update({v: (0, devices[v]) for v in outputs if v not in self.place})
         self.awaited = self._awaited()
 
-    def _inherit(self, node: Apply, ends: Collection[Variable]) -> None:
+    def _inherit(self, node: ApplyNode, ends: Collection[Variable]) -> None:
         """Place a node of a stage where its inputs are."""
         places = [(self.place[v], v in ends and v not in self.entries) for v in node.inputs if v in self.place]
         if not places:
@@ -139,7 +139,7 @@ class _Cut:
 
 
 def cut(
-    nodes: Sequence[Apply],
+    nodes: Sequence[ApplyNode],
     sources: Collection[Variable],
     outputs: Collection[Variable],
     *,

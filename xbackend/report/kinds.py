@@ -15,7 +15,7 @@ from xbackend.results.trained import Trainings
 from xbackend.wording import grouped
 
 
-class Kind(Struct, frozen=True):
+class ReportKind(Struct, frozen=True):
     """A kind of report: its data lie in ``file``, ``<document>.md`` and ``.html`` are written, ``said`` says them."""
 
     told: type[Stored]
@@ -29,18 +29,18 @@ class Kind(Struct, frozen=True):
         return built
 
 
-COMPARISON = Kind(Results, f"results{SUFFIX}", "report", "comparison")
-TRAINING = Kind(Trainings, f"training{SUFFIX}", "training", "training")
-CLUSTER = Kind(Jobs, f"cluster{SUFFIX}", "cluster", "cluster")
+COMPARISON = ReportKind(Results, f"results{SUFFIX}", "report", "comparison")
+TRAINING = ReportKind(Trainings, f"training{SUFFIX}", "training", "training")
+CLUSTER = ReportKind(Jobs, f"cluster{SUFFIX}", "cluster", "cluster")
 KINDS = (COMPARISON, TRAINING, CLUSTER)
 
 
-def of(told: Stored) -> Kind:
+def of(told: Stored) -> ReportKind:
     """The kind of a report of this data."""
     return next(kind for kind in KINDS if isinstance(told, kind.told))
 
 
-def there(reports: Path) -> dict[str, list[Kind]]:
+def there(reports: Path) -> dict[str, list[ReportKind]]:
     """The reports in the folders of ``reports``, by name: the kinds of which data lie there."""
     found = ((path.parent.name, kind) for kind in KINDS for path in reports.glob(f"[!.]*/{kind.file}"))
     return dict(sorted(grouped(found).items()))

@@ -19,7 +19,7 @@ from xbackend.backends.jax.gradient_rules import MENDED
 from xbackend.backends.jax.ops import TABLE
 from xbackend.backends.special_numbers import QUOTIENTS, SIGNS
 from xbackend.backends.staged.assembly import Lowered, assembled
-from xbackend.backends.staged.backend import Compiled
+from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort
 from xbackend.devices import Device
 from xbackend.program import analyses
@@ -106,7 +106,7 @@ class JAXBackend(JAXDevices):
     def copied(self, variable: Variable) -> Variable:
         return Copied(variable).outputs[0]
 
-    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
+    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
         equations = toposort(stage.outputs, stage.inputs)
 
         def function(*values: Any) -> tuple[Any, ...]:

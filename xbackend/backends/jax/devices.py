@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xbackend.backends.contract import Value
-from xbackend.backends.staged.backend import Compiled, StagedBackend
+from xbackend.backends.staged.backend import CompiledStage, StagedBackend
 from xbackend.backends.threads import Pool
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable
@@ -131,7 +131,7 @@ class JAXDevices(StagedBackend):
 
     def compiled(
         self, function: Callable[..., Any], inputs: Sequence[Any], device: Device, donated: Sequence[int] = ()
-    ) -> Compiled:
+    ) -> CompiledStage:
         """The function jitted for a device, for inputs that have a shape and a dtype; those ``donated`` (by their
         numbers) are gone after a call."""
         jax = self.jax
@@ -139,12 +139,12 @@ class JAXDevices(StagedBackend):
         # With the device named, a value that is elsewhere is an error instead of a computation that is elsewhere.
         call = jax.jit(function, out_shardings=sharding, donate_argnums=tuple(donated))
         if any(None in t.shape for t in inputs):
-            return Compiled(call, device)
+            return CompiledStage(call, device)
         # Compiled now and not by the first call, which finds it in JAX's cache.
         specs = [jax.ShapeDtypeStruct(t.shape, t.dtype, sharding=sharding) for t in inputs]
         lowered = call.lower(*specs).compile()
         (theirs,) = set().union(*(s.device_set for s in lowered.output_shardings))
-        return Compiled(call, self.ours[theirs])
+        return CompiledStage(call, self.ours[theirs])
 
     def compilations(self) -> dict[str, int]:
         return dict(_compiled(self.jax))

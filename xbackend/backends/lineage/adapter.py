@@ -25,7 +25,7 @@ from xbackend.backends.lineage.shapes import find_lengths, lengths, shape_of
 from xbackend.backends.rows import Row
 from xbackend.backends.special_numbers import QUOTIENTS, ROOTS, SIGNS
 from xbackend.backends.staged.assembly import Lowered, assembled
-from xbackend.backends.staged.backend import Compiled
+from xbackend.backends.staged.backend import CompiledStage
 from xbackend.backends.staged.graph import toposort, transfer_op
 from xbackend.backends.threads import Pool, limit_blas
 from xbackend.devices import Device
@@ -110,7 +110,7 @@ class LineageBackend(Generation):
         the backend is closed, and would wrap itself."""
 
     @abc.abstractmethod
-    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         """What a compiled function of the framework calls in the end, for inputs of the given types."""
 
     def products(self) -> Pool:
@@ -306,7 +306,7 @@ class LineageBackend(Generation):
         """The shapes of an apply node's results that follow from those of its inputs, and that it does not note."""
         return ()
 
-    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
+    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
         wrapped = [self.framework.In(v, mutable=v in mutable) for v in stage.inputs]
         mode = self.compile_mode.excluding(self.moves_out) if self.second and self.moves_out else self.compile_mode
         try:

@@ -24,7 +24,7 @@ from xbackend.backends.lineage.adapter import LineageBackend, Lowered
 from xbackend.backends.lineage.blas import redirect_numba
 from xbackend.backends.lineage.compiled_code import CACHED, share_cache
 from xbackend.backends.lineage.indices import INDEXED, checked_by_numba
-from xbackend.backends.staged.backend import Call, Compiled
+from xbackend.backends.staged.backend import Call, CompiledStage
 from xbackend.backends.staged.device_threads import DeviceThreads, Resident
 from xbackend.devices import Device, choose_visible
 from xbackend.errors import BackendUnavailable, DeviceUnavailable, UnsupportedOperation
@@ -110,7 +110,7 @@ class HostMode(LineageBackend):
         for value in values:
             self.content(value)
 
-    def on_device(self, compiled: Compiled, count: int) -> Call:
+    def on_device(self, compiled: CompiledStage, count: int) -> Call:
         call, device = compiled
         submit = self._threads.submit
 
@@ -168,7 +168,7 @@ class CMode(HostMode):
         """The modules of C that were asked for; of these it finds some in its cache and has the others compiled."""
         return {self.linker_name: sum(self.module("link.c.basic").get_module_cache().stats)}
 
-    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         machine = getattr(function, self.machine)
         if not isinstance(machine, self._machine):
             raise UnsupportedOperation(
@@ -176,7 +176,7 @@ class CMode(HostMode):
             )
         given = [container.storage for container in function.input_storage]
         results = [container.storage for container in function.output_storage]
-        return Compiled(call_of(machine, given, results, threading.Lock()), device)
+        return CompiledStage(call_of(machine, given, results, threading.Lock()), device)
 
 
 def copies(graph: Lowered) -> bool:
@@ -321,14 +321,14 @@ class NumbaMode(HostMode):
         """Let Numba compile ``function(node)`` for the nodes of an op that ``concerns`` is true of, and what it
         compiled until now for the others."""
 
-    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         call = function.vm.jit_fn
         if not self.plain:
             # Compiled anew: the framework's own call keeps Python's lock, and Numba's cache does not tell them apart.
             options = {name: value for name, value in call.targetoptions.items() if name != "nopython"}
             call = self._jit(**options, nogil=True)(call.py_func)
         if any(None in t.shape for t in inputs):
-            return Compiled(self._arrays(call, function.maker.fgraph.outputs), device)
+            return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
         # Compiled now, for the arrays that `put` makes, and not by the first call.
         types = tuple(self._typeof(np.empty(t.shape, t.dtype)) for t in inputs)
         signature = (self._tuple(types),) if call.py_func.__code__.co_flags & inspect.CO_VARARGS else types
@@ -336,8 +336,8 @@ class NumbaMode(HostMode):
         returned = call.overloads[signature].signature.return_type
         wanted = [str(v.type.dtype) for v in function.maker.fgraph.outputs]
         if all(isinstance(t, self._array) and str(t.dtype) == d for t, d in zip(returned, wanted, strict=True)):
-            return Compiled(call, device)
-        return Compiled(self._arrays(call, function.maker.fgraph.outputs), device)
+            return CompiledStage(call, device)
+        return CompiledStage(self._arrays(call, function.maker.fgraph.outputs), device)
 
     @staticmethod
     def _arrays(call: Call, outputs: Sequence[Any]) -> Call:

@@ -10,7 +10,7 @@ import numpy as np
 from xbackend.backends.jax.devices import JAXDevices
 from xbackend.backends.lineage.adapter import LineageBackend
 from xbackend.backends.lineage.indices import clipped
-from xbackend.backends.staged.backend import Compiled
+from xbackend.backends.staged.backend import CompiledStage
 from xbackend.devices import Device
 from xbackend.program.stages import Variable
 
@@ -90,5 +90,5 @@ class JAXMode(JAXDevices, LineageBackend):
     def in_range(self, indices: Variable, length: int) -> Variable:
         return clipped(self.T, indices, length)
 
-    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> Compiled:
+    def innermost(self, function: Any, inputs: Sequence[Any], device: Device) -> CompiledStage:
         return self.compiled(function.vm.jit_fn.__wrapped__, inputs, device)

@@ -23,10 +23,10 @@ from xbackend.backends.placement import (
     Transferred,
     with_folded,
 )
-from xbackend.backends.staged.backend import Compiled, StagedBackend
+from xbackend.backends.staged.backend import CompiledStage, StagedBackend
 from xbackend.backends.staged.device_threads import DeviceThreads
 from xbackend.backends.staged.graph import cut
-from xbackend.backends.staged.schedule import Instruction, Schedule, State, straight_line
+from xbackend.backends.staged.schedule import Instruction, StageSchedule, State, straight_line
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 from xbackend.program import analyses
@@ -101,7 +101,7 @@ class Assembly:
             compiled, names = [backend.compile_stage(name, only, self._mutable())], [name]
             if not backend.unread:
                 self.devices.update(dict.fromkeys((*self.outputs, *outputs), compiled[0].device))
-            schedule = Schedule(Plan((only,), (), (only,), {}), self.sources, outputs)
+            schedule = StageSchedule(Plan((only,), (), (only,), {}), self.sources, outputs)
             # The framework's innermost callable itself, unless there is state.
             execute = compiled[0].call
             if self.cells or self.constants:
@@ -109,7 +109,7 @@ class Assembly:
         else:
             names = [f"stage {k} of {name}" for k in range(len(stages))]
             compiled = [backend.compile_stage(n, s) for n, s in zip(names, stages, strict=True)]
-            schedule = Schedule(self.plan, self.sources, self.outputs)
+            schedule = StageSchedule(self.plan, self.sources, self.outputs)
             execute = self._staged(schedule, compiled)
         return Built(execute, self._executed, partial(self._profile, schedule, compiled, names))
 
@@ -136,7 +136,7 @@ class Assembly:
             held.add(variable)
         return distinct
 
-    def _staged(self, schedule: Schedule, compiled: Sequence[Compiled]) -> Callable[..., Sequence[Value]]:
+    def _staged(self, schedule: StageSchedule, compiled: Sequence[CompiledStage]) -> Callable[..., Sequence[Value]]:
         """All stages in straight line; the first run is watched, to see where each value is."""
         backend, fresh = self.backend, True
         calls = [backend.on_device(c, len(s.outputs)) for c, s in zip(compiled, self.plan.stages, strict=True)]
@@ -155,8 +155,8 @@ class Assembly:
 
     def _watched(
         self,
-        schedule: Schedule,
-        compiled: Sequence[Compiled],
+        schedule: StageSchedule,
+        compiled: Sequence[CompiledStage],
         calls: Sequence[Callable[..., Sequence[Value]]],
         moves: Mapping[Device, Callable[[Value], Value]],
         values: Sequence[Value],
@@ -269,7 +269,7 @@ class Assembly:
                 yield Backward(i, None, stage.device, ran.device, name, ran.evidence, ran.status)
 
     def _profile(
-        self, schedule: Schedule, compiled: Sequence[Compiled], names: Sequence[str], *values: Value
+        self, schedule: StageSchedule, compiled: Sequence[CompiledStage], names: Sequence[str], *values: Value
     ) -> ProfiledCall:
         """Run the stages with a thread for each device; when each of them computed, sorted by their start.
 
@@ -301,7 +301,7 @@ class Assembly:
         return ProfiledCall(sorted(spans, key=lambda span: (span.start, str(span.device))), seconds)
 
     def _timed(
-        self, step: Instruction, compiled: Sequence[Compiled], what: str, start: float, spans: list[Span]
+        self, step: Instruction, compiled: Sequence[CompiledStage], what: str, start: float, spans: list[Span]
     ) -> Callable[..., Sequence[Any]]:
         kind = "transfer" if step.stage is None else "compute"
 

@@ -21,7 +21,7 @@ from xbackend.program.stages import Stage, Variable
 Call = Callable[..., Sequence[Value]]
 
 
-class Compiled(NamedTuple):
+class CompiledStage(NamedTuple):
     """A compiled stage: its innermost callable, and the device of its outputs, the one that the framework says, where
     it knows devices and shapes, else the one that it is to run on."""
 
@@ -46,7 +46,7 @@ class StagedBackend(Backend):
     confirm: Callable[[Sequence[Value]], None] | None = None
 
     @abc.abstractmethod
-    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> Compiled:
+    def compile_stage(self, label: str, stage: Stage, mutable: Collection[Variable] = ()) -> CompiledStage:
         """A part of the graph, compiled for its device; inputs that are mutable may be overwritten.
 
         Raises `UnsupportedOperation`.
@@ -69,7 +69,7 @@ class StagedBackend(Backend):
     def mover(self, device: Device) -> Callable[[Value], Value]:
         """What returns a copy of a value on the device, possibly before it is made."""
 
-    def on_device(self, compiled: Compiled, count: int) -> Call:
+    def on_device(self, compiled: CompiledStage, count: int) -> Call:
         """The callable of a stage in a program of several, with so many results; it does not wait for them."""
         return compiled.call
 

@@ -40,7 +40,7 @@ class Instruction:
     last: tuple[int, ...] = ()
 
 
-class Schedule:
+class StageSchedule:
     """The stages and transfers of a plan in the order in which they are started, every value in a numbered slot.
 
     The first slots are those of ``sources``; ``outputs`` are slots; ``slots`` tells the slot of each variable.
@@ -78,7 +78,7 @@ class Schedule:
 
 
 def straight_line(
-    schedule: Schedule,
+    schedule: StageSchedule,
     calls: Sequence[Callable[..., Sequence[Value]]],
     moves: Mapping[Device, Callable[[Value], Value]],
     state: State,

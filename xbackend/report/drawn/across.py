@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from xbackend.analysis.across import Cell, Matrix
+from xbackend.analysis.across import Matrix, MatrixCell
 from xbackend.drawing.graph import GREY, INK, SHADES
 from xbackend.report.drawn.canvas import canvas
 from xbackend.report.said import text
@@ -46,7 +46,7 @@ def picture(matrix: Matrix, title: str) -> bytes:
         return finish(title)
 
 
-def _cell(axes: Any, i: int, j: int, one: Cell) -> None:
+def _cell(axes: Any, i: int, j: int, one: MatrixCell) -> None:
     from matplotlib.patches import Rectangle
 
     if one.slowdown is None or not math.isfinite(one.slowdown):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xbackend.analysis.across import Cell, Matrix, Mean
+from xbackend.analysis.across import Matrix, MatrixCell, Mean
 from xbackend.analysis.statistics import SAME, Verdict
 from xbackend.report.said import text
 from xbackend.report.said.blocks import Block, Bold, Inline, records, table
@@ -24,7 +24,7 @@ def reading(matrix: Matrix) -> str:
     return f"Times over {to}. {_MEANING}; without a mark the two are shown to differ."
 
 
-def cell(one: Cell) -> tuple[str, str]:
+def cell(one: MatrixCell) -> tuple[str, str]:
     """A ratio, or why there is none, and its mark."""
     if one.row is None:
         return text.NOTHING, ""
