@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from packaging.specifiers import SpecifierSet
 from store_helpers import STEADY, process, results, row
-from test_sessions import TASK, Answer, answer, saying
+from test_sessions import CASE, Answer, answer, saying
 
 from xbackend import workloads
 from xbackend.analysis import bisection
@@ -250,7 +250,7 @@ class Releases:
     def look(self, what: What = What.TIME, **options: Any) -> Found:
         given = {"threads": 1, "wait": 0, "processes": 3, **options}
         with mock.patch.object(bisect.environments, "sync", self.ready):
-            return Bisection(TASK, "pytensor", NAMES, what, options={**given, "opener": self}).run()
+            return Bisection(CASE, "pytensor", NAMES, what, options={**given, "opener": self}).run()
 
 
 @pytest.mark.parametrize("first", [31, 37, 38, 45])
@@ -362,7 +362,7 @@ def bisected(monkeypatch: pytest.MonkeyPatch, spread: float, seed: int) -> tuple
 
     monkeypatch.setattr(bisect.session, "compare", compare)
     monkeypatch.setattr(bisect.environments, "sync", lambda *_, **__: None)
-    return first, Bisection(TASK, "pytensor", NAMES, options={"processes": 5}).run()
+    return first, Bisection(CASE, "pytensor", NAMES, options={"processes": 5}).run()
 
 
 def test_a_release_that_is_named_is_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -407,7 +407,7 @@ def test_as_many_processes_are_measured_as_were_asked_for(
     monkeypatch.setattr(bisect.session, "compare", compare)
     monkeypatch.setattr(bisect.environments, "sync", lambda *_, **__: None)
     with pytest.raises(InterruptedError):
-        Bisection(TASK, "pytensor", NAMES, options=options).run()
+        Bisection(CASE, "pytensor", NAMES, options=options).run()
     assert asked == [bisect.ENDS * expected]
 
 
@@ -421,10 +421,10 @@ def test_numbers_differ_beyond_the_tolerance_and_where_one_is_none(
 
 
 def test_the_tolerance_is_the_one_given_or_that_of_the_function_or_that_of_the_workload() -> None:
-    own = replace(TASK, inputs=[], tolerance=0.25)
+    own = replace(CASE, inputs=[], tolerance=0.25)
     assert Bisection(own, "pytensor", NAMES).passes == 0.25
     assert Bisection(own, "pytensor", NAMES, tolerance=0.0).passes == 0.0
-    assert Bisection(TASK, "pytensor", NAMES).passes == workloads.get("matpow").passes(**TASK.parameters) > 0
+    assert Bisection(CASE, "pytensor", NAMES).passes == workloads.get("matpow").passes(**CASE.parameters) > 0
 
 
 class Other(NumPyBackend):
@@ -445,12 +445,12 @@ def test_the_first_release_with_other_numbers_is_named(monkeypatch: pytest.Monke
         backend.factor = 1.01 if there.minor(environment) >= 40 else 1.0 + 1e-7
         return Worker(backend, lambda *_: None)
 
-    looked = Bisection(TASK, "pytensor", NAMES, What.NUMBERS, options={"opener": opener})
+    looked = Bisection(CASE, "pytensor", NAMES, What.NUMBERS, options={"opener": opener})
     found = looked.run()
     assert (found.low, found.high) == ("pytensor==2.39.0", "pytensor==2.40.0")
     said = command.answer(found, What.NUMBERS, "matpow")
     assert said.startswith("pytensor 2.40.0 is the first release in which matpow returns other numbers: they differ by")
-    loose = Bisection(TASK, "pytensor", NAMES, What.NUMBERS, tolerance=0.1, options={"opener": opener}).run()
+    loose = Bisection(CASE, "pytensor", NAMES, What.NUMBERS, tolerance=0.1, options={"opener": opener}).run()
     assert loose.high == ""
 
 

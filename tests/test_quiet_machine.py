@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_helpers import whole_of
 from store_helpers import beside, process, results, row
-from test_sessions import SMALL, TASK, TINY, Answer, Here, answer
+from test_sessions import CASE, SMALL, TINY, Answer, Here, answer
 
 from xbackend import cli
 from xbackend.analysis.disturbed import disturbed, quiet
@@ -60,7 +60,7 @@ def taken(
 ) -> Session:
     """A finished session of one backend whose processes say this."""
     done = Session(
-        [Candidate(TASK, "numpy", 1)], extent=Extent(extent) if isinstance(extent, int) else extent, threads=1,
+        [Candidate(CASE, "numpy", 1)], extent=Extent(extent) if isinstance(extent, int) else extent, threads=1,
         seed=0, effort=SMALL, opener=Here(numpy=says), wait=wait, **options,
     )  # fmt: skip
     done.run()
@@ -223,7 +223,7 @@ def test_what_is_disturbed_each_time_counts_with_a_warning_and_ends(others: list
 def test_how_often_a_process_is_visited(visits: list[float], seconds: float, wanted: bool) -> None:
     """Ten times, or sixteen seconds of rounds; half as much more where others disturbed some."""
     effort = Effort(visits=10, at_least=2, seconds=16.0, rounds=2)
-    live = Live(Candidate(TASK, "numpy", 1), mock.Mock(), {})
+    live = Live(Candidate(CASE, "numpy", 1), mock.Mock(), {})
     live.measured = Measured(inputs="", tolerance=0.0, iterations=2)
     live.visits = [Visit([seconds / 4] * 2, 0.0, foreign) for foreign in visits]
     assert live.wants(effort) is wanted
