@@ -1,7 +1,6 @@
 """Trace an array program once, run it on TensorFlow and on every generation of the Theano lineage.
 
-Everything public is here; it is loaded when it is first used, so that ``import xbackend`` imports neither NumPy nor a
-framework.
+Public names load on first use: ``import xbackend`` imports neither NumPy nor a framework.
 """
 
 from __future__ import annotations
@@ -9,16 +8,16 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-# As type checkers understand it. To import typing for it would take most of the time that importing xbackend takes.
+# Type checkers know this name. Importing typing for it would take most of the time of importing xbackend.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 __version__ = "0.1.0"
 
-# The functions of arrays are those that this module lists.
+# The module that lists the functions of arrays.
 _FUNCTIONS = "xbackend.api.functions"
-# Every other public name -> the module it lives in, and its name there if it has another.
+# Every other public name -> its module, and its name there if that differs.
 _HOME = {
     **dict.fromkeys(("trace", "ArraySpec"), "xbackend.api.tracing.trace"),
     "device": "xbackend.api.tracing.scopes",
@@ -70,12 +69,12 @@ def __getattr__(name: str) -> Any:
 
 
 def _answers(name: str, module: Any) -> None:
-    """Let a public module say what is meant by a name that it does not have."""
+    """Let a public module answer an unknown name with what to write."""
     module.__dict__.setdefault("__getattr__", lambda attribute: _refuse(f"xbackend.{name}", attribute))
 
 
 class _Package(type(sys)):  # type: ignore[misc]
-    """This package, which is given its modules when they are imported, whoever does."""
+    """This package. Python's import system sets its modules as attributes, whoever imports them."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _MODULES:
@@ -87,15 +86,15 @@ sys.modules[__name__].__class__ = _Package
 
 
 def _is_below(module: str, name: str) -> Any:
-    """Whether a package has a module of that name: ``from package import name`` imports it when it is no attribute."""
+    """Whether a package has a module of that name, which ``from package import name`` then imports."""
     from os.path import dirname, exists, join
 
     place = join(dirname(__file__), *module.split(".")[1:], name)
-    return exists(place) or exists(f"{place}.py")  # any() may be the function of arrays here, as every public name
+    return exists(place) or exists(f"{place}.py")  # not any(), which may be the function of arrays here
 
 
 def _refuse(module: str, name: str) -> Any:
-    """Raises `AttributeError`, with what to write in place of a name that the module does not have."""
+    """Raises `AttributeError`, which says what to write in place of the unknown name."""
     said = f"module {module!r} has no attribute {name!r}"
     if name.startswith("_") or _is_below(module, name):
         raise AttributeError(said)
@@ -103,7 +102,7 @@ def _refuse(module: str, name: str) -> Any:
 
     listed, own = module.replace("xbackend", "xb"), module.partition(".")[2]
     there = [*__getattr__("__all__")]
-    for home in sorted(_MODULES, key=own.__eq__):  # its own names come last, and go before others
+    for home in sorted(_MODULES, key=own.__eq__):  # the module's own names come last, which win over others
         names = vars(import_module(_MODULES[home]))
         there += [f"{home}.{one}" for one in names.get("__all__", names) if not one.startswith("_")]
     raise AttributeError(f"{said}: {instead(name, there, f'dir({listed}) lists what there is')}")

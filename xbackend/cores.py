@@ -1,4 +1,4 @@
-"""Processor cores: which of them this process may use, and which a process with so many devices is pinned to."""
+"""Processor cores: the affinity of this process, and the cores that a process with several devices is pinned to."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ def count() -> int:
 
 
 def pinned(devices: int, each: int, turn: int = 0) -> list[int]:
-    """The cores of a process with so many devices of ``each`` cores, by number.
+    """The cores of a process with ``devices`` devices of ``each`` cores, by number.
 
-    Of processes side by side, each with its ``turn`` (0, 1, ...), each takes the next cores; where there are no more,
-    the first ones again. Of cores with several hardware threads the first thread of each comes before any second one,
-    as two threads of a core compute little more than one. Raises `DeviceUnavailable` where there are too few, or the
-    system pins nothing.
+    Concurrent processes, numbered by ``turn`` (0, 1, ...), get consecutive cores, and start again at the first when all
+    are taken. First hardware threads come before second ones: two threads of a core compute little more than one.
+    Raises `DeviceUnavailable` where there are too few cores, or the system cannot pin a process.
     """
     known = affinity()
     if known is None:
@@ -44,7 +43,7 @@ def pinned(devices: int, each: int, turn: int = 0) -> list[int]:
 
 
 def _is_second(thread: int) -> bool:
-    """Whether it is a hardware thread of a core that has another one before it."""
+    """Whether a hardware thread is not the first one of its core."""
     try:
         siblings = Path(f"/sys/devices/system/cpu/cpu{thread}/topology/thread_siblings_list").read_text()
     except OSError:  # a system that does not tell

@@ -1,7 +1,4 @@
-"""Devices, their spellings in all worlds, and the binding of logical names to them.
-
-This module knows no framework and imports neither NumPy nor one of them.
-"""
+"""Devices, their spellings in all frameworks, and the binding of logical names to them."""
 
 from __future__ import annotations
 
@@ -109,7 +106,7 @@ def default_device(devices: Iterable[Device]) -> Device:
 
 
 def choose_visible(devices: Iterable[Device], visible: Iterable[str | Device] | None) -> tuple[Device, ...]:
-    """Those of the devices that are visible, in their own order; `None` means all.
+    """The visible devices, in the order of ``devices``; `None` means all.
 
     Raises `DeviceUnavailable` when a visible device does not exist.
     """
@@ -131,7 +128,7 @@ class DeviceMap(Mapping[str, Device]):
     """Logical device names bound to devices, as Theano's contexts: ``{"dev0": "cpu:0", "dev1": "cpu:1"}``.
 
     Also read from text, ``dev0=cpu:0,dev1=cpu:1`` or Theano's own ``dev0->cuda0;dev1->cuda1``. A device can be bound to
-    another one, ``{"/gpu:1": "cpu:1"}``: code that names it runs where it is not there.
+    another one, ``{"/gpu:1": "cpu:1"}``: code for two GPUs then runs on a machine without them.
     """
 
     def __init__(self, bindings: Mapping[str, str | Device] | None = None) -> None:
@@ -163,7 +160,7 @@ class DeviceMap(Mapping[str, Device]):
 
     @classmethod
     def spread(cls, names: Iterable[str], devices: Iterable[Device]) -> DeviceMap:
-        """Bind the names to the devices in turn: with one device all go there, with two every other one."""
+        """Bind the names to the devices in turn (round-robin). Raises `DeviceUnavailable` without a device."""
         pool = tuple(devices)
         if not pool:
             raise DeviceUnavailable("there is no device to bind logical names to")
@@ -185,7 +182,7 @@ class DeviceMap(Mapping[str, Device]):
         return f"DeviceMap({str(self)!r})"
 
     def resolve(self, name: str, available: Iterable[Device], where: str = "") -> Device:
-        """The device meant by a device's own name or by a logical one.
+        """The device that a physical or logical name means.
 
         Raises `UnboundDevice` for a logical name without a binding and `DeviceUnavailable` for a device that is not
         among ``available``; ``where`` (``file:line``) goes into the message.

@@ -20,15 +20,15 @@ class DeviceSpellingError(DeviceError, ValueError):
 
 
 class DeviceUnavailable(DeviceError):
-    """A device was asked for that the backend does not have; the message names those it has."""
+    """The backend does not have a requested device; the message names those it has."""
 
 
 class ClusterError(XBackendError, ValueError):
-    """A cluster that is none, a task that it does not have, or one that was lost; the message names the task."""
+    """An invalid cluster, a task that it does not have, or a lost task; the message names the task."""
 
 
 class DeviceMemoryError(DeviceError):
-    """A program has more bytes on a device at once than were allowed for one."""
+    """A program holds more bytes on a device at once than ``device_memory`` allows."""
 
 
 class UnboundDevice(DeviceError):
@@ -68,7 +68,7 @@ class ProgramError(XBackendError):
 
 
 class ProgramFormatError(ProgramError):
-    """A program file that is damaged, or is none."""
+    """A damaged program file, or another kind of file."""
 
 
 class ProgramVersionError(ProgramError):
@@ -80,7 +80,7 @@ class ArgumentError(XBackendError, TypeError):
 
 
 class CopyNeeded(XBackendError, ValueError, BufferError):
-    """An array was asked for without a copy, where there is none without one."""
+    """An array cannot be given without a copy, and the caller forbade one."""
 
 
 class SharedVariableError(XBackendError):
@@ -108,7 +108,7 @@ class UnsupportedOperation(BackendError):
 
 
 class ComputationError(BackendError):
-    """A framework raises for the numbers that it was given, where others give NaN: a singular matrix, for example."""
+    """A framework raises for its numbers where others give NaN, for example for a singular matrix."""
 
 
 class EnvironmentFailed(XBackendError):
@@ -124,7 +124,7 @@ class WorkerDied(WorkerError):
 
 
 class WorkerAborted(WorkerDied):
-    """A worker process that its own framework ended (SIGABRT). In a cluster it may be for the loss of another task."""
+    """A worker process that its own framework ended (SIGABRT), in a cluster perhaps for the loss of another task."""
 
 
 class WorkerTimeout(WorkerError):
@@ -148,7 +148,7 @@ class StoreError(XBackendError):
 
 
 class DamagedStore(StoreError):
-    """A stored file that is not what was written; the message names it and what to do."""
+    """A stored file whose content is not as it was written; the message names it and says what to do."""
 
 
 class StoreVersionError(StoreError):

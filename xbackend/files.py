@@ -1,9 +1,8 @@
-"""Files and folders that are written whole or not at all, the one lock on a folder, who else can write to it, and files
-of a store, opened so that nothing that lies there can hang or fill a process.
+"""Atomic writing of files and folders, the lock on a folder, who else can write to it, and safe reading of a store.
 
-The lock is flock's and of the folder itself, so that nothing is left of it, and the system releases it when the process
-ends. Where there is none (Windows, some network file systems) nothing is held. Workers import this: it needs the
-standard library only.
+Reading neither hangs at a pipe nor fills the memory. The lock is flock's, on the folder itself: no lock file is left
+behind, and the system releases it when the process ends. Without flock (Windows, some network file systems) nothing is
+locked. Workers import this: it needs the standard library only.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ if sys.platform != "win32":
 
 SHARED = "XBACKEND_SHARED_HOME"
 MOST = 1 << 27  # bytes; the largest runs have some millions
-MADE = ".new-"  # in the name of a folder that is being made, behind that of the one that it is to be
-_FORGOTTEN = 60.0  # seconds after which a folder that nobody holds was left by a writer that was killed
+MADE = ".new-"  # in the name of a folder that is being filled, after the name of its target
+_FORGOTTEN = 60.0  # seconds after which an unlocked folder counts as left behind by a killed writer
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 
 
 def check_place(folder: Path, what: str) -> None:
-    """Raises `StoreError`, ``what`` and why, where files could not be put into a folder later, which is made then."""
+    """Raises `StoreError` (``what``, and why) unless the folder exists or can be made, and files can be put into it."""
     for place in (folder, *folder.absolute().parents):
         if os.path.lexists(place):
             with refused(what):
@@ -49,7 +48,7 @@ def check_place(folder: Path, what: str) -> None:
 
 @contextmanager
 def refused(what: str) -> Iterator[None]:
-    """Tell what the system refuses, an `OSError`, as a `StoreError`: ``what``, and why."""
+    """Raise an `OSError` of the body as a `StoreError`: ``what``, and why."""
     try:
         yield
     except (OSError, ValueError) as error:  # ValueError: no path can have a null character
@@ -57,7 +56,7 @@ def refused(what: str) -> Iterator[None]:
 
 
 def there(path: Path) -> bool:
-    """Whether a folder has an entry of that name, also one that leads nowhere. Raises `OSError`."""
+    """Whether a path exists, broken symbolic links included. Raises `OSError`."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -66,19 +65,19 @@ def there(path: Path) -> bool:
 
 
 def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
-    """The content of a file of at most so many bytes.
+    """The content of a file of at most ``most`` bytes.
 
     Raises:
-        DamagedStore: it is something else, such as a pipe or a device, or larger, as no file of a store is.
+        DamagedStore: it is larger, or no regular file (a pipe, a device).
         OSError: it cannot be read.
     """
-    _check(path, os.stat(path), most)  # opening a device may do something
+    _check(path, os.stat(path), most)  # before opening it: that may act on a device
     descriptor = os.open(path, _READ | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        _check(path, status, most)  # it may be another one by now
-        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # which takes that much memory at once
-    if data is None:  # it would have been waited for
+        _check(path, status, most)  # the path may name another file by now
+        data: bytes | None = file.read(min(most, max(MOST, status.st_size)) + 1)  # it allocates all of that at once
+    if data is None:  # reading would block
         raise _no_file(path)
     if len(data) > most:
         raise _too_large(path, most)
@@ -86,9 +85,9 @@ def read_file(path: str | os.PathLike[str], most: int = MOST) -> bytes:
 
 
 def write_whole(path: Path, data: bytes, replace: bool = True) -> None:
-    """Write a file whole or not at all, its folder made if need be, and wait until it is on disk.
+    """Write a file whole or not at all, make its folder if need be, and wait until it is on disk.
 
-    Raises `OSError`; without ``replace`` `FileExistsError` where there is one of that name.
+    Raises `OSError`; without ``replace`` `FileExistsError` where the file exists.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -97,7 +96,7 @@ def write_whole(path: Path, data: bytes, replace: bool = True) -> None:
         if replace:
             temporary.replace(path)
         else:
-            os.link(temporary, path)  # which a rename does not do: it would take the place of another file
+            os.link(temporary, path)  # a rename would replace an existing file
     finally:
         with suppress(OSError):  # the folder may be a file, or the disk gone
             temporary.unlink(missing_ok=True)
@@ -106,9 +105,9 @@ def write_whole(path: Path, data: bytes, replace: bool = True) -> None:
 
 @contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
-    """A folder to fill and then to rename: beside ``target``, held meanwhile, deleted at the end if it is still there.
+    """A locked folder beside ``target``, to fill and to rename; it is deleted at the end if it is still there.
 
-    What killed writers of ``target`` left is deleted first. Raises `OSError`.
+    Folders that killed writers of ``target`` left behind are deleted first. Raises `OSError`.
     """
     for left in target.parent.glob(f".{glob.escape(target.name)}{MADE}*"):
         with suppress(OSError):
@@ -126,14 +125,14 @@ def new_folder(target: Path) -> Iterator[Path]:
 
 
 def make_own(path: Path) -> None:
-    """Make a directory and those above it, which others cannot write to whatever the umask is."""
+    """Make a directory and its parents. Whatever the umask is, others cannot write to them."""
     for one in [*reversed(path.parents), path]:
         if not one.is_dir():
             one.mkdir(mode=0o755, exist_ok=True)
 
 
 def shared() -> bool:
-    """Whether the user says that others may write to what xbackend keeps."""
+    """Whether the user allows others to write to xbackend's home ($XBACKEND_SHARED_HOME)."""
     return os.environ.get(SHARED, "") not in ("", "0")
 
 
@@ -141,7 +140,7 @@ def writers(path: Path) -> str:
     """Who else can write to a directory or file, in words; empty where nobody can, or where that is not known."""
     try:
         status = path.stat()
-    except OSError:  # it is not there, or will be an error when it is used
+    except OSError:  # a missing path; anything else will be an error when it is used
         return ""
     if status.st_uid not in (0, os.geteuid()):
         return f"it belongs to {_user(status.st_uid)}"
@@ -153,8 +152,8 @@ def writers(path: Path) -> str:
 
 
 def open_to_others(path: Path) -> str:
-    """Why what is run from a directory may be another user's: others can write to it, or put another one in its place,
-    and $XBACKEND_SHARED_HOME does not say that they may. Empty where they cannot."""
+    """Why files run from a directory may be another user's: others can write to it or replace it, and
+    $XBACKEND_SHARED_HOME does not allow that. Empty where they cannot."""
     real = Path(os.path.realpath(path))
     for one in () if shared() else (real, *real.parents):
         who = writers(one)
@@ -168,13 +167,13 @@ def open_to_others(path: Path) -> str:
 
 
 def _sticky(path: Path) -> bool:
-    """Whether others can write to a directory but not rename what is not theirs, as in /tmp."""
+    """Whether others can write to a directory but rename only their own files, as in /tmp."""
     status = path.stat()
     return bool(status.st_mode & stat.S_ISVTX) and status.st_uid in (0, os.geteuid())
 
 
 def _own_group(number: int) -> bool:
-    """Whether a group is the user's alone, as Debian and Fedora make one for each: it has the user's name."""
+    """Whether a group is the user's private group, which has the user's name (Debian and Fedora)."""
     try:
         group = grp.getgrgid(number)
     except KeyError:
@@ -198,15 +197,15 @@ def _group(number: int) -> str:
 
 
 def being_made(target: Path) -> Path:
-    """A name that nobody has, for a folder that is not ``target`` yet or no more."""
+    """A fresh name beside ``target``, for a folder that is not ``target`` yet or no longer."""
     return target.with_name(f".{target.name}{MADE}{secrets.token_hex(4)}")
 
 
 def hold(folder: Path, wait: bool = True) -> int | None:
-    """Lock a folder; the file descriptor that releases it when it is closed, `None` where that cannot be.
+    """Lock a folder. Closing the returned file descriptor releases it; `None` where there are no locks.
 
-    Of a folder that this process made it waits for nobody but `held`, which has the lock for a moment. Without `wait`
-    it raises `BlockingIOError` where another has the lock. Raises `FileNotFoundError`.
+    On a folder that this process just made, only `held` in another process can delay it, for a moment. Raises
+    `FileNotFoundError`; without ``wait`` `BlockingIOError` where another process has the lock.
     """
     return _locked(folder, alone=True, wait=wait)
 
@@ -225,7 +224,7 @@ def held(folder: Path) -> bool:
 
 
 def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
-    """A descriptor with the lock, alone or with others who only look; `None` where there are no locks. Raises
+    """A descriptor with the exclusive (``alone``) or a shared lock; `None` where there are no locks. Raises
     `BlockingIOError` and `FileNotFoundError`."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))  # a pipe would wait for a writer
@@ -243,9 +242,9 @@ def _locked(folder: Path, alone: bool, wait: bool) -> int | None:
 
 
 def lock(descriptor: int, alone: bool = True, wait: bool = True) -> bool:
-    """Lock an open file until it is closed; whether that can be.
+    """Lock an open file until it is closed. Returns whether the system has locks.
 
-    Raises `BlockingIOError` where another has the lock and it is not to be waited for.
+    Raises `BlockingIOError` without ``wait`` where another process has the lock.
     """
     if sys.platform == "win32":
         return False
@@ -259,8 +258,8 @@ def lock(descriptor: int, alone: bool = True, wait: bool = True) -> bool:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that is not there yet, and wait until it is on disk; nobody else may write to it, whatever the umask
-    is. Raises `OSError`."""
+    """Write a new file and wait until it is on disk. Whatever the umask is, others cannot write to it. Raises
+    `OSError`."""
     descriptor = os.open(path, _NEW, 0o644)
     try:
         write_all(descriptor, data)
@@ -270,7 +269,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def write_all(descriptor: int, data: bytes) -> None:
-    """Write all of it, however little the system takes at once. Raises `OSError`."""
+    """Write all bytes, in as many system calls as that needs. Raises `OSError`."""
     rest = memoryview(data)
     while rest:
         written = os.write(descriptor, rest)
@@ -280,7 +279,7 @@ def write_all(descriptor: int, data: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names of a folder's files are on disk, where the system can open folders. Raises `OSError`."""
+    """Wait until a folder's entries are on disk, where the system can open folders. Raises `OSError`."""
     if os.name != "posix":
         return
     descriptor = os.open(folder, os.O_RDONLY)

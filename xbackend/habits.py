@@ -1,4 +1,4 @@
-"""What users of NumPy, Theano, TensorFlow, PyTorch and JAX write by habit, what is mistyped, and what to write here."""
+"""Names that users of NumPy, Theano, TensorFlow, PyTorch and JAX type by habit, and mistyped ones: what to write."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xbackend.wording import meant
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Functions that have another name here; those of NumPy's ufuncs are what its functions become, too.
+# Functions that have another name here. Names of NumPy's ufuncs also say which function the ufunc becomes.
 RENAMED = {
     "absolute": "abs",
     "fabs": "abs",
@@ -68,7 +68,7 @@ _ARGUMENT = "an argument of the function that is traced: xb.trace(f, xb.ArraySpe
 _DTYPE = "xb.float32 or xb.float64; of integers there is xb.int32, xb.int64, xb.uint8 and xb.uint32"
 _SOFTMAX = "xb.exp(x - xb.logsumexp(x, axis=-1, keepdims=True))"
 
-# What is no one function here, of arrays and of modules alike.
+# Names without one function as their counterpart, methods of arrays included.
 INSTEAD = {
     **dict.fromkeys(("dot", "mm", "vdot"), "x @ y, or xb.matmul(x, y)"),
     **dict.fromkeys(("flatten", "ravel"), "xb.reshape(x, (-1,))"),
@@ -136,9 +136,9 @@ _KEYWORDS = {
 
 
 def instead(name: str, names: Iterable[str], default: str = "") -> str:
-    """What to write in place of a name that is not there, as ``write xb.pow(...)`` or ``did you mean xb.softmax?``.
+    """What to write in place of a missing name, as ``write xb.pow(...)`` or ``did you mean xb.softmax?``.
 
-    ``names`` are those that there are below ``xb``, as in ``linalg.inv``; ``default`` stands where none is alike.
+    ``names`` are the existing ones below ``xb``, as in ``linalg.inv``. Returns ``default`` where none is similar.
     """
     there = {one.rpartition(".")[2]: one for one in names}
     for own in (name, RENAMED.get(name), name.removeprefix("reduce_")):
@@ -153,7 +153,7 @@ def instead(name: str, names: Iterable[str], default: str = "") -> str:
 
 
 def keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """The function; a keyword that it does not take is refused with the one that is meant (`ArgumentError`)."""
+    """The function; for an unknown keyword it raises `ArgumentError`, which names the one that is meant."""
     own = list(inspect.signature(function).parameters)
 
     @wraps(function)
@@ -167,9 +167,9 @@ def keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def of_keyword(error: TypeError, functions: Mapping[str, Callable[..., object]]) -> str:
-    """What to write, where an error says that one of these functions has no such keyword; empty where it does not.
+    """The cure for an error about an unknown keyword of one of these functions; empty for other errors.
 
-    ``functions`` are those that there are below ``xb``, as in ``linalg.inv``.
+    ``functions`` are by their names below ``xb``, as in ``linalg.inv``.
     """
     said = re.match(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'", str(error))
     name = next((one for one in functions if said and one.rpartition(".")[2] == said[1]), "")

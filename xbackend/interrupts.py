@@ -11,8 +11,8 @@ from typing import Any
 
 @contextmanager
 def put_off() -> Iterator[None]:
-    """Ctrl-C takes effect when this has ended. For imports of C++ extensions: one of pybind11 (matplotlib's ft2font)
-    that is interrupted while it begins raises ImportError, and Python aborts at its end for want of the lock."""
+    """Delay Ctrl-C until the end of the block. For imports of C++ extensions: an interrupted one of pybind11's
+    (matplotlib's ft2font) raises ImportError, and Python aborts at its exit for want of the lock."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield

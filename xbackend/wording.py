@@ -1,4 +1,4 @@
-"""Words that rooms share: counts, numbers, enumerations, and text from outside, as a reader may see it."""
+"""Wording for readers: counts, numbers, enumerations, and text from outside made safe to print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 Key = TypeVar("Key")
 Item = TypeVar("Item")
 
-# Control characters but for line breaks and tabs, surrogates, marks that turn the direction of writing, noncharacters.
+# Control characters except line breaks and tabs, surrogates, marks that change the writing direction, noncharacters.
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ufdd0-\ufdef"
     + "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
@@ -20,7 +20,7 @@ _UNSAFE = re.compile(
 
 
 def listed(text: str) -> list[str]:
-    """The words of ``a,b`` or ``a b``, each once; what stands in brackets, as in ``a[b=c,d=e]``, is of its word."""
+    """The distinct words of ``a,b`` or ``a b``. Brackets do not split a word: ``a[b=c,d=e]`` is one."""
     return list(dict.fromkeys(filter(None, re.split(r"[\s,]+(?![^\[]*\])", text))))
 
 
@@ -30,7 +30,7 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 
 
 def number(value: float, digits: int = 3) -> str:
-    """A number with so many significant digits; ``nan`` and ``inf`` as they are."""
+    """A number with ``digits`` significant digits; ``nan`` and ``inf`` as they are."""
     if not math.isfinite(value):
         return str(value)
     if value == 0:
@@ -48,7 +48,7 @@ def percent(factor: float) -> str:
 
 
 def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
-    """The second ones of pairs by the first ones, both in their order."""
+    """The items of (key, item) pairs by key, in order of appearance."""
     groups: dict[Key, list[Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
@@ -56,25 +56,25 @@ def grouped(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
 
 
 def few(words: Sequence[str], most: int = 4) -> str:
-    """Words as an enumeration of at most so many, the last of more counted."""
+    """An enumeration of at most ``most`` words; if there are more, it ends as in ``3 more``."""
     return join(words if len(words) <= most else [*words[: most - 1], f"{len(words) - most + 1} more"])
 
 
 def unfinished(running: bool) -> str:
-    """What became of a run that is not complete."""
+    """The predicate for an incomplete run."""
     return "is being measured" if running else "was cut off"
 
 
 def meant(name: str, names: Iterable[str]) -> str:
-    """The one of these names that was meant by one that is none of them; empty where none is much like it."""
-    from difflib import get_close_matches  # which would double what importing this takes
+    """The closest match of a mistyped name; empty where no name is similar."""
+    from difflib import get_close_matches  # at the top it would double the import time of this module
 
     small = {other.lower(): other for other in names}
     return next((small[one] for one in get_close_matches(name.lower(), small, 1, 0.75)), "")
 
 
 def suggested(name: str, names: Iterable[str]) -> str:
-    """As in ``; did you mean 'numpy'?``, for the end of a sentence; empty where nothing is alike."""
+    """The end of a sentence, as in ``; did you mean 'numpy'?``; empty where no name is similar."""
     alike = meant(name, names)
     return f"; did you mean {alike!r}?" if alike else ""
 
@@ -86,16 +86,16 @@ def join(words: Iterable[str]) -> str:
 
 
 def plain(text: object) -> str:
-    """One line of text without what could steer a terminal, a browser or an XML parser.
+    """One line of text without characters that could steer a terminal, a browser or an XML parser.
 
-    Line breaks and runs of blanks become one blank; control characters, surrogates, noncharacters and marks that turn
-    the direction of writing become U+FFFD.
+    Line breaks and runs of blanks become one blank; control characters, surrogates, noncharacters and marks that change
+    the writing direction become U+FFFD.
     """
     return visible(" ".join(str(text).split()))
 
 
 def visible(text: object) -> str:
-    """Text of several lines without what could steer a terminal: as `plain`, but line breaks, tabs and blanks stay."""
+    """Text of several lines, safe for a terminal: as `plain`, but line breaks, tabs and blanks stay."""
     return _UNSAFE.sub("\N{REPLACEMENT CHARACTER}", str(text))
 
 

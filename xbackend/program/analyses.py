@@ -1,4 +1,4 @@
-"""What can be said of the nodes of a program without executing it."""
+"""Static analyses of a program."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xbackend.program.program import Program
 
 
 def needed(program: Program) -> set[int]:
-    """The values that the outputs and updates are computed from; a gradient needs its loss's inputs at most."""
+    """The values that outputs and updates are computed from. The search stops at gradients."""
     reached = {*program.outputs, *program.updates.values()}
     todo = list(reached)
     while todo:
@@ -23,7 +23,7 @@ def needed(program: Program) -> set[int]:
 
 
 def predecessors(program: Program, values: Iterable[int], known: Iterable[int] = ()) -> set[int]:
-    """These values and all that they are computed from, with those that are ``known``, whose inputs are not needed."""
+    """These values, all their predecessors, and the ``known`` values, whose own predecessors are left out."""
     found, todo = set(known), list(values)
     while todo:
         i = todo.pop()
@@ -43,17 +43,17 @@ def constant(program: Program) -> set[int]:
 
 
 def may_refuse(program: Program) -> bool:
-    """Whether it has ops that a framework may raise an error for, by the numbers that they get."""
+    """Whether it has ops for which a framework may raise an error, depending on their numbers."""
     return any(OPS[node.op].refuses or any(map(may_refuse, node.bodies.values())) for node in program.nodes)
 
 
 def has_gradients(program: Program) -> bool:
-    """Whether a gradient is taken in the program, or in the body of a loop or a choice of it."""
+    """Whether the program takes a gradient, bodies of loops and choices included."""
     return any(n.op == "grad" or any(map(has_gradients, n.bodies.values())) for n in program.nodes)
 
 
 def computes_integers(program: Program) -> bool:
-    """Whether it computes signed integers, which can overflow, in the body of a loop or a choice too."""
+    """Whether it computes signed integers, which can overflow, bodies of loops and choices included."""
     return any(
         (node.op not in SOURCES and any(dtype.is_integer and not dtype.is_unsigned for _, dtype in node.results))
         or any(map(computes_integers, node.bodies.values()))
@@ -62,8 +62,7 @@ def computes_integers(program: Program) -> bool:
 
 
 def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int], set[int]]:
-    """The values that depend on ``wrt`` and that the loss depends on, in order; those of ``wrt`` that depend on others
-    of it."""
+    """The values on a path from ``wrt`` to the loss, in order, and the members of ``wrt`` that depend on other ones."""
     values = program.values
     depends, dependent = set(wrt), set[int]()
     for i in range(min(wrt) + 1, loss + 1):
@@ -82,7 +81,7 @@ def between(program: Program, loss: int, wrt: Collection[int]) -> tuple[list[int
 
 
 def orders_through_loops(program: Program) -> list[int]:
-    """Of each value, how many gradients, one of another, were taken through a scan; -1 where none is above it."""
+    """Of each value, the number of nested gradients through a scan; -1 where no scan is among its predecessors."""
     orders: list[int] = []
     for node in program.nodes:
         order = max((orders[j] for j in node.inputs), default=-1)
@@ -97,7 +96,7 @@ def orders_through_loops(program: Program) -> list[int]:
 
 
 def most_carried(program: Program) -> int:
-    """How many arrays a scan of the program carries at most."""
+    """The largest number of carries of a loop in the program."""
     return max(
         (max(node.params.get("carries", 0), *map(most_carried, node.bodies.values()), 0) for node in program.nodes),
         default=0,
@@ -105,7 +104,7 @@ def most_carried(program: Program) -> int:
 
 
 def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
-    """The values that make a function of ``wrt`` of the loss: all others that it takes are computed again."""
+    """The values that a gradient reads: ``wrt``, and all other inputs of the path to the loss, which is recomputed."""
     again, dependent = between(program, loss, wrt)
     found = set(wrt)
     for i in again:
@@ -119,7 +118,7 @@ def replayed(program: Program, loss: int, wrt: Collection[int]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """The values of a node, the values that are read for them, and those of both that nothing reads after it."""
+    """The outputs of a node, the values that it reads, and those of both that no later node reads."""
 
     makes: tuple[int, ...]
     reads: tuple[int, ...]
@@ -127,7 +126,7 @@ class Step:
 
 
 def steps(program: Program) -> list[Step]:
-    """What computes the program, node after node. The values of its sources are there before."""
+    """The steps of the program, in the order of its nodes. Sources need no step."""
     computed: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for node in program.nodes:
         if node.op == "grad":
@@ -140,8 +139,8 @@ def steps(program: Program) -> list[Step]:
 
 
 def last_uses(used: Sequence[Iterable[int]], kept: Iterable[int]) -> list[tuple[int, ...]]:
-    """For each step, which is given by the values that it reads and makes, those of them that no later step uses and
-    that are not ``kept``: their memory is free after it, as soon as in a user's code."""
+    """Liveness: ``used`` has the values that each step reads or makes. Returns those of each step that no later step
+    uses and that are not ``kept``. Their memory is freed after it, as early as in a user's code."""
     alive, dying = set(kept), []
     for mine in map(set, reversed(used)):
         dying.append(tuple(sorted(mine - alive)))

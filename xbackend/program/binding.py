@@ -1,18 +1,17 @@
-"""Binding: a program and the devices there are become a program in which every node has its device.
+"""Binding gives every node of a program one of the available devices.
 
 The rules, in this order:
 
-* an op runs where the innermost `xbackend.device` scope said; outside of every scope where its inputs are, if they are
-  all in one place; else on the default device;
-* an argument without a scope of its own is put where it is used first, a shared variable on its own device or the
-  default one;
-* constants and other arrays made of nothing exist wherever they are used: they are never transferred, except those
-  that a gradient is taken with respect to, which are one array in one place, as an argument is;
-* a gradient lives where the array lives that it belongs to;
-* a result of an `all_reduce` is where the array is that it stands for: the sum is made where the first one is, in their
-  order, and transferred to the others, so that all are equal to the bit;
-* where a value is used on another device than it lives on, a `transfer` op is inserted, once for each target; what
-  `to_device` returns is the same value, so that it is not moved to where it came from, nor twice to a third device.
+* an op runs on the device of the innermost `xbackend.device` scope; outside of all scopes on the device of its inputs,
+  if that is one; else on the default device;
+* an argument without a scope is placed where it is first used, a shared variable on its own device or the default one;
+* constants and other generators are made on each device that uses them and never transferred, except where a gradient
+  is taken with respect to one: it is then one array on one device, as an argument is;
+* a gradient is on the device of its array;
+* a result of an `all_reduce` is on the device of its array: the sum is made on the device of the first one, in their
+  order, and transferred to the others, so all are equal to the bit;
+* where a value is used on another device, a `transfer` op is inserted, once for each target. `to_device` returns the
+  same value: it is never moved back to where it came from, nor twice to a third device.
 """
 
 from __future__ import annotations
@@ -31,22 +30,22 @@ from xbackend.program.aval import Aval
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Node, Nodes, Program, Value
 
-MOST = 1024  # devices that are made from one CPU: beyond, a number is a slip of the keyboard
+MOST = 1024  # virtual devices of one CPU; a larger number is a typing error
 
 
 def bound(program: Program, asked: DeviceMap, pool: Sequence[Device]) -> DeviceMap:
-    """What of the program's devices is ``asked`` for; where that names no logical one, those are spread over the pool.
-    A logical name without a binding is an error of compiling."""
+    """The bindings of ``asked`` that the program uses. If ``asked`` binds no logical name, all of them are spread over
+    the pool. A logical name that stays unbound is an error when the program is compiled."""
     used = {node.device for node in program.nodes}
     logical = DeviceMap.spread(program.logical_devices, pool) if all(map(is_device, asked)) else {}
     return DeviceMap({**logical, **{name: device for name, device in asked.items() if name in used}})
 
 
 def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None) -> tuple[DeviceMap, int]:
-    """What the program's devices are `bound` to on a CPU of many devices, and how many that takes.
+    """The bindings (`bound`) of the program to virtual devices of a CPU, and the number of devices they need.
 
     Logical names are spread over ``virtual`` devices, or over as many as there are names. Raises `UsageError` for more
-    devices than can be made.
+    than `MOST` devices.
     """
     pool = [Device("cpu", i) for i in range(virtual or max(len(program.logical_devices), 1))]
     bindings = bound(program, asked or DeviceMap(), pool)
@@ -61,11 +60,11 @@ def spread(program: Program, asked: DeviceMap | None, virtual: int | None = None
 
 @dataclass(frozen=True)
 class Placed:
-    """A program whose nodes all name a device of the backend, with all transfers as nodes of their own.
+    """A program in which every node names a device of the backend and every transfer is a node.
 
-    By the numbers of values: ``devices[i]`` is the device (``program.values[i].device`` is its text), ``origin[i]`` the
-    value of the program as traced that it stands for, `None` for an inserted transfer, ``asked[i]`` what the user
-    wrote. ``reducing`` are the transfers of all-reduces.
+    Of value ``i``, ``devices[i]`` is the device (``program.values[i].device`` is its text), ``origin[i]`` its value in
+    the traced program (`None` for an inserted transfer), ``asked[i]`` the device that the user wrote. ``reducing`` are
+    the transfers of all-reduces.
     """
 
     program: Program
@@ -79,7 +78,7 @@ _Sum = tuple[tuple[int, ...], tuple[float, ...], int, Device]
 
 
 def _sum(node: Node, device: Device) -> _Sum:
-    """What an all-reduce is of, and a device on which its sum may be."""
+    """The key of an all-reduce's sum on a device: its inputs, shares, tasks and the device."""
     return node.inputs, node.params["shares"], node.params["tasks"], device
 
 
@@ -95,11 +94,11 @@ class _Binding:
     origin: list[int | None] = field(default_factory=list)
     asked: list[str | None] = field(default_factory=list)
     copies: dict[tuple[int, Device], int] = field(default_factory=dict)
-    # Of all-reduces by what they are of, on each device: how many results there are, and the sum that they share.
+    # All-reduces by `_sum`: the number of results on the device, and the sum that they share.
     results: Counter[_Sum] = field(default_factory=Counter)
     sums: dict[_Sum, int] = field(default_factory=dict)
     reducing: set[int] = field(default_factory=set)
-    # What a gradient is taken with respect to has an identity: no other node may stand for it, nor it for another.
+    # A target of a gradient has an identity: no other node may stand for it, nor it for another.
     targets: frozenset[int] = frozenset()
     used: frozenset[int] = frozenset()
 
@@ -110,11 +109,11 @@ class _Binding:
         self.used = frozenset([*kept, *(i for node in nodes for i in node.inputs)])
 
     def everywhere(self, original: int) -> bool:
-        """Whether a node is made anew wherever it is used."""
+        """Whether a value is made anew on each device that uses it."""
         return self.program.values[original].op in GENERATORS and original not in self.targets
 
     def value_of(self, original: int) -> int:
-        """The node whose value it is: a transfer changes none."""
+        """The value before its transfers, which do not change it."""
         while self.program.values[original].op == "transfer" and original not in self.targets:
             (original,) = self.program.values[original].inputs
         return original
@@ -125,7 +124,7 @@ class _Binding:
         return self.bindings.resolve(node.device, self.available, node.source)
 
     def locate(self) -> None:
-        """Fill ``where``: the device of each value of the traced program, `None` for those of generators."""
+        """Fill ``where``: the device of each value of the traced program, `None` for values made everywhere."""
         where = self.where
         for node in self.program.nodes:
             if node.op == "grad":
@@ -169,8 +168,8 @@ class _Binding:
         origin: int | None = None,
         asked: str | None = None,
     ) -> int:
-        """Write a node down. ``origin`` is the first value of the traced node that it stands for, ``asked`` what that
-        asked for. Returns the number of its first value."""
+        """Add a node. ``origin`` is the first value of its traced node, ``asked`` the device that the traced node asks
+        for. Returns the number of its first value."""
         params = {name: _on(value, device) if isinstance(value, Program) else value for name, value in params.items()}
         outputs = self.written.add(op, inputs, params, results, device=str(device), source=source)
         self.devices += [self.devices[j] for j in inputs[1:]] if op == "grad" else [device] * len(outputs)
@@ -179,7 +178,7 @@ class _Binding:
         return outputs[0]
 
     def on(self, original: int, device: Device, source: str) -> int:
-        """The number of a traced value on a device: a copy or a transfer is made where there is none."""
+        """The number of a traced value on a device. A copy or a transfer is added if it is not there."""
         value = self.value_of(original)
         position = self.copies.get((value, device))
         if position is not None:
@@ -192,7 +191,7 @@ class _Binding:
             )
         else:
             home = self.where[original]
-            assert home is not None  # only what is everywhere has none
+            assert home is not None  # only values made everywhere have none
             inputs = (self.copies[value, home],)
             position = self.add("transfer", inputs, {}, (known.aval,), device=device, source=source)
         self.copies[value, device] = position
@@ -221,7 +220,7 @@ class _Binding:
                     continue  # it is there already
                 inputs = [self.on(source, self.home(source), node.source)]
                 if self.devices[inputs[0]] == home:
-                    # It goes nowhere, but is an array of its own, as a reshape to its own shape is.
+                    # It stays on its device, but is a separate array, as a reshape to its own shape is.
                     op, params = "reshape", {"shape": node.results[0].shape}
             else:
                 inputs = [self.on(j, home, node.source) for j in node.inputs]
@@ -232,7 +231,7 @@ class _Binding:
                 self.copies[value + k, self.where[first + k] or home] = position + k
 
     def place_all_reduce(self, node: Node) -> None:
-        """The results that are used. Each is where its array is, whatever scope the call stands in."""
+        """Add the results that are used, each on the device of its array, whatever the scope of the call is."""
         for i in node.outputs:
             home = self.where[i]
             if home is not None and i in self.used:
@@ -258,14 +257,14 @@ class _Binding:
                 factors = [made("constant", (), root, one, value=np.asarray(s, aval.dtype.value)) for s in shares]
                 terms = [made("multiply", pair, root) for pair in zip(terms, factors, strict=True)]
             total = reduce(lambda x, y: made("add", (x, y), root), terms)
-            if tasks > 1:  # the rest of it is between processes
+            if tasks > 1:  # the sum goes on over processes
                 total = made("all_reduce", (total,), root, shares=(), tasks=tasks)
             self.sums[here] = total
         if there not in self.sums:
             self.sums[there] = made("transfer", (self.sums[here],), home)
         if home != root and self.results[there] == 1:
             return self.sums[there]
-        # One sum may be several results, and each has an identity of its own.
+        # Several results may share one sum, and each has its own identity.
         return made("reshape", (self.sums[there],), home, shape=aval.shape)
 
     def home(self, original: int) -> Device:
@@ -276,7 +275,7 @@ class _Binding:
 
 
 def _on(body: Program, device: Device) -> Program:
-    """The body of a loop or a choice, whose nodes run where the loop does."""
+    """The body of a loop or a choice with its nodes on this device, that of the loop or choice."""
     inner = [{name: _on(deeper, device) for name, deeper in node.bodies.items()} for node in body.nodes]
     nodes = [
         replace(node, device=str(device), params={**node.params, **own} if own else node.params)
@@ -286,10 +285,10 @@ def _on(body: Program, device: Device) -> Program:
 
 
 def bind(program: Program, bindings: DeviceMap, available: Sequence[Device], default: Device) -> Placed:
-    """Give every node of the program a device, and every crossing a `transfer`.
+    """Give every node of the program a device, and every edge between devices a `transfer`.
 
-    Raises `UnboundDevice` for a logical name without a binding, `DeviceUnavailable` for a device that is not there,
-    both with the user's line, and `SharedVariableError` for a shared variable on two devices.
+    Raises `UnboundDevice` for a logical name without a binding, `DeviceUnavailable` for a missing device, both with the
+    user's line, and `SharedVariableError` for a shared variable on two devices.
     """
     binding = _Binding(program, bindings, tuple(available), default)
     binding.locate()

@@ -52,7 +52,7 @@ class DType(StrEnum):
 
     @property
     def wider(self) -> DType:
-        """The signed dtype that has all numbers of an unsigned one; every other dtype is its own."""
+        """The signed dtype that holds all numbers of an unsigned one; other dtypes stay."""
         return _WIDER.get(self, self)
 
     @property
@@ -70,9 +70,9 @@ NAMES = ", ".join(DType)
 
 
 def as_dtype(value: Any, what: str = "dtype") -> DType:
-    """The `DType` meant by a name, a NumPy dtype or scalar type, or Python's ``bool``, ``int``, ``float``.
+    """The `DType` of a name, a NumPy dtype or scalar type, or Python's ``bool``, ``int``, ``float``.
 
-    Raises `DTypeError` for all others, object and string dtypes among them.
+    Raises `DTypeError` for all others, such as object and string dtypes.
     """
     if isinstance(value, DType):
         return value
@@ -100,7 +100,7 @@ def promote(first: DType, second: DType) -> DType | None:
 
 
 def scalar_dtype(scalar: bool | int | float, other: DType) -> DType | None:
-    """The dtype that a Python scalar takes beside an array of dtype ``other``, or `None` where that is undefined."""
+    """The dtype of a Python scalar in an operation with an array of dtype ``other``; `None` where it is undefined."""
     if isinstance(scalar, bool):
         return other if other is DType.bool else None
     if isinstance(scalar, int):

@@ -1,4 +1,4 @@
-"""The one way to walk a program: the values of its nodes, one after the other, by the rules of an adapter."""
+"""The one evaluator of programs: it computes node after node by the rules of an adapter."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xbackend.program.program import Node, Program
 Values = dict[int, Any]  # by the number of the value
 # All results of a node, from its inputs.
 Rule = Callable[[Node, Sequence[Any]], Sequence[Any]]
-# All gradients of a node, from the values so far. It may replace values before it by equal ones.
+# All results of a gradient node, from the values so far. It may replace earlier values by equal ones.
 GradientRule = Callable[[Node, Values], Sequence[Any]]
 
 
@@ -21,10 +21,10 @@ def evaluate(
     gradient: GradientRule,
     made: Callable[[int, Any], Any] = lambda i, result: result,
 ) -> None:
-    """Compute these nodes, in this order, and add their results to ``values``.
+    """Compute these nodes in order and add their results to ``values``.
 
-    A result that is there stays, and a node that has all of its results is not computed. ``made`` may replace a new
-    result, given its number. Raises what the rules raise.
+    Results that are in ``values`` already stay; a node with all of them there is skipped. ``made`` maps the number of a
+    new result and the result to the one to keep. Raises what the rules raise.
     """
     for node in nodes:
         if all(i in values for i in node.outputs):
@@ -35,5 +35,5 @@ def evaluate(
 
 
 def nodes_of(program: Program, values: Collection[int]) -> list[Node]:
-    """The nodes that some of these values are results of, in their order."""
+    """The nodes that make any of these values, in program order."""
     return [node for node in program.nodes if any(i in values for i in node.outputs)]

@@ -1,4 +1,4 @@
-"""What users give for arrays, as NumPy arrays on the host."""
+"""Conversion of users' values to NumPy arrays on the host."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def check_plain(value: Any, what: str) -> None:
 
 
 def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
-    """The value as an array; ``what`` it is goes into the message.
+    """The value as an array; ``what`` names it in messages.
 
     Raises `ShapeError` for nested lists of different lengths, `DTypeError` for a number out of the dtype's
     range, a masked array and a `numpy.matrix`.
     """
     check_plain(value, what)
     if type(value) is int and dtype is not None and dtype.is_integer and not dtype.least <= value <= dtype.most:
-        # NumPy before version 2 would cut it off.
+        # NumPy before version 2 would drop its high bits.
         raise DTypeError(f"{what} is {value!r:.60}, which does not fit into {dtype}")
     try:
         with np.errstate(over="ignore"):
@@ -40,12 +40,12 @@ def host_array(value: Any, what: str, dtype: DType | None = None) -> np.ndarray:
 
 
 def native(array: np.ndarray) -> np.ndarray:
-    """The array in the byte order of this machine: that of files from other machines is no property of its numbers."""
+    """The array in this machine's byte order. Arrays from files may have another one."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def memory() -> int | None:
-    """Bytes of memory that this process can have at most: the machine's, or what its control group is given.
+    """Bytes of memory of the machine, or the limit of this process's control group if that is smaller.
 
     `None` where the system does not tell.
     """
@@ -61,8 +61,8 @@ def memory() -> int | None:
 
 
 def check_fits(size: int, what: str, each: int = 0) -> None:
-    """Refuse what cannot be held, before it is allocated. ``size`` is in bytes, of which a number takes
-    ``each``, where that is known. Raises `ArgumentError`."""
+    """Raises `ArgumentError` before an allocation of ``size`` bytes that exceeds the memory. ``each`` is the bytes of
+    one number, if known."""
     most = memory()
     if most is not None and size > most:
         instead = f"ask for at most {most // each:,} numbers" if each else "ask for less"
@@ -70,5 +70,5 @@ def check_fits(size: int, what: str, each: int = 0) -> None:
 
 
 def gibibytes(size: int) -> str:
-    """A number of bytes as a reader sees it."""
+    """A number of bytes as text in GiB."""
     return f"{min(size, 10**30) / 2**30:,.1f} GiB"

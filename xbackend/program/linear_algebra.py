@@ -1,7 +1,4 @@
-"""Rules of the op table for linear algebra, searching and convolution: shapes, and numbers of operations.
-
-They are as those of `xbackend.program.shapes`.
-"""
+"""Rules of the op table for linear algebra, searching and convolution, as in `xbackend.program.shapes`."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from xbackend.program.shapes import Avals, Count, Params
 
 
 def _square(name: str, aval: Aval) -> tuple[tuple[int, ...], int]:
-    """Leading axes, and rows of square matrices. Raises `ShapeError`."""
+    """Leading axes and number of rows of square matrices. Raises `ShapeError`."""
     shape = aval.shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
         raise ShapeError(f"{name} takes square matrices, not shape {shape}")
@@ -53,7 +50,7 @@ def slogdet(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:
 
 
 def equations(name: str, avals: Avals, params: Params) -> Aval:
-    """`solve`, `solve_triangular`: matrices with as many right-hand sides as they have columns."""
+    """`solve`, `solve_triangular`: matrices (..., n, n), right-hand sides (..., n, k)."""
     leading, n = _square(name, avals[0])
     if len(avals[0].shape) != len(avals[1].shape) or avals[1].shape[:-1] != (*leading, n):
         raise ShapeError(
@@ -110,8 +107,8 @@ def searchsorted(name: str, avals: Avals, params: Params) -> Aval:
 
 
 def conv2d(name: str, avals: Avals, params: Params) -> Aval:
-    """Images (n, height, width, channels) with kernels (height, width, channels, results); ``padding`` is how many rows
-    of zeros stand above and below, and how many columns left and right."""
+    """Images (n, height, width, channels), kernels (height, width, channels, results); ``padding`` counts the rows of
+    zeros above and below and the columns left and right."""
     (images, kernel), strides, padding = (a.shape for a in avals), params["strides"], params["padding"]
     if len(images) != 4 or len(kernel) != 4 or images[3] != kernel[2]:
         raise ShapeError(
@@ -128,8 +125,8 @@ def conv2d(name: str, avals: Avals, params: Params) -> Aval:
 
 
 def cubic(numerator: int, denominator: int = 1) -> Count:
-    """So many times the number of rows to the third power, for each matrix (Golub and Van Loan, Matrix Computations,
-    4.2, 3.2)."""
+    """``numerator / denominator * n**3`` for each matrix of n rows (Golub and Van Loan, Matrix Computations, 4.2,
+    3.2)."""
 
     def count(avals: Avals, out: Aval, params: Params) -> int:
         *leading, _, n = avals[0].shape
@@ -150,13 +147,13 @@ def elimination(avals: Avals, out: Aval, params: Params) -> int:
 
 
 def comparisons(avals: Avals, out: Aval, params: Params) -> int:
-    """n * log2(n) for each vector that is sorted."""
+    """n * log2(n) for each sorted vector."""
     n = avals[0].shape[params["axis"]]
     return avals[0].size * max(n - 1, 0).bit_length()
 
 
 def halvings(avals: Avals, out: Aval, params: Params) -> int:
-    """log2(n) for each number that is looked for."""
+    """log2(n) for each searched number."""
     return avals[1].size * avals[0].size.bit_length()
 
 

@@ -1,9 +1,8 @@
-"""How many bytes a placed program has on each device at once, without executing it.
+"""The peak memory of a placed program on each device, by its liveness: nothing is executed.
 
-Counted are the arrays of the program: arguments and shared variables from beginning to end, each result from when it is
-computed to its last use, and what a gradient goes back through: the results between it and its loss, which a framework
-keeps. What a framework adds (buffers of its own, copies) and what it saves (ops that it fuses, results that it computes
-again) are not: it is a model of the program, the same for every backend.
+It counts arguments and shared variables throughout, each result from its computation to its last use, and the residuals
+of a gradient: the results between its targets and its loss, which a framework keeps. Frameworks also allocate buffers
+and copies, fuse ops and recompute results. The model leaves that out: it is the same for every backend.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from xbackend.program.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The most bytes that a device holds at once, what of them is there all the time, and the node computed then."""
+    """The most bytes that a device holds at once, the permanent ones among them, and the value computed then."""
 
     bytes: int
     lasting: int
@@ -28,7 +27,7 @@ class Peak:
 
 
 def peaks(program: Program) -> dict[str, Peak]:
-    """By device, of a placed program, in the order of its nodes."""
+    """The peak of each device of a placed program that runs in the order of its nodes."""
     size = [node.dtype.itemsize * prod(node.shape) for node in program.values]
     where = [str(node.device) for node in program.values]
     folded = constant(program)
@@ -52,7 +51,7 @@ def peaks(program: Program) -> dict[str, Peak]:
 
 
 def check(program: Program, limit: int) -> None:
-    """Raises `ArgumentError` for a limit that is none, `DeviceMemoryError` where a device holds more at once."""
+    """Raises `ArgumentError` for an invalid limit (bytes), `DeviceMemoryError` where a device's peak exceeds it."""
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         raise ArgumentError(f"device_memory={limit!r:.40}: a whole number of bytes from 1 up is needed")
     for name, peak in peaks(program).items():

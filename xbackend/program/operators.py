@@ -1,4 +1,4 @@
-"""The operators of the Array API standard, for traced arrays, shared variables and arrays that run at once alike."""
+"""The operators of the Array API standard, for traced arrays, shared variables and eager arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 from xbackend.errors import NoSuchMethod, ShapeError, TraceError
 from xbackend.habits import RENAMED, instead
 
-# The functions that operators stand for, by name. `xbackend.api.functions` puts them here: they need arrays, which need
-# operators.
+# The functions that operators call, by name. `xbackend.api.functions` registers them: it needs arrays, which need this.
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _LISTED = "use the functions of xbackend, dir(xb) lists them"
 
@@ -34,7 +33,7 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 
 class Operators:
-    """The operators of the Array API standard, for traced arrays, shared variables and arrays that run at once."""
+    """A base class with the operators of the Array API standard."""
 
     # What the operators call, by name.
     _functions: Any = FUNCTIONS
@@ -73,8 +72,7 @@ class Operators:
     __invert__ = _unary("bitwise_invert")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """NumPy's functions, and its arrays on the left of an operator, become the standard's functions of the same
-        name."""
+        """NumPy's ufuncs, also from an array on the left of an operator, become the standard's functions."""
         function = self._functions.get(RENAMED.get(ufunc.__name__, ufunc.__name__))
         if method != "__call__" or kwargs or function is None:
             called = f"np.{ufunc.__name__}" + ("" if method == "__call__" else f".{method}")
@@ -82,11 +80,11 @@ class Operators:
         return function(*inputs)
 
     def _refused(self, called: str) -> Exception:
-        """What is raised for a function of NumPy's that has no like among the functions."""
+        """The error for a function of NumPy's without a counterpart."""
         return TraceError(f"{called} cannot be traced with these arguments; use the functions of xbackend")
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """NumPy's other functions compute with numbers; what they only ask for is known."""
+        """NumPy's other functions need elements and are refused, except those that ask for the shape only."""
         name = function.__name__
         if name in ("shape", "ndim", "size") and len(args) == 1 and not kwargs:
             return getattr(self, name)

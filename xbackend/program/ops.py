@@ -1,24 +1,23 @@
 """The op set: one table with the name, the shape and dtype rule and the operation count of every op.
 
-Names and meaning are the Array API standard's. The table holds primitives only: what can be composed of them is
-composed while tracing (`xbackend.api.functions`), so that an adapter has little to lower and a program is explicit.
-In particular, by the time an op is in a program
+Names and meaning are the Array API standard's. The table holds primitives only. Tracing composes all other functions of
+them (`xbackend.api.functions`), so an adapter has little to lower and a program is explicit. Once an op is in a program
 
 * all arrays of an elementwise op have the same dtype (`astype` ops were inserted), their shapes broadcast;
 * reductions have a sorted tuple of non-negative axes, drop them, and keep the dtype (sums of int32 are cast before);
-* ops that are `Op.widened` have no unsigned integers: tracing makes them wider, and the result what it is to be;
+* ops that are `Op.widened` have no unsigned integers: tracing casts operands to wider ones, and the result back;
 * `argmax` and `argmin` have one non-negative axis, drop it, and give int64;
 * `matmul` has two arrays of the same rank (at least 2) with equal leading axes;
 * `slice` has explicit starts, stops and steps for every axis (a stop is None where a negative step runs off the front);
-* `take` has one array of integers (of any rank) for one non-negative axis; negative ones count from the end;
-* `slice_set`, `slice_add`, `take_set` and `take_add` give their first array with what `slice` or `take` reads replaced
-  by, or added to, the last one, which has that shape; where `take_add` names a place twice, both are added;
+* `take` has one array of indices (of any rank) for one non-negative axis; negative indices count from the end;
+* `slice_set`, `slice_add`, `take_set` and `take_add` replace, or add to, the elements of their first array that `slice`
+  or `take` would read. The last array has the shape of these. `take_add` adds both where an index occurs twice;
 * `solve` and `solve_triangular` have two arrays of the same rank (at least 2) with equal leading axes; matrices of
   `eigh` and `eigvalsh` are symmetric, `cholesky` reads the lower triangle and gives one, and its gradient is symmetric;
-* `all_reduce` is the sum of its arrays, of each times its share if it has ``shares``: result ``k`` is for the device of
-  array ``k``, and binding writes it as what it is on devices;
-* the bodies of `scan`, `while_loop` and `cond` are programs of their own, whose inputs are all that they use: they have
-  no shared variables, no transfers and no devices but the one of their node.
+* `all_reduce` is the sum of its arrays, each times its share if it has ``shares``. Result ``k`` is for the device of
+  array ``k``. Binding leaves only the sum over tasks of it, and makes the rest sums and transfers;
+* the bodies of `scan`, `while_loop` and `cond` are programs whose inputs are all that they use: they have no shared
+  variables, no transfers, and no devices but that of their node.
 """
 
 from __future__ import annotations
@@ -36,14 +35,14 @@ from xbackend.program.shapes import Avals, Count, Params, Rule, require
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """What a parameter is: one item of these types, or a tuple of ``many``. A program that is read is checked by it."""
+    """The type of a parameter: one item of these types, or a tuple of ``many``. Reading a program checks it."""
 
     types: tuple[type, ...] = (int,)
     many: bool = False
 
 
 INTEGER, INTEGERS = Param(), Param(many=True)
-AXIS, AXES = Param(), Param(many=True)  # not negative; several ones sorted
+AXIS, AXES = Param(), Param(many=True)  # not negative; several are sorted
 SHAPE, STOPS = Param(many=True), Param((int, type(None)), many=True)
 FLAG, TEXT, DTYPE = Param((bool,)), Param((str,)), Param((str,))
 NUMBER, FILL, SHARES = Param((int, float)), Param((int, float, bool)), Param((float,), many=True)
@@ -56,14 +55,14 @@ class Op:
 
     Attributes:
         arity: the number of inputs, -1 for one or more.
-        takes: the kind of the one dtype that all inputs have; empty where ``rule`` says more about it.
+        takes: the kind of the common dtype of all inputs; empty where ``rule`` checks the dtypes.
         rule: shapes and dtypes of the results.
-        count: the number of arithmetic operations; `None` where that is not counted, and said so.
+        count: the number of arithmetic operations; `None` where it is not counted, and reported so.
         params: its parameters by name.
-        several: it has several results, or one that stands for as many as there happen to be.
+        several: ``rule`` returns a tuple, of any number of results.
         view: a result may share the memory of its input.
-        refuses: some framework raises an error for some numbers: matrices without a result, places that are not there,
-            loops that go on for longer than they may.
+        refuses: some framework raises an error for some numbers: singular matrices, indices out of range, loops above
+            their limit of steps.
     """
 
     name: str
@@ -78,9 +77,9 @@ class Op:
 
     @property
     def widened(self) -> bool:
-        """Whether unsigned integers are made wider while tracing, which not every framework computes with: of 0 - x
-        TensorFlow's optimiser and PyTensor's rewrites make a negative, which they do not have. In a wider dtype the
-        result has the same last bits."""
+        """Whether tracing casts unsigned integers to a wider dtype, in which the result has the same last bits. Not
+        every framework computes with unsigned ones: TensorFlow's optimiser and PyTensor's rewrites make 0 - x a
+        negative, which they lack."""
         return self.takes == "signed"
 
     def results(self, avals: Avals, params: Params) -> tuple[Aval, ...]:
@@ -111,8 +110,8 @@ def _op(
     _ROWS.extend(Op(name, arity, takes, rule, count, *said) for name in names.split())
 
 
-# Elementwise: one operation for each element of the result, which the inputs broadcast to. Rounding leaves integers as
-# they are, and so needs no op for them.
+# Elementwise: one operation for each element of the result, to which the inputs broadcast. Rounding needs no op for
+# integers.
 _op("abs negative sign square", 1, "signed", shapes.elementwise, shapes.each_result)
 _op("floor ceil trunc round", 1, "floating-point", shapes.elementwise, shapes.each_result)
 _op("exp expm1 log log1p log2 log10 sqrt", 1, "floating-point", shapes.elementwise, shapes.each_result)
@@ -142,7 +141,7 @@ _op("sort", 1, "signed", shapes.along_axis, matrices.comparisons, axis=AXIS)
 _op("argsort", 1, "signed", shapes.positions_along_axis, matrices.comparisons, axis=AXIS)
 _op("searchsorted", 2, "signed", matrices.searchsorted, matrices.halvings, right=INTEGER)
 
-# What moves elements, and writes them.
+# Ops that move and write elements.
 _op("reshape", 1, "", shapes.reshape, shapes.free, view=True, shape=SHAPE)
 _op("permute_dims", 1, "", shapes.permute_dims, shapes.free, view=True, axes=INTEGERS)
 _op("broadcast_to", 1, "", shapes.broadcast_to, shapes.free, view=True, shape=SHAPE)
@@ -159,8 +158,7 @@ _op("concat", -1, "any", shapes.concat, shapes.free, axis=AXIS)
 _op("stack", -1, "any", shapes.stack, shapes.free, axis=AXIS)
 _op("astype", 1, "", shapes.astype, shapes.free, dtype=DTYPE)
 
-# Products and matrices. Eigenvalues and singular values are found by iteration: how many operations that takes depends
-# on the numbers.
+# Products and matrices. Eigenvalues and singular values come from iterations whose number depends on the values.
 _op("matmul", 2, "signed", shapes.matmul, shapes.matmul_count)
 _op("conv2d", 2, "floating-point", matrices.conv2d, matrices.products, strides=INTEGERS, padding=INTEGERS)
 _op("cholesky", 1, "floating-point", matrices.same_matrices, matrices.cubic(1, 3), refuses=True)
@@ -175,7 +173,7 @@ _op("svdvals", 1, "floating-point", matrices.svdvals, None, refuses=True)
 _op("qr", 1, "floating-point", matrices.qr, None, several=True, refuses=True, full=INTEGER)
 _op("svd", 1, "floating-point", matrices.svd, None, several=True, refuses=True, full=INTEGER)
 
-# Loops and choices. How often a `while_loop` goes round is not known.
+# Loops and choices. The number of steps of a `while_loop` is unknown.
 _SCAN: Mapping[str, Any] = {"body": BODY, "carries": INTEGER, "sequences": INTEGER, "length": INTEGER, "reverse": FLAG}
 _op("scan", -1, "", shapes.scan, shapes.each_step, several=True, **_SCAN)
 _WHILE: Mapping[str, Any] = {"condition": BODY, "body": BODY, "carries": INTEGER}
@@ -189,8 +187,8 @@ _op("full", 0, "", shapes.declared, shapes.free, shape=SHAPE, dtype=DTYPE, fill_
 _op("arange", 0, "", shapes.declared, shapes.free, start=NUMBER, step=NUMBER, shape=SHAPE, dtype=DTYPE)
 _op("eye", 0, "", shapes.declared, shapes.free, k=INTEGER, shape=SHAPE, dtype=DTYPE)
 
-# `transfer` moves its input to the device of its own node. `grad` has the gradients of its first input, a scalar, with
-# respect to each of the others, on the devices of these. How many operations a framework's own takes is its affair.
+# `transfer` moves its input to the device of its node. `grad` has the gradients of its first input, a scalar, with
+# respect to each other input, on the devices of these. The operations of a framework's own gradient are not counted.
 _op("transfer", 1, "", shapes.same, shapes.free)
 _op("grad", -1, "", shapes.gradients, None, several=True)
 _op("all_reduce", -1, "", shapes.all_reduce, shapes.all_reduce_count, several=True, shares=SHARES, tasks=INTEGER)
@@ -199,5 +197,5 @@ OPS: Mapping[str, Op] = {row.name: row for row in _ROWS}
 SOURCES = frozenset(name for name, op in OPS.items() if op.arity == 0)
 GENERATORS = SOURCES - {"input", "shared"}
 ELEMENTWISE = frozenset(name for name, op in OPS.items() if op.count is shapes.each_result)
-# The parameters that are programs: the bodies of loops and choices.
+# Names of the parameters that are bodies of loops and choices.
 BODIES = tuple(dict.fromkeys(name for op in OPS.values() for name, kind in op.params.items() if kind is BODY))

@@ -1,4 +1,4 @@
-"""A program in float64 on one device, and so that each result is rounded to the dtype that it has in the program."""
+"""A program in float64 on one device, with or without rounding each result to its dtype in the program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ _DEVICE = "cpu:0"
 
 
 def widened(program: Program, rounded: bool = False) -> Program:
-    """The program with float64 in the place of float32, in its constants, shared variables and bodies too, and with one
-    device in the place of all.
+    """The program on one device, with float64 in place of float32, in constants, shared variables and bodies too.
 
-    ``rounded``: what was float32 is rounded to it after each op, and goes on as float64. So it computes what float32
-    does where each op is exact but for one rounding of its result.
+    ``rounded``: each result that was float32 is rounded to it and cast back to float64. This is float32 arithmetic
+    whose ops are exact but for one rounding of the result.
     """
-    written, at = Nodes(), list[int]()  # at[i]: where value i is
+    written, at = Nodes(), list[int]()  # at[i]: the new number of value i
     for node in program.nodes:
         inputs, device, source = [at[i] for i in node.inputs], node.device and _DEVICE, node.source
         results = [aval._replace(dtype=_of(aval.dtype)) for aval in node.results]

@@ -23,9 +23,9 @@ from xbackend.program.shared import SharedVariable
 class Node:
     """One call of an op, with all its results.
 
-    ``inputs`` and ``outputs`` are the numbers of values: those of the outputs follow each other, and are larger than
-    those of the inputs. ``results`` has shape and dtype of each output. ``device`` is what the program asks for: a
-    device, a logical name, or `None`. ``source`` is the user's ``file:line``; it is no part of the fingerprint.
+    ``inputs`` and ``outputs`` are numbers of values. Outputs are consecutive and larger than the inputs. ``results``
+    has shape and dtype of each output. ``device`` is the one that the program asks for: a device, a logical name, or
+    `None`. ``source`` is the user's ``file:line``; it is no part of the fingerprint.
     """
 
     op: str
@@ -38,32 +38,30 @@ class Node:
 
     @property
     def aval(self) -> Aval:
-        """That of the only result."""
+        """Shape and dtype of the only result."""
         (aval,) = self.results
         return aval
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """That of the only result."""
+        """The shape of the only result."""
         return self.aval.shape
 
     @property
     def dtype(self) -> DType:
-        """That of the only result."""
+        """The dtype of the only result."""
         return self.aval.dtype
 
     @property
     def bodies(self) -> dict[str, Program]:
-        """The programs that a loop or a choice goes through, by their parameters."""
+        """The bodies of a loop or a choice, by parameter name."""
         return {name: self.params[name] for name in BODIES if name in self.params}
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A result of a node: the one with this ``index``. What the node says is said of it, too.
-
-    ``device`` is that of the node; of a gradient it is that of the array that it belongs to.
-    """
+    """Result ``index`` of a node, with the node's attributes. ``device`` is the node's; a gradient's is that of its
+    array."""
 
     node: Node
     index: int
@@ -93,7 +91,7 @@ class Value:
 
     @property
     def wrt(self) -> int:
-        """Of a gradient: the value that it is taken with respect to."""
+        """The target of a gradient: the value that it is taken with respect to."""
         return self.node.inputs[1 + self.index]
 
     @property
@@ -102,7 +100,7 @@ class Value:
 
 
 class Nodes:
-    """The nodes of a program while they are written down, and the values that they make."""
+    """A list of nodes to append to, with their values."""
 
     def __init__(self, nodes: Iterable[Node] = ()) -> None:
         self.nodes: list[Node] = []
@@ -137,7 +135,7 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True)
 class OperationCount:
-    """Arithmetic operations of one execution: ``total``, per op, and the ops that are not counted."""
+    """Arithmetic operations of one execution: ``total``, by op, and the ops without a count."""
 
     total: int
     by_op: Mapping[str, int]
@@ -148,9 +146,9 @@ class OperationCount:
 class Program:
     """An array program without a framework: plain data that every backend lowers.
 
-    A value is known by its number, in the order in which nodes make them. ``inputs`` are the values of the arguments,
-    ``outputs`` those returned, in the order in which ``structure`` lists them (`xbackend.program.structure`);
-    ``shared`` maps values to shared variables, ``updates`` those values to the ones that they take after the outputs.
+    Values are numbered in the order of the nodes that make them. ``inputs`` are the values of the arguments,
+    ``outputs`` the returned ones, in the order of ``structure`` (`xbackend.program.structure`). ``shared`` maps values
+    to shared variables, ``updates`` maps these values to their new ones, stored after the outputs are computed.
     Programs are equal if their fingerprints are.
     """
 
@@ -169,10 +167,8 @@ class Program:
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 (hexadecimal) of all that decides what the program computes and where.
-
-        Source lines and the values of shared variables are left out.
-        """
+        """SHA-256 (hexadecimal) of what the program computes and where, without source lines and values of shared
+        variables."""
         digest = hashlib.sha256()
         for node in self.nodes:
             params = {k: v for k, v in node.params.items() if k != "value"}
@@ -199,7 +195,7 @@ class Program:
 
     @cached_property
     def logical_devices(self) -> tuple[str, ...]:
-        """Logical device names in the order in which the program first uses them."""
+        """Logical device names, in the order of their first use."""
         names = [n.device for n in self.nodes if n.device is not None and not is_device(n.device)]
         return tuple(dict.fromkeys(names))
 
@@ -224,12 +220,12 @@ class Program:
 
 
 def _plain(value: Any) -> Any:
-    """What decides of a parameter, as JSON has it."""
+    """The content of a parameter for the fingerprint, as JSON."""
     return value.fingerprint if isinstance(value, Program) else list(value)
 
 
 def generate(node: Node | Value) -> np.ndarray:
-    """The value of a source op that needs none from outside: `constant`, `full`, `arange`, `eye`."""
+    """The value of a generator: `constant`, `full`, `arange`, `eye`."""
     params, dtype = node.params, np.dtype(node.dtype.value)
     if node.op == "constant":
         value: np.ndarray = params["value"]

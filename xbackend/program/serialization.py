@@ -1,7 +1,7 @@
 """Programs to and from JSON.
 
-What is read is not believed: every shape and dtype is inferred again, every reference checked, and the fingerprint
-compared, so that a damaged file is named as one instead of becoming a wrong program.
+Reading infers every shape and dtype again, checks every reference and compares the fingerprint: a damaged file is
+refused and never becomes a wrong program.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from xbackend.program.structure import count_leaves
 FORMAT = "xbackend.program"
 VERSION = 2
 
-# What reading hostile data may raise.
+# Errors that reading hostile data may raise.
 _DAMAGE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -79,8 +79,8 @@ def _state_digest(shared: Mapping[int, SharedVariable]) -> str:
 def to_json(program: Program, values: bool = True) -> str:
     """The program as JSON text (keys sorted, one node a line).
 
-    Without ``values`` the initial values of shared variables are left out, and are zeros when it is read: for a reader
-    that has their storage already.
+    Without ``values`` the initial values of shared variables are left out, for a reader that has their storage already;
+    reading makes them zeros.
     """
     shared = {
         str(i): {"name": v.name, "uid": v.uid, "device": v.device, "value": _encode_array(v.value) if values else None}
@@ -157,7 +157,7 @@ def _decode_param(op: str, key: str, value: Any) -> Any:
 
 
 def _check_axes(op: str, params: dict[str, Any], avals: list[Aval]) -> None:
-    """Axes that the functions of xbackend normalise and the shape rules take as they are."""
+    """Check axes, which tracing normalises and the shape rules trust. Raises `ProgramFormatError`."""
     if "axis" in params:
         axes = params["axis"] if OPS[op].params["axis"].many else (params["axis"],)
         rank = len(avals[0].shape) + (op == "stack")

@@ -1,8 +1,8 @@
 """Rules of the op table: the shape and dtype of results, and the number of operations.
 
-A rule gets the op's name, the inputs' avals and the parameters. It returns the aval of the result, or a tuple of those
-of all results. `Op.takes` has been checked before. Rules raise `ShapeError`, and `DTypeError` where `Op.takes` cannot
-say it. Those of linear algebra are in `xbackend.program.linear_algebra`.
+A rule gets the op's name, the inputs' avals and the parameters. It returns the aval of the result, or a tuple of avals
+for several results. `Op.takes` is checked before. Rules raise `ShapeError`, and `DTypeError` where `Op.takes` does not
+suffice. Rules of linear algebra are in `xbackend.program.linear_algebra`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ALLOWED: dict[str, Callable[[DType], bool]] = {
 
 
 def require(name: str, avals: Avals, kind: str) -> None:
-    """Raises `DTypeError` unless all have one dtype, of this kind."""
+    """Raises `DTypeError` unless all have the same dtype, of this kind."""
     for aval in avals:
         if not _ALLOWED[kind](aval.dtype):
             kind = "numeric" if kind == "signed" else kind  # users may have unsigned integers: `Op.widened`
@@ -91,12 +91,12 @@ def all_reduce_count(avals: Avals, out: Aval, params: Params) -> int:
 
 
 def each_step(avals: Avals, out: Aval, params: Params) -> int:
-    """Those of the body, in each step."""
+    """The operations of the body, for each step."""
     return int(params["length"] * params["body"].operations.total)
 
 
 def dearer(avals: Avals, out: Aval, params: Params) -> int:
-    """Those of the branch that has more."""
+    """The operations of the more expensive branch."""
     return max(int(params[branch].operations.total) for branch in ("then", "otherwise"))
 
 
@@ -162,7 +162,7 @@ def matmul(name: str, avals: Avals, params: Params) -> Aval:
     return Aval((*a.shape[:-1], b.shape[-1]), a.dtype)
 
 
-# --- what moves elements ----------------------------------------------------------------------------------------------
+# --- moving elements --------------------------------------------------------------------------------------------------
 
 
 def reshape(name: str, avals: Avals, params: Params) -> Aval:
@@ -217,7 +217,7 @@ def slice_lengths(params: Params) -> tuple[int, ...]:
 
 
 def slice_(name: str, avals: Avals, params: Params) -> Aval:
-    """That of a slice, or of what an array is written to; a slice drops axes where it takes one index."""
+    """`slice`, or the part that `slice_set` and `slice_add` write to; a slice drops axes that have an integer index."""
     shape = avals[0].shape
     if not len(params["starts"]) == len(params["stops"]) == len(params["steps"]) == len(shape):
         raise ShapeError(f"slice of shape {shape} needs {len(shape)} starts, stops and steps")
@@ -311,7 +311,7 @@ def gradients(name: str, avals: Avals, params: Params) -> tuple[Aval, ...]:
 
 
 def _takes(name: str, body: Any, avals: Avals) -> list[Aval]:
-    """What a body gives. Raises `ShapeError` unless its inputs are of these shapes and dtypes."""
+    """The results of a body. Raises `ShapeError` unless its inputs have these shapes and dtypes."""
     inputs = [body.values[i].aval for i in body.inputs]
     if inputs != list(avals):
         raise ShapeError(f"{name} gives its body {', '.join(map(str, avals))}; it takes {', '.join(map(str, inputs))}")

@@ -20,9 +20,8 @@ _numbers = itertools.count()
 class SharedVariable(Operators):
     """A named value that programs read and update; made by `xbackend.shared`.
 
-    The object itself holds the initial value only. Each backend has its own storage of it, read with
-    ``backend.get_value(w)`` and written with ``backend.set_value(w, array)``. Inside of a traced function it is used
-    like an array.
+    The object holds the initial value only. Each backend has its own storage, read with ``backend.get_value(w)`` and
+    written with ``backend.set_value(w, array)``. A traced function uses it like an array.
     """
 
     def __init__(
@@ -40,8 +39,8 @@ class SharedVariable(Operators):
         self._value = array.copy()
         self._value.flags.writeable = False
         self.device = canonical(device) if device is not None else None
-        # Names need not be unique in a script; what identifies the storage on a backend is this. Programs that are read
-        # bring those of other processes along.
+        # The identity of the storage on a backend: names need not be unique, and stored programs bring the variables of
+        # other processes.
         self.uid = uid or f"{self.name}/{secrets.token_hex(16)}"
 
     @property

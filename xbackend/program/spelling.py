@@ -1,4 +1,4 @@
-"""Arrays as they are written in a command line: ``float32[3,4]``, ``2.5``, ``FILE.npy``."""
+"""Arrays as arguments of a command line: ``float32[3,4]``, ``2.5``, ``FILE.npy``."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from xbackend.program.dtypes import DType, as_dtype
 from xbackend.program.host import check_fits
 
 _SHAPED = re.compile(r"(?P<dtype>[a-z]+[0-9]*)\[(?P<shape>[0-9, ]*)\]$")
-_DRAWN = 8  # bytes of each random number, before it is one of the dtype
+_DRAWN = 8  # bytes of a random number before its cast to the dtype
 
 
 def spelled(text: str, what: str, generator: np.random.Generator) -> np.ndarray:
-    """An array: random numbers of a dtype and a shape, a number as int64 or float64, or what is in a file.
+    """An array: random numbers of a dtype and a shape, a number as int64 or float64, or the content of a file.
 
-    ``what`` it is goes into the message. Raises `UsageError`, `ArgumentError` where it does not fit into the memory,
+    ``what`` names it in messages. Raises `UsageError`, `ArgumentError` where it does not fit into the memory,
     `DTypeError`.
     """
     if text.endswith(".npy"):
@@ -40,7 +40,7 @@ def spelled(text: str, what: str, generator: np.random.Generator) -> np.ndarray:
 
 
 def size(text: str, what: str) -> int:
-    """Bytes that an array takes which is written so; 0 of what is none. Raises `DTypeError`."""
+    """Bytes of an array written so; 0 where the text is no shape and no file. Raises `DTypeError`."""
     shaped = _SHAPED.match(text)
     if shaped is not None:
         dtype, shape = _shaped(shaped, what)
@@ -67,7 +67,7 @@ def _number(text: str, what: str) -> np.ndarray:
 def _stored(path: Path, what: str) -> np.ndarray:
     try:
         status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe would wait
             raise UsageError(f"{what} is no file")
         check_fits(status.st_size, what)
         with path.open("rb") as file:

@@ -1,7 +1,7 @@
-"""Where a graph over several devices is cut into stages, each computed by one device.
+"""Cutting a graph over several devices into stages, each computed by one device.
 
-The graph is a placed program, with its nodes and the numbers of its values, or what a framework made of one, with its
-apply nodes and variables: a gradient that the framework derives is in its own graph only.
+The graph is a placed program (nodes and numbers of values) or a framework's graph of one (apply nodes and variables),
+which alone has the gradients that the framework derives.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from xbackend.devices import Device
 from xbackend.errors import PlacementError
 
-Variable = Any  # what nodes take and give
-Part = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, and its own device
+Variable = Any  # an input or output of a node
+Part = tuple[int, bool, Device]  # the depth of a stage, whether no other device waits for it, its device
 
 
 class ApplyNode(Protocol):
@@ -30,10 +30,10 @@ class ApplyNode(Protocol):
 
 @dataclass(eq=False, slots=True)
 class Stage:
-    """What one device computes at one time.
+    """Consecutive work of one device.
 
-    Its predecessors have a smaller depth. One of its own depth and device may be among them: the one that other devices
-    wait for.
+    Its predecessors have a smaller depth, except perhaps one on its own device: the stage of the same depth for which
+    other devices wait.
     """
 
     depth: int
@@ -44,17 +44,17 @@ class Stage:
 
 @dataclass(frozen=True)
 class Plan:
-    """Stages, and the nodes between stages, each after its predecessors; the stage of every variable that has one."""
+    """Stages, the nodes between them, both in topological order, and the stage of each variable that has one."""
 
     stages: tuple[Stage, ...]
     between: tuple[Any, ...]
-    order: tuple[Any, ...]  # both, in an order in which they can run
+    order: tuple[Any, ...]  # stages and nodes between, in topological order
     stage_of: Mapping[Variable, Stage]
 
 
 class _Cut:
-    """The place of each variable: its depth and its device. What depends on constants only has none, and belongs to
-    every stage that uses it."""
+    """The place of each variable: its depth and device. Variables that depend only on constants have none: every stage
+    that uses them computes them."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class _Cut:
     ) -> None:
         self.nodes, self.outputs, self.transfers, self.between = nodes, outputs, transfers, {*transfers, *others}
         self.owner = {v: k for k, node in enumerate(nodes) for v in node.outputs}
-        self.entries = set(sources)  # what no stage computes
+        self.entries = set(sources)  # variables that no stage computes
         self.place = {v: (0, devices[v]) for v in sources}
         for k, node in enumerate(nodes):
             if k in self.between:
@@ -83,7 +83,7 @@ class _Cut:
         self.awaited = self._awaited()
 
     def _inherit(self, node: ApplyNode, ends: Collection[Variable]) -> None:
-        """Place a node of a stage where its inputs are."""
+        """Place a node where its inputs are. Raises `PlacementError` for inputs on several devices."""
         places = [(self.place[v], v in ends and v not in self.entries) for v in node.inputs if v in self.place]
         if not places:
             return
@@ -94,7 +94,7 @@ class _Cut:
         self.place.update(dict.fromkeys(node.outputs, (depth, *devices)))
 
     def _awaited(self) -> set[int]:
-        """The nodes that another device waits for, those of each stage that has such."""
+        """The nodes for which another device waits: within their stage, the predecessors of its transfers."""
         awaited: set[int] = set()
         for k in reversed(range(len(self.nodes))):
             if k in self.transfers or (k in awaited and k not in self.between):
@@ -104,14 +104,14 @@ class _Cut:
         return awaited
 
     def part(self, variable: Variable) -> Part:
-        """The stage that computes a variable or, of what no stage computes, the first one that can use it."""
+        """The stage that computes a variable; if none does, the first one that can use it."""
         depth, device = self.place[variable]
         computed = variable not in self.entries and variable in self.owner
         return depth, computed and self.owner[variable] not in self.awaited, device
 
     def plan(self) -> Plan:
-        needed: dict[Part, dict[Variable, None]] = defaultdict(dict)  # what a stage takes
-        given: dict[Part, dict[Variable, None]] = defaultdict(dict)  # and what it gives
+        needed: dict[Part, dict[Variable, None]] = defaultdict(dict)  # inputs of a stage
+        given: dict[Part, dict[Variable, None]] = defaultdict(dict)  # and its outputs
 
         def give(variables: Collection[Variable]) -> None:
             for v in variables:
@@ -151,16 +151,16 @@ def cut(
     """Cut a graph into stages.
 
     Args:
-        nodes: each after its predecessors.
-        sources: what gets its value from outside.
-        outputs: what is wanted.
-        devices: of the sources, of what the nodes between stages take and give, and of the outputs; it decides where
-            these depend on no source.
-        transfers: the places in ``nodes`` of those that move a value.
-        others: and of those that are between stages, too.
-        ends: a stage ends behind each of these variables, so that it is an output of its stage.
+        nodes: in topological order.
+        sources: variables with values from outside.
+        outputs: variables to compute.
+        devices: of the sources, the outputs, and the inputs and outputs of nodes between stages; it places those of
+            them that depend on no source.
+        transfers: positions in ``nodes`` of the nodes that move a value.
+        others: positions of further nodes between stages.
+        ends: a stage ends after each of these variables, which is one of its outputs.
 
-    What another device waits for is a stage of its own, so that this does not wait for the rest. Raises
+    The nodes for which another device waits are a stage of their own: that device does not wait for the rest. Raises
     `PlacementError` where a node of a stage has inputs on two devices.
     """
     return _Cut(nodes, sources, outputs, devices=devices, transfers=transfers, others=others, ends=ends).plan()

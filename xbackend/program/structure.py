@@ -1,7 +1,6 @@
-"""The shape of what a traced function returns: an array, or tuples, lists and dictionaries of arrays, nested.
+"""The structure of a traced function's results: an array, or nested tuples, lists and dictionaries of arrays.
 
-A structure is JSON data: ``"*"`` is an array, ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": [[key, ...],
-...]}``.
+It is JSON data: ``"*"`` is an array, ``{"tuple": [...]}``, ``{"list": [...]}``, ``{"dict": [[key, ...], ...]}``.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def unflatten(structure: Any, leaves: Sequence[Any]) -> Any:
 
 
 def count_leaves(structure: Any) -> int:
-    """Number of arrays in a structure. Raises `ValueError` for what is no structure."""
+    """Number of arrays in a structure. Raises `ValueError` for anything else."""
     if structure == LEAF:
         return 1
     if isinstance(structure, dict) and len(structure) == 1:
