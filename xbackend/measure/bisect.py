@@ -1,8 +1,8 @@
-"""In which release of a framework something changed: sessions of two or three releases, about log2 of all of them.
+"""Bisects the releases of a framework for a change: sessions of two or three releases, about log2 of their number.
 
-Each release is measured beside the first and the last one that work, interleaved in one session, until it is shown to
-be nearer to one of them; at the end the first changed one beside the one before, in sessions of their own. Which one is
-looked at next says `xbackend.analysis.bisection`.
+A session measures a release beside the first and the last working one, interleaved, until it is shown to be nearer to
+one of them. Sessions of their own then measure the first changed release beside its predecessor.
+`xbackend.analysis.bisection` chooses the next release.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from xbackend.program.structure import flatten
 from xbackend.wording import counted
 from xbackend.workloads.agreement import Agreement, verified
 
-ENDS = 2  # times the processes of a session, where first and last are measured: without a change there is no search
-TIMES = (1, 1, 2)  # the processes of one session after the other, where it is not shown what a release is
+ENDS = 2  # times a session's processes, for the last release beside the first: without a change there is no search
+TIMES = (1, 1, 2)  # times a session's processes, in each further session of a release that is still undecided
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A release against another one in one session: seconds of both and their ratio, with the ``doubts`` of that
-    session (`answer.in_doubt`); of compile times the ratio ``from_cache``, too; of numbers, by how much the results
-    differ, and how much passes."""
+    """A release beside another in one session: seconds of both, their ratio, and the session's ``doubts``
+    (`answer.in_doubt`). For compile times also the ratio ``from_cache``; for numbers the ``difference`` of the results,
+    and the largest one that ``passes``."""
 
     seconds: tuple[float, float] | None = None  # of this one, of the other
     ratio: Ratio | None = None
@@ -55,10 +55,10 @@ class Beside:
 
 @dataclass(kw_only=True)
 class Found:
-    """What was found out: of the ``releases`` asked for each one ``beside`` the first that works, or why not.
+    """The outcome: each of the ``releases`` ``beside`` the first working one, or the reason why not.
 
-    ``first`` and ``last`` are the outermost ones that work, empty where no two do. Where they differ, the change is
-    shown to be behind ``low``, and in ``high`` or before: ``step`` is the one beside the other.
+    ``first`` and ``last`` are the outermost working releases, empty where no two work. If they differ, the change is
+    shown to come after ``low``, and in ``high`` at the latest; ``step`` is ``high`` beside ``low``.
     """
 
     releases: Sequence[str]
@@ -79,8 +79,8 @@ class Found:
 
 @dataclass
 class Bisection:
-    """Looks for the release. ``options`` are those of `session.compare`; ``tolerance`` is by how much numbers may
-    differ, left out that of the workload."""
+    """The search. ``options`` are those of `session.compare`; ``tolerance`` is the largest difference of numbers, by
+    default the workload's."""
 
     case: Case
     backend: str
@@ -97,8 +97,8 @@ class Bisection:
         self.passes = self.case.tolerance if self.tolerance is None else self.tolerance
 
     def run(self) -> Found:
-        """Raises `StoreError`, and `UsageError` for numbers that the precision does not determine; a release that does
-        not work has its reason."""
+        """Search; a release that does not work has its reason. Raises `StoreError`, and `UsageError` for numbers that
+        the precision does not determine."""
         found = self.found
         if self.what is What.NUMBERS and self.tolerance is None and self.case.undetermined:
             why = f"{self.case.label} is not determined in this precision: {self.case.undetermined}"
@@ -110,7 +110,7 @@ class Bisection:
         found.first, found.last = there[0], there[-1]
         if found.beside[found.last].differs:
             brackets = bisection.search(len(there), lambda i: self._changed(there[i]))
-            # The narrowest one whose ends are shown to differ, by what the search has not seen.
+            # The narrowest bracket whose ends are shown to differ in a session of their own.
             for low, high in reversed(brackets):
                 found.low, found.high = there[low], there[high]
                 found.step = self._step(found.low, found.high)
@@ -119,7 +119,7 @@ class Bisection:
         return found
 
     def _step(self, low: str, high: str) -> Beside | None:
-        """A release beside an earlier one, where the change of the whole is shown between them."""
+        """One release beside an earlier one, if the change between the ends is shown between these two."""
         if (low, high) == (self.found.first, self.found.last):
             return self.found.beside[high]
         for times in TIMES[1:]:
@@ -150,7 +150,7 @@ class Bisection:
         return name not in self.found.reasons
 
     def _changed(self, name: str) -> bool | None:
-        """Whether a release has the change that is between the ends; `None` where it cannot be measured, or told."""
+        """Whether a release has the change between the ends; `None` where it cannot be measured or decided."""
         if not self._made(name):
             return None
         first, last = self.found.first, self.found.last
@@ -192,7 +192,7 @@ class Bisection:
         usual = PRESETS["quick" if self.options.get("quick") else "default"].each
         processes = times * (self.options.get("processes") or usual)
         more: dict[str, Any] = {}
-        if self.what is What.COMPILE:  # as many as asked for with an empty cache
+        if self.what is What.COMPILE:  # as many as asked for compile cold
             processes, more = processes + min(processes, len(WARM)), {"cold": math.inf}
         results = session.compare(
             [self.case], backends=[self.backend], environments=names, devices=[self.devices], baseline=names[0],
@@ -215,7 +215,7 @@ class Bisection:
         return Beside(seconds, ratio, cached, doubts=in_doubt(timings, {head.measurement.environment: ratio}))
 
     def _seconds(self, row: Row) -> Sequence[float]:
-        """Those that are compared, of each process."""
+        """The compared seconds of each process."""
         return row.times if self.what is What.TIME else row.compilations
 
     @property

@@ -31,19 +31,18 @@ from xbackend.results.schema import FOREIGN, UNPROVEN, Measurement, Parity, Proc
 from xbackend.wording import counted
 from xbackend.workloads.workload import Workload, taken
 
-OUTLIER = 1.25  # of the median of all processes: five times what processes usually differ by
-WARM = (1, 3, 5)  # processes of a candidate that compile from its cache on disk, from 0: three give a verdict
-AWAKE = 0.02  # of a core: what the parent may use while a worker measures
+OUTLIER = 1.25  # times the median of all processes: five times their usual difference
+WARM = (1, 3, 5)  # numbers, from 0, of the processes that compile from the cache on disk: three give a verdict
+AWAKE = 0.02  # of a core: the parent's limit while a worker measures
 _NOTHING = Program("nothing", (), (), ())
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Case(Expected):
-    """A workload with all its parameters, its inputs and what is expected of it, traced once for all backends.
+    """A workload with all its parameters, its inputs and its expected results, traced once for all backends.
 
-    ``seconds`` is what tracing took. Cases of another ``revision`` have other processes. ``devices_map`` is what
-    devices of the program are bound to. What cannot be measured on any backend is ``refused``, with the reason, and has
-    no program.
+    ``seconds`` is the time of tracing. Each ``revision`` has its own processes. ``devices_map`` binds the program's
+    devices. A case that no backend can measure has the reason in ``refused``, and no program.
     """
 
     workload: str
@@ -57,7 +56,7 @@ class Case(Expected):
     refused: str = ""
 
     def bound(self, devices: DeviceMap) -> Case:
-        """With devices bound as asked for; of those that it uses the parameters say so."""
+        """The case with these bindings; its parameters show those of devices that it uses."""
         used = {node.device for node in self.program.values}
         own = DeviceMap({name: device for name, device in devices.items() if name in used})
         said = {**self.parameters, "devices_map": str(own)} if own else self.parameters
@@ -70,7 +69,7 @@ class Case(Expected):
 
     @property
     def compared(self) -> str:
-        """The label without the revision: what is called the same is compared, and takes turns."""
+        """The label without the revision: candidates with the same one are compared, and take turns."""
         rest = {name: value for name, value in self.parameters.items() if value != self.revision}
         return naming.described(self.workload, rest if self.revision else self.parameters)
 
@@ -97,11 +96,11 @@ def made(workload: Workload, parameters: Mapping[str, Any], *, gradient: bool = 
 
 
 def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], *, gradient: bool = False) -> Case:
-    """Trace a workload with inputs from elsewhere, which its parameters say: ``arrays`` are anything that NumPy makes
-    an array of, ``static`` its keyword arguments.
+    """Trace a workload with given inputs, which its parameters describe: ``arrays`` are anything that NumPy makes an
+    array of, ``static`` the keyword arguments.
 
-    Without an oracle of its own, what it returns is what NumPy computes in float64. Raises `ArgumentError` where that
-    cannot be, or there is no such argument, and what tracing raises.
+    Without an oracle of its own, NumPy's results in float64 are expected. Raises `ArgumentError` where there are none
+    or an argument does not exist, and what tracing raises.
     """
     unknown = sorted(set(static) - set(taken(workload.function, static)))
     if unknown:
@@ -114,12 +113,12 @@ def given(workload: Workload, arrays: Sequence[Any], static: Mapping[str, Any], 
 
 
 def of_file(one: Case, file: str) -> Case:
-    """It, as of that file: two functions of one name from two files are two."""
+    """The case with its file as a parameter: functions of one name from two files are two."""
     return replace(one, parameters={FILE: file, **one.parameters})
 
 
 def said(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters as results hold them: what is neither a number nor text by what Python shows of it."""
+    """Parameters as results hold them: numbers and text, anything else as its repr."""
     plain = {key: v.item() if isinstance(v, np.generic) else v for key, v in parameters.items()}
     return {key: v if isinstance(v, bool | int | float | str) else repr(v)[:80] for key, v in plain.items()}
 
@@ -129,7 +128,7 @@ def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mappin
     function = workload.traced(parameters, gradient)
     program = trace(function, *inputs)
     seconds = time.perf_counter() - start
-    if seconds < TWICE:  # as `trace_twice`, which is not clocked
+    if seconds < TWICE:  # the check of `trace_twice`, not clocked
         check_repeated(program, function, *inputs)
     return Case(
         workload=workload.name + (GRADIENT if gradient else ""),
@@ -144,7 +143,7 @@ def _traced(workload: Workload, inputs: Sequence[np.ndarray], parameters: Mappin
 
 @dataclass(frozen=True)
 class Group:
-    """What shares a process: all cases of a backend, of one revision, in one environment, with so many devices."""
+    """Cases that share a process: of one backend, revision, environment and number of devices."""
 
     backend: str
     devices: int
@@ -211,15 +210,15 @@ class Candidate:
         return not number or took < most
 
     def fail(self, status: str, reason: str) -> None:
-        """The candidate is out; a result that is wrong, or not shown to be right, takes its seconds along."""
+        """Take the candidate out; a wrong or unproven result loses its seconds."""
         self.status, self.reason = status, reason
         if status in UNPROVEN:
             self.processes = []
 
     def note(self, measured: Measured, worker: Worker, threads: int, pinned: bool) -> None:
-        """What a process found out, but for the seconds. A device is to compute with ``threads``; ``pinned``: the
-        process has so many cores for each device."""
-        # Afterwards: only now all pools of threads are there.
+        """Note the findings of a process, but for the seconds. Each device is to compute with ``threads``; ``pinned``:
+        the process has so many cores for each device."""
+        # Only now do all pools of threads exist.
         self.description = worker.backend.describe()
         self.placement = measured.placement
         self.warnings += thread_warnings(self.description, threads, pinned)
@@ -261,13 +260,13 @@ class Candidate:
             unprofiled=self.unprofiled,
             memory_unknown=self.memory_unknown,
             environment=self.environment,
-            # What its process said itself counts more.
+            # The process's own answer wins.
             versions={**matrix.versions(self.backend, self.environment), **self.description.versions},
         )
 
 
 def _drawn(processes: Sequence[Process]) -> list[Process]:
-    """The processes, with the spans of one profile, the most typical one: enough for a picture."""
+    """The processes, with the spans of the most typical profile only: enough for a picture."""
     kept = typical([p.profile for p in processes if p.profile is not None])
     return [
         p
@@ -278,8 +277,8 @@ def _drawn(processes: Sequence[Process]) -> list[Process]:
 
 
 def thread_warnings(description: Description, threads: int, pinned: bool = False) -> Iterator[str]:
-    """A pool with more threads than asked for, which compute unless the process is ``pinned`` to fewer cores, or none
-    with as many."""
+    """A pool with more threads than asked for, unless the process is ``pinned`` to fewer cores; or only smaller
+    pools."""
     pools = {name: count for name, count in description.threads.items() if count is not None}
     more = [f"{name} {count}" for name, count in pools.items() if count > threads and not pinned]
     if more:
@@ -289,7 +288,7 @@ def thread_warnings(description: Description, threads: int, pinned: bool = False
 
 
 def affinity_warnings(used: Sequence[int] | None, cores: Sequence[int] | None) -> Iterator[str]:
-    """Other cores than every process is to have."""
+    """Threads that may use other cores than the process is to have."""
     if used is not None and cores is not None and list(used) != list(cores):
         have, want = (", ".join(map(str, some)) for some in (used, cores))
         yield f"its threads may use the cores {have}, the others' {want}: the comparison is not fair"

@@ -9,10 +9,10 @@ from typing import Any
 
 from xbackend.errors import TimingError
 
-SECOND_WAIT = 0.05  # of a round: what waiting once more may add, before the first wait counts as none
-NOISE = 2e-4  # seconds: what waiting once more may add on a busy machine whatever the round
-TWICE = 1.5  # what twice the work has to take at least
-AHEAD, PAIRS = 3, 15  # pairs for twice the work more than against it, and pairs at most
+SECOND_WAIT = 0.05  # of a round: the most that a second wait may add
+NOISE = 2e-4  # seconds: a second wait may add them on a busy machine, however short the round
+TWICE = 1.5  # least time of twice the work, over that of the work
+AHEAD, PAIRS = 3, 15  # lead of the pairs that confirm the work, and most pairs
 ATTEMPTS = 5  # a busy machine may spoil a check; a timing that is wrong fails each time
 SHORT = 0.1  # seconds: of shorter rounds several are taken, as one may be disturbed
 PAUSE = 0.05  # seconds, doubled after each attempt: what spoils a check is often over after a moment
@@ -32,12 +32,12 @@ def check_waiting(
 ) -> dict[str, float]:
     """Whether the clock waits for the work: waiting once more after a round adds nothing.
 
-    ``fetch`` copies results to the host, so it waits for them whatever ``call`` did. What it takes right after a round
-    is compared with what it takes after a pause as long as the round (``expected`` seconds). The fastest of a few
-    counts: other processes only ever add.
+    ``fetch`` copies results to the host, so it waits for them whatever ``call`` did. Its time right after a round is
+    compared with its time after a pause as long as the round (``expected`` seconds). The fastest of a few counts: other
+    processes only ever add.
 
-    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds).
-    Raises `TimingError`: what was timed are launches.
+    Returns ``second_wait`` (part of a round) and ``device_to_host`` (seconds). Raises `TimingError`: only launches were
+    timed.
     """
     waits, copies, rounds = list[float](), list[float](), list[float]()
     for attempt in range(ATTEMPTS):
@@ -59,23 +59,23 @@ def check_waiting(
 def check_twice(call: Callable[[], Any], iterations: int, rounds: Sequence[float]) -> dict[str, float]:
     """Whether the work is done each time: a round of twice the iterations takes about twice as long.
 
-    Each pair of a round and one of twice the iterations, one after the other, is for or against it; it is right where
-    `AHEAD` more are for it than against, or after `PAIRS` by the fastest of all, as others only ever add. Where a third
-    of all rounds takes twice as long by chance, remembered work passes in 2 % of cases (``tests/test_measure.py``).
-    ``rounds`` are the seconds of rounds as they were timed; where they are not `SHORT` their median stands for the
-    first of a pair, as long as no pair is against it. Returns ``twice`` (the median ratio). Raises `TimingError`.
+    A pair is a round, then one of twice the iterations; it confirms the work or not. The check ends once `AHEAD` more
+    pairs confirm than not. After `PAIRS` the fastest rounds decide, as others only ever add. Where a third of all
+    rounds takes twice as long by chance, remembered work passes in 2 % of cases (``tests/test_measure.py``). ``rounds``
+    are the seconds of timed rounds. Unless it is below `SHORT`, their median is the first of each pair until a pair
+    does not confirm. Returns ``twice`` (the median ratio). Raises `TimingError`.
     """
     typical, singles, doubles, ahead = statistics.median(rounds), list[float](), list[float](), 0
     anew = typical < SHORT
     while ahead < AHEAD and len(doubles) < PAIRS:
-        if ahead < 0:  # perhaps the machine becomes another one
+        if ahead < 0:  # the machine's speed may be changing
             time.sleep(min(PAUSE * 2 ** len(doubles), LONGEST_PAUSE))
-            seconds_of(call, iterations)  # what has slept is slow for a moment, and would be the first of the pair
+            seconds_of(call, iterations)  # after a sleep the first round of the pair would be slow
         singles.append(seconds_of(call, iterations) if anew else typical)
         doubles.append(seconds_of(call, 2 * iterations))
         right = doubles[-1] >= TWICE * singles[-1]
         ahead += 1 if right else -1
-        anew = anew or not right  # the machine may have become another one since the rounds were timed
+        anew = anew or not right  # the machine's speed may have changed since the rounds were timed
     ratio = statistics.median(double / single for single, double in zip(singles, doubles, strict=True))
     if ahead < AHEAD:
         ratio = min(doubles) / min(singles)

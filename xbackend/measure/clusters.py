@@ -1,4 +1,4 @@
-"""A job on backends, one after the other: what became of it on each, and how far their variables are apart."""
+"""A job on several backends in turn: its outcome on each, and the differences of their variables."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Told = Callable[[Ran], None]
 def jobs(
     asked: JobSpec, pairs: Sequence[tuple[str, type[Engine]]], *, replay: bool, on_end: Told, allow_nan: bool = False
 ) -> Jobs:
-    """The job that is asked for on each backend with what joins it; one that fails is a row with its reason, unless it
-    is the only one. Of several each keeps its checkpoints in a folder of its own. One that ends with NaN or infinities
-    is not verified, unless ``allow_nan``.
+    """Run the job on each backend with its engine. A failure is a row with its reason, unless it is the only run. Each
+    of several runs has its own folder of checkpoints. One that ends with NaN or infinities is not verified, unless
+    ``allow_nan``.
 
-    Raises `UsageError` for what the user's functions raise, and for a ``replay`` of what has no record.
+    Raises `UsageError` for errors of the user's functions, and for a ``replay`` without a record.
     """
     if replay and not asked.asynchronous:
         raise UsageError(
@@ -84,13 +84,13 @@ def jobs(
 
 
 def _without_number(ran: Ran) -> int:
-    """How many elements of the variables, and of what each worker returned last, are NaN or infinite."""
+    """The number of NaN or infinite elements in the variables and in each worker's last outputs."""
     last = [steps[max(steps)] for steps in ran.outputs.values() if steps]
     return not_finite([*ran.variables.values(), *flatten(last, np.asarray)[0]])
 
 
 def _replayed(asked: JobSpec, ran: Ran) -> tuple[bool | None, str]:
-    """Whether the recorded updates give the same variables again, `None` without a record; or why it is not known."""
+    """Whether the recorded updates give the same variables again (`None`: no record, or it failed), and the failure."""
     if not asked.recorded:
         return None, ""
     try:
@@ -130,7 +130,7 @@ def _became(asked: JobSpec, ran: Ran, first: dict[str, np.ndarray] | None) -> Cl
 
 
 def _copies(ran: Ran) -> bool | None:
-    """Whether what workers have under the same name is the same to the bit."""
+    """Whether the variables of one name are equal to the bit on all workers; `None` without any."""
     found: dict[str, set[bytes]] = {}
     for place, array in ran.variables.items():
         _, job, _, name = place.split("/", 3)

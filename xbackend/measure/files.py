@@ -52,7 +52,7 @@ class Files:
         return self._written[case]
 
     def kept(self, candidate: Candidate) -> str:
-        """Where the first process of a candidate keeps what it compiled, and its later ones find it."""
+        """The folder of compiled code that a candidate's first process writes and its later ones read."""
         which = candidate.case, candidate.group
         if self._lasting and not candidate.environment and which not in self._kept and (path := _lasting(candidate)):
             self._kept[which] = str(path)
@@ -67,8 +67,8 @@ class Files:
 
 
 def _lasting(candidate: Candidate) -> Path | None:
-    """Where a session finds what an earlier one compiled of the same program with the same versions; `None` where the
-    home belongs to somebody else and nothing can be kept in it."""
+    """The folder of code compiled from this program with these versions, for all sessions; `None` where the home
+    belongs to somebody else and cannot be written."""
     environment = environments.get(registry.get(candidate.backend).environment)
     which = [candidate.backend, candidate.devices, sorted(environment.versions().items()), candidate.case.text]
     path = compiled() / environment.name / hashlib.sha256(repr(which).encode()).hexdigest()[:32]

@@ -2,11 +2,11 @@
 
 Imports the standard library, NumPy and what xbackend brings without a framework. The order is fixed: right before fast.
 `prepare` compiles, calls once, compares with the float64 oracle and reads the placement. `visit` measures a few rounds,
-as often as the session comes by. `finish` lets go of the program. The first process of a candidate also checks the
-clock before its first round; it, and each of several devices, takes a profile and the memory of a call after the last.
+as often as the session comes by. `finish` lets go of the program. A candidate's first process also checks the clock
+before its first round. It, and each one with several devices, takes a profile and a call's memory after the last.
 
-A *call* is an execution on device-resident values, waited for on the device. An *iteration* is one call, a *round* so
-many iterations one after the other that the clock's own error does not matter, a *visit* a few rounds while all other
+A *call* is an execution on device-resident values, waited for on the device. An *iteration* is one call. A *round* is
+enough successive iterations that the clock's own error does not matter. A *visit* is a few rounds while all other
 workers stand still.
 """
 
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 SHORTEST_ROUND = 1e-3  # seconds: below, the clock and the loop are part of the figure
 OUTLIER = 2.0  # of the median round: above, a round is named
 WARM = 0.03  # seconds of calls before the rounds of a visit: the first ones took up to five times as long
-VISIT = 0.05  # seconds: a visit has no more rounds than fill them, so that visits are short
-LONG = 0.1  # seconds: before longer rounds no calls are needed
+VISIT = 0.05  # seconds that the rounds of a visit fill at most: visits are short
+LONG = 0.1  # seconds: longer rounds need no calls before them
 LOOKS, LOOKED = 7, 0.02  # rounds of a look, seconds of each
 TICK = 0.01  # seconds: the system counts in these (USER_HZ)
 
@@ -65,7 +65,7 @@ class Effort:
 
 @dataclass
 class ReadyProgram:
-    """A program that is right, between its visits: what is called, on values that are on their devices."""
+    """A verified program between its visits: its call, on device-resident values."""
 
     executable: Executable
     values: tuple[Value, ...]
@@ -79,7 +79,7 @@ class ReadyProgram:
     compiled: set[str] = field(default_factory=set)
 
 
-_HELD: dict[int, ReadyProgram] = {}  # by the id of the backend, which holds it, too
+_HELD: dict[int, ReadyProgram] = {}  # by the id of its backend, which the executable keeps alive
 
 
 def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
@@ -87,12 +87,12 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
     Args:
         backend: the hosted backend.
-        job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name;
-            ``inputs`` and ``expected``, the .npy files of the arguments and of what it has to return, as a flat list;
-            ``tolerance``, the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified`
-            has them; ``cold`` and ``kept`` as `_cached` has them; ``effort``, an `Effort` as plain data; ``first``,
-            whether the clock is checked; ``profiled``, whether a profile and the memory of a call are taken after the
-            last round; ``label``, what it is called.
+        job: ``program``, the traced program as JSON; ``bindings``, the device of each logical device name; ``inputs``
+            and ``expected``, the .npy files of the arguments and the expected results, as flat lists; ``tolerance``,
+            the largest relative error that passes, ``undetermined`` and ``allow_nan`` as `verified` has them; ``cold``
+            and ``kept`` as `_cached` has them; ``effort``, an `Effort` as plain data; ``first``, whether the clock is
+            checked; ``profiled``, whether a profile and the memory of a call are taken after the last round; ``label``,
+            its name.
 
     Returns:
         A `Measured` as plain data.
@@ -100,7 +100,7 @@ def prepare(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     Raises:
         XBackendError: it cannot be compiled or executed.
     """
-    _HELD.pop(id(backend), None)  # one that nobody finished: the memory is this one's
+    _HELD.pop(id(backend), None)  # an unfinished one would keep its memory
     watch = Watch(backend.memory_peaks)
     inputs = _loaded(job["inputs"])
     kept = Path(job["kept"])
@@ -161,13 +161,13 @@ def _hold(
         if job["first"]:
             checks |= check_twice(call, iterations, [usual])
     gc.collect()
-    gc.freeze()  # what there is by now is looked at no more: each visit collects what there is besides
+    gc.freeze()  # exempt from collection: each visit collects newer objects only
     _HELD[id(backend)] = ReadyProgram(executable, values, call, effort, iterations, usual, watch, job["profiled"])
     measured.phases["device_to_host"], measured.checks = checks.pop("device_to_host", None), checks or None
 
 
 def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Measure the rounds of a visit of the program that is held: a `Visited` as plain data.
+    """Measure the rounds of one visit of the held program: a `Visited` as plain data.
 
     Raises `TimingError` where something was compiled in each of `ATTEMPTS`.
     """
@@ -175,7 +175,7 @@ def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
     usual = held.rounds[-1] * held.iterations if held.rounds else held.usual
     rounds = min(held.effort.rounds, max(1, math.ceil(VISIT / usual)))
     with quiet():
-        # What it has just woken up to are cold caches, and threads that the system has not spread over the cores.
+        # A process that just woke up has cold caches, and threads that are not yet spread over the cores.
         end = time.perf_counter() + (0.0 if usual > LONG else WARM)
         while time.perf_counter() < end:
             held.call()
@@ -186,7 +186,7 @@ def visit(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
-    """Let go of the program that is held, with what is known after its last round: a `Finished` as plain data."""
+    """Let go of the held program: the findings after its last round, a `Finished` as plain data."""
     held = _HELD.pop(id(backend))
     gc.unfreeze()
     warnings = _warnings(held.rounds, held.iterations)
@@ -199,8 +199,8 @@ def finish(backend: Backend, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def _cached(backend: Backend, kept: Path, cold: bool) -> Literal["cold", "warm"]:
-    """Empty the backend's cache of compiled code. Where it is not to compile ``cold``, put in what an earlier process
-    ``kept`` of this program. Returns which of the two the cache is now."""
+    """Empty the backend's cache of compiled code; unless ``cold``, fill it with the code that an earlier process
+    ``kept``. Returns the state of the cache."""
     warm = not cold and kept.exists()
     if backend.cache is not None:
         backend.cache.begin(kept if warm else None)
@@ -212,7 +212,7 @@ def _loaded(files: Sequence[str]) -> list[np.ndarray]:
 
 
 def _placement(executable: Executable) -> dict[str, Any]:
-    """The placement as plain data, with its drawing as data if it is small enough to be read as one."""
+    """The placement as plain data, with its drawing if that is small enough to read."""
     placement = executable.placement
     data = placement.to_dict()
     if len(executable.program.values) <= LARGEST:
@@ -282,7 +282,7 @@ def quiet() -> Iterator[None]:
 
 
 def foreign_seconds() -> float:
-    """Processor seconds that all other processes have used since the machine was started; 0 where it does not tell."""
+    """Processor seconds of all other processes since the machine was started; 0 where it does not tell."""
     try:
         fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
     except OSError:  # not Linux
@@ -295,8 +295,8 @@ def foreign_seconds() -> float:
 
 @contextmanager
 def _load(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[float]]:
-    """How many cores are kept busy inside of the `with`: one number, there at its end. ``seconds`` gives the processor
-    seconds used so far, which are known to ``least``."""
+    """The number of cores kept busy inside of the `with`: one number, there at its end. ``seconds`` gives the processor
+    seconds used so far, with a resolution of ``least``."""
     cores: list[float] = []
     before, start = seconds(), time.perf_counter()
     yield cores
@@ -304,7 +304,7 @@ def _load(seconds: Callable[[], float], least: float = 0.0) -> Iterator[list[flo
 
 
 def foreign_load() -> AbstractContextManager[list[float]]:
-    """How many cores other processes keep busy, as `_load`. A tick of the system may be of work done before."""
+    """The number of cores that other processes keep busy, as `_load`. One tick may be of earlier work."""
     return _load(foreign_seconds, TICK)
 
 
@@ -322,8 +322,8 @@ def calibrate(call: Callable[[], Any], round_seconds: float) -> int:
 
 
 def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, Any]:
-    """How long a call takes, for a look and not for a verdict: ``seconds`` of one in each of a few short rounds in this
-    process, and ``foreign_cores`` that others kept busy meanwhile."""
+    """A quick estimate of a call's time, not a verdict: its ``seconds`` in each of a few short rounds in this process,
+    and the ``foreign_cores`` that others kept busy meanwhile."""
 
     def call() -> None:
         backend.synchronize(built.execute(*values))
@@ -335,9 +335,9 @@ def look(backend: Backend, built: Built, values: Sequence[Value]) -> dict[str, A
 
 
 def _rounds(held: ReadyProgram, number: int, compilations: Callable[[], dict[str, int]]) -> list[float]:
-    """Seconds per iteration of so many rounds; the compilers that were watched and did nothing are noted.
+    """Seconds per iteration of so many rounds without a compilation; the watched compilers are noted.
 
-    Raises `TimingError` if they were at work each time.
+    Raises `TimingError` if each attempt compiled something.
     """
     for _ in range(ATTEMPTS):
         before = compilations()

@@ -1,4 +1,4 @@
-"""The machine that is measured on, and a fingerprint of what about it does not change."""
+"""The machine that is measured on, and a fingerprint of its lasting properties."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xbackend.results.schema import Machine
 
 _DRIVER = "driver"
 GPUS = Path("/proc/driver/nvidia/gpus")
-LOADED = 0.5  # of a core for each core: the load average above which others are at work
+LOADED = 0.5  # the load average for each core above which others are at work
 
 
 def load() -> float | None:

@@ -15,17 +15,17 @@ Run = tuple[str, str]  # a backend and what its environment is called: '' for th
 def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> list[Run]:
     """Every backend with every environment that it shall run in.
 
-    Without environments each backend runs in its locked one. With some, those backends run that they are for, in each
-    of them. Backends that are named run in any case: in the environments that are for them, else in the locked one, so
-    that another framework can be the baseline.
+    Without environments each backend runs in its locked one. With some, only the backends of their frameworks run, in
+    each of them. Named backends always run: in the environments of their framework, else in the locked one, so that
+    another framework can be the baseline.
 
     Args:
         backends: names, `None` for all that there is an environment for.
         environments: names of environments, such as ``pytensor==2.38.3``, or ``pytensor`` for the locked one.
 
     Raises:
-        UnknownBackend, EnvironmentFailed: there is no such backend or environment, or others can write to where these
-            are.
+        UnknownBackend, EnvironmentFailed: there is no such backend or environment, or others can write to the folder of
+            environments.
         ArgumentError: no backend is named, or an environment is for none of them.
     """
     rooms.directory()  # before anything is computed or waited for
@@ -50,9 +50,9 @@ def runs(backends: Iterable[str] | None, environments: Sequence[str] = ()) -> li
 
 
 def ready(runs: Iterable[Run], on_progress: Callable[[str], None]) -> dict[str, str]:
-    """Make the environments of the runs; the reasons of those that could not be made, by environment.
+    """Make the environments of the runs; returns the reasons of those that failed, by environment.
 
-    Raises `EnvironmentFailed` where others can write to where these are.
+    Raises `EnvironmentFailed` where others can write to their folder.
     """
     rooms.directory()
     failures = {}
@@ -72,7 +72,7 @@ def check_baseline(name: str | None, chosen: Iterable[Run]) -> None:
 
 
 def unlocked(environment: str) -> list[str]:
-    """That an environment is an interpreter of the user's with other versions than the locked ones, as a warning."""
+    """A warning where an environment is the user's own interpreter with other versions than the locked ones."""
     installed = rooms.get(environment).installed if environment else None
     if installed is None or not installed.unlocked:
         return []
@@ -80,14 +80,14 @@ def unlocked(environment: str) -> list[str]:
 
 
 def versions(backend: str, environment: str) -> dict[str, str]:
-    """The packages of the environment that a backend runs in; none where it is not there."""
+    """The packages of a backend's environment; none where that is missing."""
     try:
         return rooms.get(environment or registry.get(backend).environment).versions()
-    except EnvironmentFailed:  # that it is missing is the row's status, with the reason
+    except EnvironmentFailed:  # the row's status says so, with the reason
         return {}
 
 
 def own_versions(backend: str, environment: str) -> dict[str, str]:
-    """Of those packages NumPy and the framework itself."""
+    """The versions of NumPy and of the framework itself."""
     own = {"numpy", *registry.get(backend).packages}
     return {package: version for package, version in versions(backend, environment).items() if package in own}

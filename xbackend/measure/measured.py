@@ -23,10 +23,10 @@ class Visited:
 
 @dataclass(kw_only=True)
 class Finished:
-    """What is known after the last round.
+    """The findings after the last round.
 
-    ``compiled`` are the compilers that were watched, and did nothing. ``affinity`` are the cores that the threads of
-    the process may use, `None` where the system does not tell. Where it is profiled ``profile`` is an
+    ``compiled`` are the watched compilers, which did nothing. ``affinity`` are the cores that the threads of the
+    process may use, `None` where the system does not tell. Where it is profiled ``profile`` is an
     `xbackend.results.schema.Profile` and ``memory`` an `xbackend.results.schema.Memory` as plain data; where there is
     none, ``unprofiled`` or ``memory_unknown`` say why. ``warnings`` say what makes the seconds doubtful.
     """
@@ -42,15 +42,15 @@ class Finished:
 
 @dataclass(kw_only=True)
 class Measured:
-    """``wrong`` says why the result, or the timing, is not right or not shown to be, ``status`` which of these it is;
-    it is empty where all is right, and only then there are ``iterations`` of a round.
+    """``wrong`` says why the result or the timing is wrong or unproven, and ``status`` which of these it is. Only where
+    it is empty there are ``iterations`` of a round.
 
     ``inputs`` is their hash; ``relative_error`` and ``ulps`` are `None` where they are not finite or there was no
-    result, ``tolerance`` is what passes. ``placement`` has ``graph``, what was executed as a drawing, unless that is
-    too large. ``phases`` are seconds, by their names in `xbackend.results.schema.Phases`; the first process of a
-    candidate also gives those of copying the results, and the ``checks`` of the clock. ``rewriting`` is what
-    `Backend.rewriting` adds up: seconds, and variables replaced. ``cache`` says what the compiler found: see
-    `xbackend.results.schema.Process`. ``warnings`` say what is doubtful about it.
+    result; ``tolerance`` is the largest error that passes. ``placement`` has ``graph``, the drawing of what was
+    executed, unless that is too large. ``phases`` are seconds, by their names in `xbackend.results.schema.Phases`. The
+    first process of a candidate adds those of copying the results, and the ``checks`` of the clock. ``rewriting`` are
+    the seconds and the replaced variables of `Backend.rewriting`. ``cache`` is the state of the compiler's cache: see
+    `xbackend.results.schema.Process`. ``warnings`` are its doubts.
     """
 
     inputs: str

@@ -18,9 +18,9 @@ STATUS, BEGIN_ANEW = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 class Watch:
-    """What is resident before something is begun, and the peaks over that of what is done then.
+    """The resident set now, and the peaks above it of later work.
 
-    ``devices`` gives the most bytes that were in use at once on each device since the process began.
+    ``devices`` gives each device's peak of bytes in use since the process began.
     """
 
     def __init__(self, devices: Callable[[], Mapping[str, int]]) -> None:
@@ -30,7 +30,7 @@ class Watch:
         self._why = "" if self._before is not None else f"the system does not tell what is resident ({STATUS})"
 
     def during(self, what: str, work: Callable[[], Result]) -> Result:
-        """Do it, and note the peak meanwhile under this name."""
+        """Do the work, and note its peak under this name."""
         try:
             BEGIN_ANEW.write_text("5")
         except OSError as error:
@@ -45,9 +45,9 @@ class Watch:
         return result
 
     def result(self) -> tuple[dict[str, Any] | None, str]:
-        """What was noted, with ``before`` and ``devices``, as plain data; or `None` and why there is nothing.
+        """The peaks (bytes) with ``before`` and ``devices``, as plain data; or `None` and the reason.
 
-        Of the devices those whose peak is higher than it was before: another one is of something done earlier.
+        ``devices`` are those whose peak has grown: others peaked earlier.
         """
         if self._why:
             return None, self._why
@@ -56,7 +56,7 @@ class Watch:
 
 
 def resident() -> int | None:
-    """Bytes that are resident now, with what is free given back to the system before; `None` where it does not tell."""
+    """Resident bytes, after free memory is given back to the system; `None` where it does not tell."""
     gc.collect()
     with suppress(OSError, AttributeError):  # another C library, which gives memory back when it likes
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,8 +1,8 @@
-"""What a workload's result has to be, and how far a right one may be from it.
+"""A workload's expected result, and the largest error that passes.
 
-The oracle is the workload's own, or its program on NumPy in float64. Where the workload does not say what passes, it
-is `FACTOR` times what no backend can be blamed for (docs/measurement.md, "What is called right"); above `DETERMINED`
-the result is not determined in this precision.
+The oracle is the workload's own, or its program on NumPy in float64. Where the workload gives no tolerance, it is
+`FACTOR` times the error that no backend can be blamed for (docs/measurement.md, "What is called right"); above
+`DETERMINED` the result is not determined in this precision.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from xbackend.workloads.agreement import DETERMINED, relative_error
 from xbackend.workloads.workload import Workload
 
 DIRECTIONS = 3  # in which a gradient is compared with differences
-CLOSE = 1e-4  # relative: what central differences of a smooth function are good for
-SMALLEST = 1e-100  # of inputs: the differences of smaller ones are no numbers any more
-UNDERFLOW = float(np.finfo(np.float64).tiny)  # what is smaller loses digits, or is zero
+CLOSE = 1e-4  # relative: the accuracy of central differences of a smooth function
+SMALLEST = 1e-100  # of inputs: smaller ones have no usable differences
+UNDERFLOW = float(np.finfo(np.float64).tiny)  # smaller numbers lose digits, or are zero
 FACTOR = 100.0  # of one rounding: pairwise sums of 10^9 terms lose 30, elementary functions and factorisations several
 STEPS = 32  # units in the last place between the two inputs whose results are compared
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """The arrays that are ``expected`` of a workload, as a flat list, the largest relative error that passes, and how
-    that is ``derived``.
+    """The ``expected`` arrays of a workload, as a flat list, the largest relative error that passes, and how that is
+    ``derived``.
 
-    ``undetermined``: why the precision of the program does not determine them that far that there is a verdict.
-    ``allow_nan``: whether NaN among them is right, as an oracle of the workload's own says.
+    ``undetermined``: why the program's precision is too low for a verdict. ``allow_nan``: whether NaN among them is
+    right, as a workload's own oracle says.
     """
 
     expected: Sequence[np.ndarray] = ()
@@ -60,11 +60,12 @@ def expected(
     *,
     gradient: bool = False,
 ) -> Expected:
-    """What the ``program``, which is the workload traced with these inputs, has to return.
+    """The expected results of ``program``, the workload traced with these inputs.
 
     A ``gradient`` is NumPy's, compared with differences of the oracle's values.
-    Raises `WorkloadError` where it is not theirs or the oracle's results have other shapes, `ArgumentError` where there
-    is none of its own and the program cannot be computed in float64.
+
+    Raises `WorkloadError` where these disagree or the oracle's shapes differ, `ArgumentError` where the workload has no
+    oracle and the program cannot be computed in float64.
     """
     own = None if gradient else workload.expected(inputs, **parameters)
     values = _in_float64(workload.name, program, inputs) if own is None else own
@@ -92,9 +93,9 @@ def expected(
 def _derived(
     name: str, program: Program, inputs: Sequence[np.ndarray], right: list[np.ndarray] | None
 ) -> tuple[float, str, str]:
-    """The largest relative error that passes, how that is known, and why it is too large for a verdict, if it is.
+    """The tolerance (a relative error), its derivation, and why it is too large for a verdict, if it is.
 
-    Of NumPy in float64 also where there is another oracle: one that is wrong would make everything pass.
+    It is derived from NumPy in float64 even with another oracle: a wrong one would make everything pass.
     """
     floating = [program.values[i].dtype for i in program.outputs if program.values[i].dtype.is_floating]
     if not floating:
@@ -102,13 +103,13 @@ def _derived(
     causes = {"a unit in the last place": max(float(np.finfo(dtype.value).eps) for dtype in floating)}
     try:
         right = _in_float64(name, program, inputs) if right is None else right
-    except XBackendError as error:  # there is an oracle of its own, or it would have failed before
+    except XBackendError as error:  # it has an oracle of its own, or would have failed before
         words = f"{FACTOR:g} units in the last place, as NumPy does not compute it ({error})"
         return FACTOR * max(causes.values()), words, ""
     try:
         ends = [[_in_float64(name, program, one) for one in pair] for pair in _moved(inputs)]
         moved = max((_apart(one, other, right) for one, other in ends), default=0.0) / STEPS
-    except XBackendError:  # as of a matrix that is hardly one with a result
+    except XBackendError:  # such as a nearly singular matrix
         moved = math.inf
     causes["how far the result moves when each input changes by a unit in the last place"] = moved
     if any(node.dtype == "float32" for node in program.values):
@@ -127,8 +128,8 @@ def _derived(
 
 
 def _apart(one: Sequence[np.ndarray], other: Sequence[np.ndarray], right: Sequence[np.ndarray]) -> float:
-    """The largest difference of two results over the largest element of an array of the right one; 0 where inputs that
-    are moved have other numbers than inputs that are not, as beyond the edge of a domain."""
+    """The largest difference of two results over the largest element of an array of the right one. Elements that are
+    not finite count as 0: moved inputs may leave a function's domain."""
     found = 0.0
     for a, b, r in zip(one, other, right, strict=True):
         with np.errstate(invalid="ignore"):
@@ -157,7 +158,7 @@ def _check_gradient(
         largest = max((float(np.abs(inputs[i]).max(initial=0.0)) for i in positions), default=0.0)
         step = unit ** (1 / 3) * (largest if largest > SMALLEST else 1.0)
         slopes, largest = list[float](), 0.0
-        for times in (1, 2):  # what they differ by is what the difference leaves out
+        for times in (1, 2):  # their difference estimates the truncation error
             ends = [
                 [a + sign * times * step * way[i] if i in way else a for i, a in enumerate(inputs)] for sign in (1, -1)
             ]
@@ -176,10 +177,10 @@ def _check_gradient(
 
 
 def _moved(inputs: Sequence[np.ndarray]) -> Iterator[list[list[np.ndarray]]]:
-    """The inputs with each floating-point number one unit in the last place away, up or down by a seeded draw, and
-    `STEPS` more: between these two there is no jump that is at the number itself (`x > 0` at 0).
+    """The inputs with each floating-point number moved by one unit in the last place, up or down by a seeded draw, and
+    by `STEPS` more: a jump at the number itself (`x > 0` at 0) is not between the two.
 
-    Then the same with every other draw turned, as what goes one way in one of them may cancel in the other.
+    Then the same with every other draw reversed, as moves that cancel in one may add up in the other.
     """
     if not any(array.dtype.kind == "f" for array in inputs):
         return
@@ -191,7 +192,7 @@ def _moved(inputs: Sequence[np.ndarray]) -> Iterator[list[list[np.ndarray]]]:
 
 
 def _steps(array: np.ndarray, signs: np.ndarray, count: int) -> np.ndarray:
-    """So many units in the last place away; what is not floating-point stays."""
+    """The array, moved by so many units in the last place if it is floating-point."""
     if array.dtype.kind != "f":
         return array
     return np.asarray(array + (count * signs * np.spacing(np.abs(array))).astype(array.dtype), array.dtype)
@@ -203,7 +204,7 @@ def wide(inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 
 
 def _in_float64(name: str, program: Program, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """What NumPy computes of the program in float64. Raises `ArgumentError`."""
+    """NumPy's results of the program in float64. Raises `ArgumentError`."""
     try:
         return _on_numpy(widened(program), wide(inputs))
     except XBackendError as error:

@@ -1,7 +1,7 @@
 """Waiting until other processes leave the cores alone: bounded for each process and for the session, and shown.
 
-What others use is what `xbackend.measure.loop` says of them while a process is measured: `/proc/stat` without this
-process and those of its own that have ended. So it is asked while no worker runs.
+`xbackend.measure.loop` gives the load of others: `/proc/stat` without this process and its ended children. So it is
+read while no worker runs.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from xbackend.measure.plan import WAIT
 from xbackend.results.schema import FOREIGN
 
 VARIABLE = "XBACKEND_WAIT"
-LONGEST = 60.0  # seconds of one of them
+LONGEST = 60.0  # seconds of one wait
 LOOK, AGAIN = 0.1, 1.0  # seconds over which the cores are looked at: before each process, and while it waits
 SHOWN = 10.0  # seconds between two lines of progress
 
 
 class Patience:
-    """What a session has left to wait with; ``total`` seconds in all, 0 for none.
+    """A session's budget of waiting: ``total`` seconds in all, 0 for none.
 
-    Left out, it is what the variable `XBACKEND_WAIT` says, else what is ``usual``. Raises
-    `ArgumentError` for what is no number of seconds.
+    The default is the variable `XBACKEND_WAIT`, else ``usual``. Raises `ArgumentError` for anything but a number of
+    seconds.
     """
 
     def __init__(self, total: float | None, say: Callable[[str], None], usual: float = WAIT) -> None:

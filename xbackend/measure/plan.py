@@ -11,10 +11,10 @@ from xbackend.measure.loop import Effort
 WIDTH = 0.02  # --thorough goes on until each time is known to 2 %: half of its 95 % interval
 LONGEST = 3600.0  # seconds, where --thorough is given no other time
 WAIT, QUICK_WAIT = 120.0, 30.0  # seconds in all in which a session waits for others
-# Seconds in which a candidate with a cache on disk compiles cold in more processes than the first: a suite of five
-# minutes has no time for ten compilations of 20 s. --quick has none at all.
+# Seconds of cold compilation for a candidate with a cache on disk, beyond its first process: a suite of five minutes
+# has no time for ten compilations of 20 s. --quick has none at all.
 COLD, THOROUGH_COLD = 10.0, 60.0
-EACH = 0.2  # of the time of a session: what each further workload, or size of one, is given
+EACH = 0.2  # of a session's time: added for each further workload, or size of one
 
 QUICK = Effort(visits=12, at_least=3, seconds=1.0)
 FULL = Effort(visits=20, at_least=5, seconds=2.0)
@@ -24,12 +24,11 @@ FULL = Effort(visits=20, at_least=5, seconds=2.0)
 class Extent:
     """So many processes of each candidate, and more while the widest interval of a time is wider than ``width``.
 
-    ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more processes than ``processes``.
-    Where it is not ``fixed``, ``processes`` is the most that a candidate gets: those that are far behind, or told apart
-    from what they are compared with, get fewer. ``seconds`` bounds all of it: a generation that would not be finished
-    by then is not begun, but for the first, and where it is not fixed for the second, without which nothing can be
-    said. ``wait`` is how many seconds it waits for others unless another number is asked for. ``cold`` is that of
-    `Candidate.cold`. Where ``lasting``, what is compiled is kept for later sessions, which begin with it.
+    ``width`` is half of the interval over the time, 0.02 for 2 %; `None` for no more than ``processes``. Unless
+    ``fixed``, ``processes`` is the maximum: candidates that are far behind, or told apart in all comparisons, get
+    fewer. ``seconds`` bounds the session: a generation that would end later is not begun, except for the first and,
+    unless fixed, the second, without which nothing can be said. ``wait`` is the default total of `Patience`, in
+    seconds. ``cold`` is that of `Candidate.cold`. Where ``lasting``, compiled code is kept for later sessions.
     """
 
     processes: int
@@ -43,8 +42,8 @@ class Extent:
 
 @dataclass(frozen=True)
 class Preset:
-    """One of the three ways to measure: its ``most``, how long a process takes, and how many processes there are of
-    each candidate where none gets fewer than another."""
+    """One of the three ways to measure: its ``most``, the effort of a process, and ``each``, the processes of each
+    candidate where all get the same number."""
 
     most: Extent
     effort: Effort
@@ -66,7 +65,7 @@ class Preset:
         return replace(self.most, processes=number, seconds=seconds, fixed=fixed, lasting=lasting)
 
 
-# Three processes are the fewest that give a verdict; what is told apart by then gets no more.
+# Three processes are the fewest that give a verdict; candidates told apart by then get no more.
 PRESETS = {
     "quick": Preset(Extent(10, None, 90.0, QUICK_WAIT, fixed=False, lasting=True), QUICK, 3),
     "default": Preset(Extent(10, None, 300.0, fixed=False, cold=COLD), FULL, 5),

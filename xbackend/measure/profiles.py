@@ -1,4 +1,4 @@
-"""What the devices did when: profiled executions, taken beside the framework after the timed rounds, and their shares.
+"""Timelines of the devices: executions profiled after the timed rounds, and their shares.
 
 Imports the standard library only: it runs inside the worker.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from xbackend.backends.contract import Executable, Value
 
 TAKEN = 3  # profiles, of which the one of median length counts
-_PARTS = ("launch", "compute", "exposed", "wait")  # of the call: each moment of it is in one of them
+_PARTS = ("launch", "compute", "exposed", "wait")  # of the call: each of its moments is in one part
 KEPT = 500  # spans that are stored: more cannot be told apart in a picture
 
 Stretch = tuple[float, float]
@@ -41,8 +41,7 @@ def take(executable: Executable, values: Sequence[Value], seconds: float) -> tup
 
 
 def _checked(call: ProfiledCall) -> ProfiledCall:
-    """The call, if it can be right: spans in which a device computed, and parts that add up to it. Raises
-    `TimingError`."""
+    """The call, if it is plausible: a device computed, and the parts add up to the call. Raises `TimingError`."""
     spans = call.spans
     if not any(span.kind == "compute" and span.start != span.end for span in spans):
         raise TimingError("the profile has no span in which a device computed")
@@ -104,7 +103,7 @@ def union(stretches: Iterable[Stretch]) -> list[Stretch]:
 
 def overlap(many: Iterable[Sequence[Stretch]]) -> list[Stretch]:
     """Where at least two of these sequences, each without overlap in itself, have a stretch."""
-    # At one moment ends come before beginnings: what only touches does not overlap.
+    # At one moment ends come before beginnings: stretches that only touch do not overlap.
     events = sorted((moment, step) for stretches in many for s, e in stretches for moment, step in ((s, 1), (e, -1)))
     common, depth, since = list[Stretch](), 0, 0.0
     for moment, step in events:

@@ -1,4 +1,4 @@
-"""What a session still has to find out: which candidates another process would tell something about."""
+"""The open comparisons of a session: which candidates need another process."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from xbackend.analysis.statistics import FEWEST, Ratio, Verdict, time_of
 from xbackend.measure.candidates import Candidate
 from xbackend.results import naming
 
-FAR = 1.5  # times as slow as the other: no two processes of one candidate differ by so much, so one of each tells
-# Of the statements after which nothing more is measured: who looks after each process, and stops where something is
-# shown, is wrong more often than who looks once (docs/measurement.md has how often).
+FAR = 1.5  # times as slow as the other: no two processes of one candidate differ by so much, so one of each is enough
+# Level of the statements that end measuring: a test after each process, stopping at the first finding, is wrong more
+# often than one test at the end (docs/measurement.md has how often).
 STOP = 0.995
-# Second processes of each case by which it is known how all of its candidates spread, also beside what generations add.
+# Second processes of a case that give the spread of all its candidates, with the effect of generations separated.
 SPREAD = 5
 Kind = Callable[[Candidate], Any]  # by which candidates of one backend are compared
 
 
 def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int) -> list[Candidate]:
-    """Those that are in a comparison that is open, with fewer than ``most`` processes.
+    """The candidates of open comparisons that have fewer than ``most`` processes.
 
-    What is compared: several numbers of devices of one backend with the fewest; revisions with each other; else all
-    with the ``baseline``, where it is given, and with the fastest. Open is what is neither told apart nor shown to be
-    equal, and what `spreading` has. What is compared with nothing is measured `FEWEST` times.
+    Compared are: several numbers of devices of one backend with the fewest; revisions with each other; else all with
+    the ``baseline``, where it is given, and with the fastest. A comparison is open until its two are told apart or
+    shown to be equal; those of `spreading` are open, too. A candidate without a comparison is measured `FEWEST` times.
     """
     found = set(spreading(candidates, baseline))
     parts = list(_by_case(candidates))
@@ -40,8 +40,8 @@ def unanswered(candidates: Sequence[Candidate], baseline: str | None, most: int)
 def spreading(candidates: Sequence[Candidate], baseline: str | None) -> list[Candidate]:
     """The candidates whose next processes show how the processes of a case spread, where that is not known yet.
 
-    Of a case with more than `SPREAD` candidates they are the `SPREAD` fastest. Of a smaller one they are the pairs that
-    are near each other, and the nearest pair in any case.
+    Of a case with more than `SPREAD` candidates they are the `SPREAD` fastest; of a smaller one, the pairs near each
+    other, and the nearest pair in any case.
     """
     found: list[Candidate] = []
     for part in _by_case(candidates):
@@ -58,7 +58,7 @@ def _nothing_said(ratio: Ratio) -> bool:
 
 
 def without_verdict(candidates: Sequence[Candidate], baseline: str | None) -> bool:
-    """Whether of something that is compared nothing can be said, for too few processes."""
+    """Whether a comparison has too few processes for any verdict."""
     ratios = [ratio for part in _by_case(candidates) for ratio in _ratios(part, baseline, STOP).values()]
     return any(map(_nothing_said, ratios))
 
@@ -69,23 +69,21 @@ def _ratios(part: Sequence[Candidate], baseline: str | None, level: float) -> di
 
 
 def far_behind(times: Mapping[Candidate, float], baseline: str | None) -> set[Candidate]:
-    """Which candidates of one case are far from all that they are compared with. ``times`` are seconds, known so far.
-
-    The fastest is not among them.
-    """
+    """The candidates of one case that are far from all that they are compared with, the fastest excepted. ``times`` are
+    seconds, known so far."""
     pairs = _pairs(list(times), baseline, times.__getitem__) if times else ()
     near = {c for pair in pairs if 1 / FAR < times[pair[0]] / times[pair[1]] < FAR for c in pair}
     return set(times) - near - {min(times, key=times.__getitem__)} if times else set()
 
 
 def nearest_first(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates, those first that are nearest to the fastest one of their case."""
+    """The candidates by their time over the fastest of their case."""
     fastest = {part[0].case.compared: min(time_of(c.times) for c in part) for part in _by_case(candidates)}
     return sorted(candidates, key=lambda c: time_of(c.times) / fastest[c.case.compared])
 
 
 def _by_case(candidates: Sequence[Candidate]) -> Iterator[list[Candidate]]:
-    """The candidates of each workload with the same parameters, whatever the revision, that have a time."""
+    """The timed candidates of each workload with the same parameters, whatever the revision."""
 
     def key(candidate: Candidate) -> str:
         return candidate.case.compared
@@ -108,7 +106,7 @@ def _pairs(
 
 
 def _against_first(timed: Sequence[Candidate], kind: Kind) -> Iterator[tuple[Candidate, Candidate]]:
-    """Those of the same backend, in pairs with the one of the first value: fewest devices, or first revision."""
+    """Each candidate paired with its backend's first: the one with the fewest devices, or of the first revision."""
     first: dict[tuple[str, str], Candidate] = {}
     for candidate in sorted(timed, key=kind):
         other = first.setdefault((candidate.backend, candidate.environment), candidate)

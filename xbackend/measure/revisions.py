@@ -1,4 +1,4 @@
-"""Two commits of the user's own git repository, measured interleaved in one session, and its results as those of two.
+"""Two commits of the user's own git repository, measured interleaved in one session, and the results of each.
 
 Each commit is checked out as a worktree in a temporary folder, which is gone at the end.
 """
@@ -21,7 +21,7 @@ from xbackend.measure import session
 from xbackend.measure.candidates import Case
 from xbackend.results.schema import Results
 
-PARAMETER = "revision"  # under which the commit of a measurement stands in the results of both
+PARAMETER = "revision"  # the name of the commit in the parameters of a row
 
 
 def commit(revision: str) -> str:
@@ -32,7 +32,7 @@ def commit(revision: str) -> str:
 
 @contextmanager
 def checked_out(revision: str) -> Iterator[tuple[Path, Path]]:
-    """A worktree of that commit, and the folder in it that is what the current folder is in the repository.
+    """A worktree of that commit, and its folder that corresponds to the current one.
 
     Raises `UsageError`: there is no repository, no such commit, or the commit has no such folder.
     """
@@ -49,7 +49,7 @@ def checked_out(revision: str) -> Iterator[tuple[Path, Path]]:
 
 
 def tracked(modules: Iterable[str]) -> list[str]:
-    """Those of these modules that were imported from files of the repository that the current folder is in."""
+    """The modules that were imported from files of the current folder's repository."""
     top = Path(_git("rev-parse", "--show-toplevel")).resolve()
     there = {top / name for name in _git("ls-files", "-z", "--full-name", "--", ":/").split("\0")}
     files = {name: getattr(sys.modules[name], "__file__", None) for name in modules}
@@ -59,8 +59,8 @@ def tracked(modules: Iterable[str]) -> list[str]:
 def compare(cases: Mapping[str, Sequence[Case]], **options: Any) -> Results:
     """Measure the cases of each of two commits in one session; `of_commit` has the results of each.
 
-    ``options`` are those of `session.compare`, and it raises as that does. The results, also those in the store, are
-    one run, in which the commit is a parameter.
+    ``options`` and errors are those of `session.compare`. The results, also in the store, are one run with the commit
+    as a parameter.
     """
     marked: list[Case] = []
     for one, own in cases.items():

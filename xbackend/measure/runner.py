@@ -1,10 +1,10 @@
 """Generations of fresh processes, which are alive together and take turns; what fails has its reason.
 
 One process measures one backend with one number of devices: all workloads and parameters that are asked for, one after
-the other. A *generation* is one process of each, as many as the memory holds, and they take turns (`turns`): each is
-visited for a few rounds, in an order that is shuffled each time. The session is as many generations as the question
-needs (`schedule`): what is far behind, or told apart, is in no further one. The parent sleeps while a worker measures.
-It waits for others to leave the cores alone (`patience`), and visits again what they disturbed.
+the other. A *generation* is one process of each, as many as the memory holds. They take turns (`turns`): each is
+visited for a few rounds, in an order that is shuffled each time. A session has as many generations as the question
+needs (`schedule`): a candidate that is far behind, or told apart, is in no further one. The parent sleeps while a
+worker measures. It waits for others to leave the cores alone (`patience`), and repeats visits that they disturbed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from xbackend.results.schema import Process, Results, SessionSettings
 
 Progress = Callable[[str], None]
 Opener = Callable[..., Worker]
-PROCESS_MEMORY = 1 << 30  # bytes that a worker with its framework is counted for
+PROCESS_MEMORY = 1 << 30  # bytes reserved for a worker with its framework
 
 
 def shuffler(seed: int) -> Callable[[Sequence[Any]], list[Any]]:
@@ -52,15 +52,15 @@ class Session:
     """Measures candidates.
 
     Args:
-        candidates: what is measured; what is found out is noted in them.
+        candidates: what is measured; the findings are noted in them.
         extent: how many processes each gets.
-        threads: of every process; with ``cores_per_device`` of every device of it, each with so many cores.
+        threads: of every process; with ``cores_per_device`` of each of its devices, which have so many cores.
         seed: of the order, and of the inputs, which the candidates have already.
         effort: how long one process measures one candidate.
         limit: seconds that a worker may take for one request.
         baseline: the backend or environment that all are to be told apart from; where it is not given, the fastest.
         on_progress: gets a line of text whenever something begins that may last.
-        watch: gets how far the candidates have come, whenever one has come further.
+        watch: gets the standings, whenever a candidate has come further.
         wait: see `Patience`.
         allow_nan: NaN where the oracle has it, too, is right.
         cold: see `Candidate.cold`; that of the extent if not given.
@@ -100,7 +100,7 @@ class Session:
         self._begun: dict[Group, dict[str, Any]] = {}  # what was known before its process started
 
     def run(self) -> None:
-        """Measure all; what goes wrong is noted in the candidate that it happened to."""
+        """Measure all; each candidate notes its own failure."""
         self.warnings += machine.load_warnings()
         schedule = self.schedule
         schedule.began = time.perf_counter()
@@ -120,8 +120,8 @@ class Session:
                 candidate.fail("missing", NOT_COME_TO)
 
     def _together(self) -> int:
-        """How many processes the memory holds at once, that of the machine and that of each accelerator: each with a
-        framework and the arrays of a program."""
+        """How many processes fit into the memory of the machine and of each accelerator at once, each with a framework
+        and the arrays of a program."""
         arrays = (sum(a.nbytes for a in (*c.case.inputs, *c.case.expected)) for c in self.candidates)
         free = min([machine.available_memory(), *machine.accelerator_memory()])
         return max(1, free // (PROCESS_MEMORY + 4 * max(arrays, default=0)))
@@ -129,7 +129,7 @@ class Session:
     # --- one generation -----------------------------------------------------------------------------------------------
 
     def _generation(self, order: Sequence[Group]) -> None:
-        """One process of each of these groups, for what is asked of it. Ctrl-C ends it, and what there is counts."""
+        """One process of each group, for its candidates of this generation. Ctrl-C ends it; finished visits count."""
         here = [c for group in order for c in self.schedule.asked if c.group == group]
         self.schedule.ahead, seconds = list(here), 0.0
         with self._turns as turns:
@@ -174,7 +174,7 @@ class Session:
             raise
 
     def _start(self, turns: Turns[Group], candidate: Candidate, place: str) -> None:
-        """The candidate in its process, visited once; then it lives, unless it is not right or fails."""
+        """Prepare the candidate in its process and visit it once; then it lives, unless it is wrong or fails."""
         at, start = f"[process {self.schedule.generations + 1} each, {place}]", time.perf_counter()
         self.on_progress(f"{at} {candidate.group.label}: starts and compiles{self.schedule.left()}")
         self.on_progress(f"    {candidate.label}")
@@ -205,7 +205,7 @@ class Session:
         return live if candidate.status == "ok" else None
 
     def _visit(self, turns: Turns[Group], live: Live) -> bool:
-        """Visit it once more; whether that went well. The rounds are kept before they count."""
+        """Visit it once more; returns whether that succeeded. The rounds are kept before they count."""
         visit = None
         with self._failing(turns, live.candidate), turns.running(live.candidate.group):
             visit = live.visit()
@@ -219,7 +219,7 @@ class Session:
         return True
 
     def _take_turns(self, turns: Turns[Group]) -> None:
-        """Visit all as often as they are to be, again where others disturbed a visit. What fails is taken out."""
+        """Visit all as often as their effort says, again after a disturbed visit. Failures are taken out."""
         while waiting := self._waiting():
             if 2 * sum(live.visits[-1].disturbed for live in waiting) > len(waiting):
                 self.patience.wait(self.schedule.remaining)
@@ -235,7 +235,7 @@ class Session:
                 self._add(live, process)
 
     def _waiting(self) -> list[Live]:
-        """Those that are to be visited once more; of what is far behind so far a few visits are enough."""
+        """The candidates due for another visit; one that is far behind so far gets only a few."""
         waiting = [live for live in self._live if live.wants(self.effort)]
         if self.extent.fixed:
             return waiting
@@ -248,7 +248,7 @@ class Session:
 
     @contextmanager
     def _failing(self, turns: Turns[Group], candidate: Candidate) -> Iterator[None]:
-        """What goes wrong in the block is noted in the candidate; a worker that is gone is forgotten."""
+        """Note errors of the block in the candidate; forget a worker that has died."""
         try:
             yield
         except XBackendError as error:
@@ -263,7 +263,7 @@ class Session:
         self._keep(candidate)
 
     def _show(self, candidate: Candidate, starting: bool = False) -> None:
-        """How far all of the case have come."""
+        """Show the progress of all candidates of the case."""
         case = candidate.case.compared
         beside = [one for one in self.candidates if one.case.compared == case]
         self.watch(case, standings(beside, self._live, candidate if starting else None))
@@ -285,7 +285,7 @@ class Session:
         }
 
     def _keep(self, candidate: Candidate, process: Process | None = None) -> None:
-        """What is known of a candidate, and what a process has shown so far, on disk."""
+        """Store a candidate's row, with the visits of a process so far."""
         if self.store is not None:
             self.store.record(candidate.measurement([] if process is None else [process]), candidate.label)
 

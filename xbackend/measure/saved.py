@@ -1,10 +1,9 @@
-"""pytest-benchmark's saved runs: written whole, and looked at before anything is compared with them.
+"""pytest-benchmark's saved runs: written whole, and checked before anything is compared with them.
 
 pytest-benchmark alone takes an older run where the newest is damaged, saves a run cut off as if it were complete, and
-compares the numbers of different machines. What is written here stays readable by ``pytest-benchmark compare``: our
-words are under the key ``xbackend`` that it does not read. A damaged file is not renamed, because pytest-benchmark
-gives its number to the next one and would compare with the one before: it is named, each time, until somebody removes
-it.
+compares the numbers of different machines. Files written here stay readable by ``pytest-benchmark compare``: our
+entries are under the key ``xbackend``, which it does not read. A damaged file is not renamed, because pytest-benchmark
+would give its number to the next one and compare with its predecessor: it is named each time until somebody removes it.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class Incomplete(StoreError):
 
 
 class WholeStorage(FileStorage):  # type: ignore[misc]
-    """pytest-benchmark's storage, with files that are there whole or not at all, and never over another one."""
+    """pytest-benchmark's storage, with atomic writes that replace no file."""
 
     @property
     def location(self) -> str:
@@ -75,19 +74,19 @@ class WholeStorage(FileStorage):  # type: ignore[misc]
 
 
 def _write(path: Path, data: bytes) -> bool:
-    """Write a file that is not there yet, whole; whether it was not. Raises `StoreError`."""
+    """Write a new file atomically; returns `False` where it is there already. Raises `StoreError`."""
     with refused(f"the benchmarks cannot be saved in {path}"):
         try:
             write_whole(path, data, replace=False)
         except FileExistsError:
-            if not path.exists():  # it is a folder of its path that is a file
+            if not path.exists():  # a folder of its path is a file
                 raise
             return False
     return True
 
 
 def seal(output: dict[str, Any], complete: bool) -> None:
-    """Put into a run that is going to be saved whether it is complete, and the checksum of all that it says."""
+    """Add to a run, before it is saved, whether it is complete, and the checksum of its content."""
     output[KEY] = {"complete": complete}
     output[KEY]["checksum"] = _checksum(json.loads(safe_dumps(output)))
 

@@ -1,4 +1,4 @@
-"""Who is in the next generation of a session, how long it takes, and why there is none."""
+"""The candidates of a session's next generation, its estimated time, and why there is none."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Schedule:
         self.asked: Sequence[Candidate] = ()  # those of this generation
         self.ahead: list[Candidate] = []  # of these, to be started
         self.began = time.perf_counter()
-        self.turn = 0.0  # seconds of the other visits of a candidate, in the last generation
+        self.turn = 0.0  # seconds of a candidate's visits after the first, in the last generation
         self._took: dict[Candidate, float] = {}  # seconds up to its first visit, in its last process
 
     @property
@@ -37,7 +37,7 @@ class Schedule:
 
     @property
     def remaining(self) -> float:
-        """Seconds of the time given that are left, below 0 where it was too short; infinite where none is given."""
+        """Seconds left of the time given, below 0 once it is exceeded; infinite where none is given."""
         return self.extent.seconds - self.seconds
 
     @property
@@ -49,7 +49,7 @@ class Schedule:
         return [candidate for candidate in self.candidates if candidate.status == "ok"]
 
     def wanted(self) -> list[Candidate]:
-        """Those that nothing has gone wrong with and that another process would tell something about."""
+        """The candidates without a failure that need another process."""
         if self.extent.fixed or not self.generations:
             return self._well()
         return self._fitting(self._open())
@@ -58,8 +58,8 @@ class Schedule:
         return unanswered(self._well(), self.baseline, self.extent.processes)
 
     def _fitting(self, wanted: Sequence[Candidate]) -> list[Candidate]:
-        """As many as fit into the time left, the nearest to the fastest first. In the second and third generation
-        those of `spreading` are in it however late it is: without them there is no verdict at all."""
+        """As many as fit into the time left, the nearest to the fastest first. In the second and third generation those
+        of `spreading` always fit: without them there is no verdict at all."""
         early = self.generations < statistics.FEWEST
         left, chosen = self.remaining, spreading(self._well(), self.baseline) if early else []
         for candidate in nearest_first([candidate for candidate in wanted if candidate not in chosen]):
@@ -69,20 +69,20 @@ class Schedule:
         return [candidate for candidate in wanted if candidate in chosen]
 
     def started(self, candidate: Candidate, seconds: float) -> None:
-        """Its process took so long up to the first visit."""
+        """Note the seconds of its process up to the first visit."""
         self.ahead.remove(candidate)
         self._took[candidate] = seconds
 
     def _takes(self, candidates: Sequence[Candidate]) -> float:
-        """Seconds that another process of each of these takes, as learned so far: as long as the last, but for what it
-        compiled where the next one finds that on disk."""
+        """Estimated seconds of another process of each: those of its last process, without the compilation where the
+        next one finds the code on disk."""
         usual = sum(self._took.values()) / max(len(self._took), 1)
         warm = [c for c in candidates if c.processes and c.processes[-1].cache == "cold" and not c.cold(self.cold)]
         found = sum(c.processes[-1].phases.lower or 0.0 for c in warm)
         return sum(self._took.get(c, usual) + self.turn for c in candidates) - found
 
     def left(self) -> str:
-        """The remaining time in words, to be put behind a sentence: what is learned so far, or the time given."""
+        """The remaining time as the end of a sentence: the estimate, or the time given."""
         if not self._took:
             return ""
         seconds = self._takes(self.ahead)

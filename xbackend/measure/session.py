@@ -1,6 +1,7 @@
-"""A session: candidates measured in generations of fresh processes, and what became of them as results.
+"""A session: candidates measured in generations of fresh processes, and their results.
 
 from xbackend.measure import candidates, session
+
 cases = [candidates.case("matpow", size=512)]
 results = session.compare(cases, backends=["numpy", "pytensor"], devices=(1, 2))
 """
@@ -57,15 +58,15 @@ def compare(
     Args:
         backends: names of backends, `None` for all.
         environments: of several versions of a framework, such as ``pytensor==2.38.3``; see `matrix.runs`.
-        devices: for each number, a process with so many devices; ``devices_map``: what names of devices are bound to.
-        quick: fewer visits of each process, in less time; what is compiled stays for later quick sessions. Without it,
-            and with it, a candidate has up to 10 processes.
+        devices: for each number, a process with so many devices; ``devices_map``: the bindings of device names.
+        quick: fewer visits of each process, in less time; compiled code stays for later quick sessions. With or without
+            it a candidate has up to 10 processes.
         thorough: 10 processes, and more until times are known to 2 % or ``minutes`` are used up; ``quick`` is ignored.
         processes: so many of each; with ``thorough`` the fewest.
         minutes: after which no more processes are begun; 60 if ``thorough``, 1.5 if ``quick``, else 5.
         threads, cores_per_device, shared_cores: see `cores_each`; as many threads as cores if nothing is given.
         baseline: the backend or environment that ratios are taken to; numpy if not given.
-        unready: of environments that cannot be used the reasons (`matrix.ready`): rows, for which no process waits.
+        unready: reasons of environments that cannot be used (`matrix.ready`): rows without a process.
         name, store, partial: what the results are called, where they are kept, if anywhere; see `kept`.
         of_session: ``limit``, ``wait``, ``allow_nan``, ``on_progress``, ``watch`` and ``opener`` of `Session`.
 
@@ -91,11 +92,10 @@ def compare(
 
 
 def cores_each(devices: int, threads: int | None, asked: int | None, shared: bool) -> int | None:
-    """How many cores a CPU device is, to which its process is pinned; `None` where the devices share all cores.
+    """The number of cores of a CPU device, to which its process is pinned; `None` where devices share all cores.
 
-    It is what is ``asked`` for. If nothing is, and several devices are on a machine without accelerators, it is the
-    cores over the largest number of devices, unless they are to be ``shared``. ``threads`` are then as many.
-    Raises `UsageError`, `DeviceUnavailable`.
+    It is ``asked``, if given. Else, with several devices and no accelerator, it is all cores over the largest number of
+    devices, unless they are ``shared``. Each device has as many ``threads``. Raises `UsageError`, `DeviceUnavailable`.
     """
     if shared and asked is not None:
         raise UsageError("--shared-cores and --cores-per-device ask for opposite things: give one of them")
@@ -114,8 +114,8 @@ def cores_each(devices: int, threads: int | None, asked: int | None, shared: boo
 def kept(session: Session, name: str, asked: Mapping[str, Any], store: Store | None, partial: bool = False) -> Results:
     """Run a session and give its results.
 
-    Ctrl-C ends it. What there is then is kept, and with ``partial`` given if there is a time, not ``complete``; else
-    it is raised again.
+    Ctrl-C ends it, and the results so far are kept. With ``partial``, and a time in them, they are returned, not
+    ``complete``; else it is raised again.
 
     ``asked`` are the settings that the session does not know itself. The results are kept in ``store``, if there is
     one, from the first round on. Raises `StoreError`.
@@ -153,11 +153,11 @@ def cases_of(
     guard: Guard = lambda _: nullcontext(),
     on_progress: Callable[[str], None] = lambda _: None,
 ) -> list[Case]:
-    """The cases of workloads, each with its parameters: its value and, where it has a gradient, that with it; only one
-    of both where ``gradient`` says which.
+    """The cases of workloads, each with its parameters: the value and, if the workload has a gradient, the value with
+    it; ``gradient`` selects one of the two.
 
-    Those of several that cannot be measured are refused, each with the reason. Raises `XBackendError` where nothing can
-    be measured; ``guard`` makes one of what the user's own code raises.
+    A case that cannot be measured is refused with its reason. Raises `XBackendError` where all of them are; ``guard``
+    turns the errors of the user's own code into one.
     """
     made, errors = list[Case](), list[XBackendError]()
     for workload, parameters in ((one, each) for one, combinations in chosen for each in combinations):

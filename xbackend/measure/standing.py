@@ -1,4 +1,4 @@
-"""How far a session has come, for whoever watches it: a row for each candidate of the case that is measured now."""
+"""A session's progress for a watcher: a row for each candidate of the case that is measured now."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Standing:
     failed: str = ""
 
 
-Watch = Callable[[str, Sequence[Standing]], None]  # gets what is compared, and the candidates of it
+Watch = Callable[[str, Sequence[Standing]], None]  # gets the label of a case, and its candidates
 
 
 def standings(candidates: Sequence[Candidate], live: Sequence[Live], starting: Candidate | None) -> list[Standing]:

@@ -1,5 +1,5 @@
-"""Training of a model on backends, with strategies, one process for each: what each came to, and how far the weights
-are from those of the first."""
+"""Trains a model on backends, with strategies, one process for each: the outcomes, and the difference of the weights
+from those of the first."""
 
 from __future__ import annotations
 
@@ -38,8 +38,10 @@ from xbackend.workloads.agreement import INFINITE, apart, no_number, not_finite
 
 Progress = Callable[[str], None]
 Held = Sequence[tuple[np.ndarray, ...]]  # batches to test with
-Made = tuple[Mapping[str, np.ndarray], Batches | Stream, Held]  # what a model starts with, the same for each training
-_RECENT = 20  # steps that a rate is said of
+Made = tuple[
+    Mapping[str, np.ndarray], Batches | Stream, Held
+]  # weights, data and tests at the start, the same for each training
+_RECENT = 20  # steps that a rate averages
 _OFTEN = 0.5  # seconds from one line about the progress to the next
 
 
@@ -47,11 +49,10 @@ _OFTEN = 0.5  # seconds from one line about the progress to the next
 class Asked:
     """How a model is trained, everywhere the same.
 
-    ``checkpoints`` and ``events`` are folders in which each backend has its own, or each strategy of it where several
-    are asked for: so that what one began another can go on with. ``guard`` is around what the model's own functions do;
-    ``on_notice`` is told what is wrong with a checkpoint; ``device_memory`` as of `Backend.compile`, ``devices_map`` as
-    its ``devices``, beside those of the strategy. With ``allow_nan`` a training that ends with NaN is one like any
-    other.
+    ``checkpoints`` and ``events`` are folders with one for each backend, and in it one for each of several strategies,
+    so that a later training can go on from an earlier one. ``guard`` is around the model's own functions; ``on_notice``
+    is told of faults in a checkpoint; ``device_memory`` is that of `Backend.compile`, ``devices_map`` its ``devices``,
+    beside those of the strategy. With ``allow_nan`` a training may end with NaN.
     """
 
     model: Model
@@ -152,7 +153,7 @@ class _One:
     def on(
         self, backend: Backend, start: Mapping[str, np.ndarray], data: Batches | Stream, test: Held
     ) -> tuple[Trained, dict[str, np.ndarray]]:
-        """What became of it, and its weights."""
+        """The outcome and the weights."""
         asked, watched = self.asked, _Watched()
         places = [str(device) for device in first_devices(backend, self.devices)]
         logical = [f"dev{i}" for i in range(max(MOST, self.devices))]  # a loss may name more than there are
@@ -185,7 +186,8 @@ class _One:
         return found, made.weights()
 
     def _before(self, made: Training, batches: Batches | Stream, test: Held) -> Epoch:
-        """The last epoch of a training that came to its end before. Raises `ArgumentError` for one of more epochs."""
+        """The last epoch of a training that had ended before. Raises `ArgumentError` if it had more epochs than asked
+        for."""
         if batches.epoch > self.asked.epochs:
             raise ArgumentError(
                 f"{batches.epoch} epochs were trained before, and {self.asked.epochs} are asked for: ask for as many "
@@ -227,10 +229,10 @@ class _One:
 
 
 def _folder(checkpoints: Path, one: _One) -> Path:
-    """That of a training's checkpoints.
+    """The folder of a training's checkpoints.
 
-    Raises `UsageError` where those of the same training lie in the folder that it has when more, or fewer, strategies
-    are asked for: it would begin again beside them.
+    Raises `UsageError` where they lie in the folder for one strategy and several are asked for, or the other way round:
+    the training would begin again beside them.
     """
     own = checkpoints / one.own
     other = checkpoints / one.called if one.several else checkpoints / one.called / one.strategy
@@ -243,13 +245,13 @@ def _folder(checkpoints: Path, one: _One) -> Path:
 
 
 def _passed(epoch: Epoch) -> Passed:
-    """An epoch, with what is a number of it."""
+    """An epoch with its finite numbers."""
     train, test = ({k: v for k, v in of.items() if math.isfinite(v)} for of in (epoch.train, epoch.test))
     return Passed(number=epoch.number, steps=epoch.steps, train=train, test=test)
 
 
 class _Watched:
-    """Losses and times of the steps: those that compiled nothing and follow a step are timed."""
+    """Losses and times of the steps. A step is timed if it follows another one and compiles nothing."""
 
     def __init__(self) -> None:
         self.losses, self.seconds, self.rows = list[float](), list[float](), list[int]()
@@ -258,7 +260,7 @@ class _Watched:
         self._compiled = 0
 
     def step(self, loss: float, made: Training) -> bool:
-        """Note a step; whether it is time to say something."""
+        """Note a step; returns whether progress is due."""
         now, before = time.perf_counter(), self._last
         compiled, self._last = len(made.executables), now
         self.losses.append(loss)
@@ -272,12 +274,12 @@ class _Watched:
         return True
 
     def rate(self) -> str:
-        """That of the last steps, in words."""
+        """The rate of the last steps, in words."""
         recent = self.seconds[-_RECENT:]
         if not recent:
             return "compiled"
         return f"{len(recent) / sum(recent):.0f} steps/s, {sum(self.rows[-_RECENT:]) / sum(recent):.0f} examples/s"
 
     def paused(self) -> None:
-        """Something else was done: the time to the next step says nothing."""
+        """The time to the next step does not count: something else is done meanwhile."""
         self._last = None

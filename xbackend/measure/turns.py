@@ -1,9 +1,8 @@
 """Live workers that take turns: while one measures, all others stand still.
 
-Rounds that follow each other lie in the same second, and seconds differ by more than rounds: XLA's and TensorFlow's
-threads share the cores well for a second, and badly for the next. Rounds in short visits, in turns with other workers,
-are those of many seconds. Workers that only wait would disturb the others: idle threads of a BLAS spin.
-docs/measurement.md has what was measured.
+Successive rounds lie in the same second, and seconds differ by more than rounds: XLA's and TensorFlow's threads share
+the cores well for a second, and badly for the next. Short visits in turns spread the rounds over many seconds. Workers
+that only wait would disturb the others: idle threads of a BLAS spin. docs/measurement.md has the measurements.
 """
 
 from __future__ import annotations

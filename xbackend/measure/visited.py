@@ -1,4 +1,4 @@
-"""A candidate in one live process: what is asked of it, what it answers, and its visits so far."""
+"""A candidate in one live process: requests, answers, and its visits so far."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from xbackend.measure.worker import Worker
 from xbackend.results.schema import Memory, Phases, Process, Profile, Visit, figure
 from xbackend.workers.remote import typed
 
-AGAIN = 1.5  # times the visits of an effort, and its time: with those that others disturbed, which are made again
+AGAIN = 1.5  # times the visits and the seconds of an effort: the most, with repeats of disturbed visits
 T = TypeVar("T")
 
 
 @dataclass(eq=False)
 class Live:
-    """What a process has shown of a candidate. ``begun`` is what was known before it started, as `Process` has it.
+    """The findings of a process about a candidate. ``begun`` are the fields of `Process` known before its start.
 
-    What is asked of it raises what its worker does.
+    Requests raise the errors of the worker.
     """
 
     candidate: Candidate
@@ -31,11 +31,11 @@ class Live:
     begun: Mapping[str, Any]
     measured: Measured = field(init=False)  # once it is prepared
     visits: list[Visit] = field(default_factory=list)
-    own: float = 0.0  # processor seconds of this process, which is to sleep, in the ``asked`` seconds
+    own: float = 0.0  # processor seconds of this process, which should sleep, in the ``asked`` seconds
     asked: float = 0.0
 
     def prepare(self, job: dict[str, Any]) -> Measured:
-        """Have it compiled and compared, as `xbackend.measure.loop.prepare` says."""
+        """Compile and compare, as `xbackend.measure.loop.prepare` says."""
         self.candidate.warnings += accelerator_warnings(self.begun["accelerator_processes"])
         self.measured = self._ask("prepare", job, Measured)
         return self.measured
@@ -63,7 +63,7 @@ class Live:
         return not (used or used_up)
 
     def _seconds(self, visits: list[Visit]) -> float:
-        """In timed rounds."""
+        """The seconds of the timed rounds."""
         return self.measured.iterations * sum(sum(visit.rounds) for visit in visits)
 
     @property
@@ -72,7 +72,7 @@ class Live:
         return figure(self.visits)
 
     def finish(self) -> Process:
-        """The process after its last visit; what it says of the candidate is noted there."""
+        """The process after its last visit; the candidate notes its warnings."""
         found = self._ask("finish", {}, Finished)
         if not self.candidate.processes:
             self.candidate.unprofiled, self.candidate.memory_unknown = found.unprofiled, found.memory_unknown

@@ -16,7 +16,7 @@ from xbackend.workers.remote import RemoteBackend, ready_environment
 
 @dataclass(eq=False)
 class Worker:
-    """An open backend, what runs functions beside it, and the seconds of its start."""
+    """An open backend, the call of functions beside it, and the seconds of its start."""
 
     backend: Backend
     call: Callable[..., Any]
@@ -31,8 +31,8 @@ class Worker:
         return None if process is None else process.pids.get("worker")
 
     def signal(self, name: str) -> None:
-        """``SIGSTOP``: its process stands still, with all of its threads, as those of a pool that waits may spin;
-        ``SIGCONT``: it goes on."""
+        """``SIGSTOP`` stops its process with all its threads, as waiting threads of a pool may spin; ``SIGCONT``
+        resumes it."""
         number, pid = getattr(signal, name, None), self.pid
         if number is not None and pid is not None:  # else another system, or its next answer says that it has ended
             with suppress(ProcessLookupError):
@@ -53,9 +53,8 @@ def open_worker(
 ) -> Worker:
     """Start a backend in a process of its own. Its environment is made first where it is missing (not clocked).
 
-    ``environment`` is that of another version of its framework, such as ``pytensor==2.38.3``; ``modules`` are those of
-    `RemoteBackend`, in which the functions lie that it is asked for beside those of xbackend; ``own_cache`` is that of
-    `Settings`.
+    ``environment`` names another version of its framework, such as ``pytensor==2.38.3``; ``modules``, as in
+    `RemoteBackend`, hold further functions to be called; ``own_cache`` is that of `Settings`.
 
     Raises:
         UnknownBackend, BackendUnavailable, EnvironmentFailed, WorkerError.
