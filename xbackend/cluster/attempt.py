@@ -1,13 +1,13 @@
-"""A job from one start of all its tasks to the next, as a state machine: a method is the way into a state.
+"""A job from one start of all its tasks to the next, as a state machine. A method enters each state.
 
 | state   | what is there                                          | then                                      |
 |---------|--------------------------------------------------------|-------------------------------------------|
 | started | every process, joined with the others                  | met                                       |
 | met     | the records of the servers, the program of each worker | in step                                   |
 | in step | steps, together or each worker for itself; checkpoints | ended, or lost                            |
-| lost    | the loss: of which task, at which step, why            | again: one worker, or all by a new start  |
-| again   | the process of the worker that was lost, with all that | in step                                   |
-|         | it had done; the others go on meanwhile                |                                           |
+| lost    | the loss: its task, step and cause                     | again: one worker, or all by a new start  |
+| again   | a new process of the lost worker, at its next step;    | in step                                   |
+|         | the others go on meanwhile                             |                                           |
 | ended   | the variables, every update applied once               |                                           |
 """
 
@@ -39,14 +39,14 @@ from xbackend.training import checkpoints
 from xbackend.training.checkpoints import Checkpoint
 
 T = TypeVar("T")
-SEVERAL = 1.0  # seconds from one checkpoint of several servers to the next: all tasks wait for it
-AT_ONCE = 1 << 25  # bytes of batches that a task is sent at once, if it is more than one
-SMALL = 256  # bytes of an output that is kept of every step
+SEVERAL = 1.0  # seconds between checkpoints of several servers: all tasks wait for one
+AT_ONCE = 1 << 25  # bytes of the batches that a task is sent at once; one batch alone may be larger
+SMALL = 256  # bytes of the largest outputs that are kept for every step
 
 
 class Attempt:
-    """All tasks, started at a checkpoint. ``newest`` is the newest one: arrays by name, of the model that is the
-    fingerprint of the programs, and the steps that are done, of all workers where they are in step."""
+    """All tasks, started at the checkpoint ``newest``, which later checkpoints replace. Its model is the fingerprint of
+    the programs. Its step is the one that every worker has reached."""
 
     def __init__(
         self, asked: JobSpec, *, spec: ClusterSpec, programs: Programs, ran: Ran, newest: Checkpoint, tell: status.Told
@@ -57,13 +57,13 @@ class Attempt:
         self.servers = [task for task in spec.tasks if task.job == SERVER]
         self.chief = next((task for task in spec.tasks if task.job == CHIEF), None)
         self.pids: dict[Task, int] = {}
-        self.met = 0.0  # when all tasks had met
+        self.met = 0.0  # monotonic time when all tasks had met
         self._lock = threading.Lock()
-        self._turnstile = threading.Lock()  # who waits for all workers to stand still is not overtaken
+        self._turnstile = threading.Lock()  # held by a checkpoint that waits for all workers: no new step starts
         self._kept_at = time.monotonic()
 
     def run(self) -> None:
-        """Go from state to state, to the end of the job. Raises `Lost`, and what is no loss of a task."""
+        """Go from state to state, to the end of the job. Raises `Lost`, and every error that is no loss of a task."""
         begin = time.monotonic()
         with starting.started(self.asked, self.programs.engine, self.spec, self.layouts) as how:
             self.tasks = Supervisor(self.asked, how, self._step_of, self._comes_back, met=bool(self.ran.faults))
@@ -83,7 +83,7 @@ class Attempt:
         return self.workers[task].at if task in self.workers else max(one.at for one in self.workers.values())
 
     def _comes_back(self, task: Task) -> bool:
-        """Whether a task that is lost is started again while the others go on."""
+        """Whether a lost task is started again while the others go on."""
         return self.asked.asynchronous and self.programs.engine.rejoins and task in self.workers and self.met > 0
 
     def _each(self, do: Callable[[WorkerProgress], T]) -> list[T]:
@@ -93,7 +93,7 @@ class Attempt:
     # --- started, met ----------------------------------------------------------------------------------------------
 
     def _started(self) -> None:
-        """Start every process, give the servers their records: new ones, or those of the checkpoint."""
+        """Start every process. Give the servers new records, or those of the checkpoint."""
         self.tasks.each(self.tasks.start, self.spec.tasks)
         self.tasks.each(self._listens, self.spec.tasks)
         self._tell()
@@ -104,23 +104,23 @@ class Attempt:
             begins = {self.chief: records}
         self.tasks.each(lambda task: self.tasks.ask(task, "call", "open", begins.get(task, [])), self.spec.tasks)
         for one, record in zip(self.layouts, records, strict=True):
-            self.ran.log.forget(one.server, one.version(record))  # what came later is lost
-            for worker in range(one.workers):  # what tasks could not say of before
+            self.ran.log.forget(one.server, one.version(record))  # later updates are lost
+            for worker in range(one.workers):  # updates that lost tasks could not report
                 self._note(one.since(record, worker, 0))
 
     def _met(self) -> None:
-        """Compile the program of each worker; from now on a worker that is lost may come back."""
+        """Compile the program of each worker. From now on a lost worker may come back."""
         self.tasks.met, self.met = True, time.monotonic()
         self._each(self._compile_first)
         for fault in self.ran.faults:
             fault.over()
 
     def _listens(self, task: Task) -> None:
-        """Ask a task which process it is, and what it listens on."""
+        """Ask a task for its process id and the addresses that it listens on."""
         self.pids[task], self.ran.listens[str(task)] = self.tasks.ask(task, "listens", limit=self.asked.limit)
 
     def _tell(self) -> None:
-        """Say which processes there are."""
+        """Report the processes."""
         doing = f"from step {self.newest.step}"
         self.tell({"tasks": [[str(task), self.pids[task], doing] for task in self.spec.tasks if task in self.pids]})
 
@@ -146,8 +146,8 @@ class Attempt:
 
     @contextmanager
     def _backend(self, task: Task) -> Iterator[TaskBackend]:
-        """The backend that has the program and the own variables of a worker, asked in the block: it is the
-        coordinator's, where there is one. Raises `Lost` for whose it is."""
+        """The backend with the program and the own variables of a worker: the coordinator's, if there is one. Raises
+        `Lost` where the block loses it."""
         whose = self.chief or task
         try:
             yield self.tasks.backends[whose]
@@ -157,11 +157,11 @@ class Attempt:
     # --- in step ---------------------------------------------------------------------------------------------------
 
     def _in_step(self) -> None:
-        """All workers take the same steps; a checkpoint is of all of them."""
+        """All workers take the same steps, and share checkpoints."""
         step, asked = self.newest.step, self.asked
         while step < asked.steps:
             wanted = min(worker.wanted(asked) for worker in self.workers.values())
-            # All have compiled before one of them waits in a step for the others.
+            # All compile before one of them waits in a step for the others.
             count = min(self._each(partial(self._prepare, wanted=wanted)))
             self._same_reductions(step, count)
             self._each(lambda worker, count=count: self._advance(worker.task, [worker], [count]))  # type: ignore[misc]
@@ -185,7 +185,7 @@ class Attempt:
                     )
 
     def _out_of_step(self) -> None:
-        """Each worker takes its own steps; one that is lost comes back where the engine lets it."""
+        """Each worker takes its own steps. A lost one comes back where the engine allows it."""
         for worker, done in zip(self.workers.values(), self._done(self._records()), strict=True):
             if done > self.asked.steps:
                 raise ClusterError(
@@ -201,7 +201,7 @@ class Attempt:
         self._keep_servers(now=True)
 
     def _drive(self, driver: Task, workers: Sequence[WorkerProgress]) -> None:
-        """Let workers take all their steps, which the process of ``driver`` computes or has computed."""
+        """Let workers take all their steps. The process of ``driver`` computes them, or schedules them."""
         while left := [worker for worker in workers if worker.at < self.asked.steps]:
             counts = list[int]()
             try:
@@ -218,8 +218,8 @@ class Attempt:
                 self._keep_servers()
 
     def _coordinated(self, task: Task, over: threading.Event) -> None:
-        """Let workers take all steps, as the coordinator; as a worker, be started again whenever it is lost, until they
-        are taken."""
+        """For the coordinator: let the workers take all steps. For a worker: start it again after each loss, until all
+        steps are taken."""
         if task == self.chief:
             try:
                 self._drive(task, list(self.workers.values()))
@@ -227,7 +227,7 @@ class Attempt:
                 over.set()
         while not over.wait(LOOK):
             if self.tasks.gone(task):
-                # Not waited for when the others have taken all steps.
+                # The start is not awaited once the others have taken all steps.
                 again = begun(self._again, self.tasks.loss(task))
                 while not again.done() and not over.wait(LOOK):
                     pass
@@ -235,8 +235,8 @@ class Attempt:
                     again.result()
 
     def _prepare(self, worker: WorkerProgress, wanted: int) -> int:
-        """The batches of a worker's next steps, with what is compiled for their shapes: as many as are ``wanted``, as
-        are sent at once, or as come within a chunk's time; how many there are."""
+        """Read the batches of a worker's next steps and compile for their shapes. Stops at ``wanted`` batches, at
+        `AT_ONCE` bytes, or after `CHUNK` seconds. Returns the number of batches that are ready, at most ``wanted``."""
         ready, since = worker.ready, time.monotonic()
 
         def more() -> bool:
@@ -252,10 +252,10 @@ class Attempt:
         return min(wanted, len(ready))
 
     def _advance(self, driver: Task, workers: Sequence[WorkerProgress], counts: Sequence[int]) -> None:
-        """So many steps of each of the workers, whose batches are ready."""
+        """Let each worker take its count of steps. Their batches are ready."""
         taken = [worker.taken(count) for worker, count in zip(workers, counts, strict=True)]
         limit = max(worker.limit(own, self.asked) for worker, own in zip(workers, taken, strict=True))
-        if driver == self.chief:  # a step that a worker was lost in waits until one is there again
+        if driver == self.chief:  # the step of a lost worker waits until a worker is back
             limit += self.asked.start_limit
         chunks = [worker.told(own) for worker, own in zip(workers, taken, strict=True)]
         answers = self.tasks.ask(driver, "advance", chunks, limit=limit)
@@ -263,7 +263,7 @@ class Attempt:
             self._took(worker, own, answer)
 
     def _took(self, worker: WorkerProgress, batches: Sequence[Batch], answer: Mapping[str, Any]) -> None:
-        """A worker has taken steps with these batches."""
+        """Record the steps that a worker has taken with these batches."""
         task, first, last, seconds = worker.task, worker.at, worker.at + len(batches) - 1, answer["seconds"]
         for one in batches:
             one.program.taken = True
@@ -293,7 +293,7 @@ class Attempt:
 
     def _note(self, entries: Sequence[Applied]) -> None:
         with self._lock:
-            if self.asked.recorded and not self.tasks.over:  # of another start: it is not to be mixed with this
+            if self.asked.recorded and not self.tasks.over:  # else a new start has begun: keep its log apart
                 self.ran.log.note(entries)
 
     def _say(self, worker: WorkerProgress, output: Any) -> None:
@@ -308,7 +308,7 @@ class Attempt:
     # --- again -----------------------------------------------------------------------------------------------------
 
     def _again(self, lost: Lost) -> None:
-        """Start one worker again while the others go on. Raises the loss where all have to be started again."""
+        """Start one worker again while the others go on. Raises the loss where all must be started again."""
         task, gone = lost.task, any(map(self.tasks.gone, self.servers))
         with self._lock:
             if gone or not self._comes_back(task) or len(self.ran.faults) >= self.asked.restarts:
@@ -320,13 +320,13 @@ class Attempt:
         self._listens(task)
         self._tell()
         self.tasks.ask(task, "call", "open", [])
-        if self.chief is None:  # else it is the coordinator that has its program, and knows what is done
+        if self.chief is None:  # else the coordinator has its program and knows its steps
             self._resume(self.workers[task])
         fault.over()
         self.asked.on_line(f"{task} goes on at step {self.workers[task].at}")
 
     def _resume(self, worker: WorkerProgress) -> None:
-        """Compile a worker's program in its new process, and read what it had done and could not say."""
+        """Compile a worker's program in its new process. Read its unreported steps from the records."""
         worker.forget()
         self._compile_first(worker)
         records, index = [self._record(server) for server in self.servers], worker.task.index
@@ -337,7 +337,7 @@ class Attempt:
     # --- checkpoints, and the end ----------------------------------------------------------------------------------
 
     def _done(self, records: Sequence[np.ndarray]) -> list[int]:
-        """How many steps of each worker are in, in all servers."""
+        """For each worker, how many of its steps all servers have applied."""
         each = [one.steps(record) for one, record in zip(self.layouts, records, strict=True)]
         return [min(own) for own in zip(*each, strict=True)]
 
@@ -350,7 +350,7 @@ class Attempt:
         return self.tasks.each(self._record, self.servers)
 
     def _values(self) -> Iterator[tuple[Task, str, np.ndarray]]:
-        """The own variables of the workers, by their names."""
+        """The own variables of the workers: task, name, value."""
 
         def own(worker: WorkerProgress) -> list[tuple[Task, str, np.ndarray]]:
             with self._backend(worker.task) as backend:
@@ -359,8 +359,8 @@ class Attempt:
         return chain.from_iterable(self._each(own))
 
     def _keep_servers(self, now: bool = False) -> None:
-        """A checkpoint of asynchronous tasks. Several servers are read while nobody takes a step: what one of them has
-        may be computed from versions that another one has to have, too."""
+        """Write a checkpoint of asynchronous tasks. Several servers are read while no worker takes a step: an update of
+        one server may depend on a version of another, and the checkpoint needs both."""
         several = len(self.servers) > 1
 
         def due() -> bool:
@@ -372,7 +372,7 @@ class Attempt:
                     for worker in self.workers.values() if several else ():
                         still.enter_context(worker.stepping)
                 if not due():
-                    return  # another task's thread was first
+                    return  # another thread has just written one
                 self._kept_at = time.monotonic()
                 records = self._records() if now else [self._record(task) for task in self.servers]
             self._kept(min(self._done(records)), {f"ps/{k}": record for k, record in enumerate(records)})
@@ -385,9 +385,9 @@ class Attempt:
                     checkpoints.write(self.asked.folder, self.newest)
 
     def _ended(self) -> None:
-        """Read what it came to, and see that every update is in, once."""
+        """Read the final variables. Check that every update was applied once."""
         ran, wanted = self.ran, [self.asked.steps] * len(self.workers)
-        with self._lock:  # of a coordinator's workers
+        with self._lock:  # a coordinator's lost workers may still be starting
             for fault in ran.faults:
                 if not fault.seconds:
                     fault.again = "none: others took its steps"

@@ -1,8 +1,8 @@
-"""Tasks on other hosts, by ssh: which task runs where, and how its process is started there.
+"""Tasks on other hosts: their processes are started by ssh.
 
-A host has xbackend, its environments and the interpreter at the same paths as this one, and lets this user in without a
-question. ``XBACKEND_SSH`` is the command in place of ``ssh``, with its options. Also a script of the standard library
-alone, which runs on the other host for MPI:
+Every host has xbackend, its environments and the interpreter at the same paths as this one. It lets this user in
+without a question. ``XBACKEND_SSH`` replaces ``ssh``: a command with its options. This file is also a script, of the
+standard library alone, that runs on the other host for MPI:
 
     python -I -S hosts.py meet SOCKET DESCRIPTOR COMMAND...     become COMMAND, with the connection as that descriptor
 """
@@ -19,22 +19,22 @@ from collections.abc import Sequence
 
 VARIABLE = "XBACKEND_SSH"
 _CONNECT = 5  # seconds
-# A host that says nothing for three seconds is cut off.
+# The connection to a host that is silent for three seconds is closed.
 _ALIVE = ("-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=3", "-o", f"ConnectTimeout={_CONNECT}")
 _OPTIONS = ("-o", "BatchMode=yes", *_ALIVE)
 _OPTIONS_OF_SOCKETS = ("-o", "StreamLocalBindUnlink=yes", "-o", "ExitOnForwardFailure=yes")
-DESCRIPTOR = 64  # of a connection that a process on another host inherits
+DESCRIPTOR = 64  # number of the connection that a process on another host inherits
 
 
 def ssh() -> list[str]:
-    """The command that runs another one on a host."""
+    """The ssh command, with its options."""
     given = os.environ.get(VARIABLE)
     return shlex.split(given) if given else ["ssh"]
 
 
 def there(host: str, command: Sequence[str], forward: tuple[str, str] | None = None) -> list[str]:
-    """A command that runs ``command`` on a host, its input and output with it. ``forward``: a socket's path there, and
-    the path here that it leads to."""
+    """A command that runs ``command`` on a host, with input and output connected to this process. ``forward``: a
+    socket's path on the host, and the local path that it leads to."""
     options = list(_OPTIONS)
     if forward is not None:
         options += [*_OPTIONS_OF_SOCKETS, "-R", ":".join(forward)]
@@ -42,8 +42,8 @@ def there(host: str, command: Sequence[str], forward: tuple[str, str] | None = N
 
 
 def await_hosts(hosts: Sequence[str], limit: float) -> None:
-    """Wait until all hosts let this user in. Raises `ClusterError` after so many seconds, with what ssh says."""
-    from xbackend.errors import ClusterError  # not there where this is a script
+    """Wait until all hosts let this user in. Raises `ClusterError` with ssh's message after ``limit`` seconds."""
+    from xbackend.errors import ClusterError  # the script runs without xbackend
 
     end = time.monotonic() + limit
     for host in hosts:
@@ -60,12 +60,12 @@ def await_hosts(hosts: Sequence[str], limit: float) -> None:
 
 
 def away(host: str) -> str:
-    """What ssh says of a host that does not let this user in now, after some seconds; empty where it does."""
+    """Ssh's message where a host does not let this user in now, within ten seconds; else empty."""
     return _tried(there(host, ["true"]), 2.0 * _CONNECT)
 
 
 def _tried(command: Sequence[str], limit: float) -> str:
-    """What went wrong with a command; empty for nothing."""
+    """The error of a command; empty if there was none."""
     try:
         tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=limit)
     except subprocess.TimeoutExpired:
@@ -77,7 +77,7 @@ def _tried(command: Sequence[str], limit: float) -> str:
 
 
 def via_socket(path: str, command: Sequence[str]) -> list[str]:
-    """A command that connects to a socket's path on its host and becomes ``command`` with it."""
+    """A command that connects to a socket's path on its host, and then becomes ``command`` with the connection."""
     script = os.path.abspath(__file__)
     return [command[0], "-I", "-S", script, "meet", path, str(DESCRIPTOR), *command]
 

@@ -1,4 +1,4 @@
-"""What a cluster runs: a function of a task, called once for each to write down its program, and its data by step.
+"""A job of a cluster: a function that is traced once for each task, and the data of each step.
 
 @xb.job(steps=100)
 def step(task, x, labels):
@@ -36,8 +36,8 @@ class Job:
 
     Attributes:
         function: ``function(task, *arrays)`` with traced arrays; called once for each task.
-        name, summary: of the function, its name and the first line of its docstring.
-        steps: how many each worker does where nobody says otherwise.
+        name, summary: the function's name and the first line of its docstring.
+        steps: the default number of steps of each worker.
     """
 
     def __init__(self, function: Callable[..., Any], *, steps: int = 1) -> None:
@@ -54,7 +54,7 @@ class Job:
         return self.function(task, *arrays)
 
     def of(self, task: Task) -> Callable[..., Any]:
-        """The function for one task, of its arrays only; its name, its parameters and its line are those of the job."""
+        """The function of one task's arrays, with the name, parameters and line of the job's function."""
 
         def own(*arrays: Any) -> Any:
             return self.function(task, *arrays)
@@ -66,7 +66,7 @@ class Job:
 
     @cached_property
     def _signature(self) -> inspect.Signature:
-        """What the function takes behind the task."""
+        """The function's signature without the task."""
         found = inspect.signature(self.function)
         own = list(found.parameters.values())
         if not own or own[0].kind in (own[0].KEYWORD_ONLY, own[0].VAR_KEYWORD):
@@ -77,14 +77,14 @@ class Job:
         return f"<job {self.name}, {self.steps} steps>"
 
     def data(self, function: Made) -> Made:
-        """Register ``function(task, number)``: the arrays of a task for its step of that number, from 0 on."""
+        """Register ``function(task, number)``: the arrays of a task for step ``number``, counted from 0."""
         self._data = function
         return function
 
     def arrays(self, task: Task, number: int) -> list[np.ndarray]:
-        """What the function of a task is given at a step.
+        """The arguments of a task's function at a step.
 
-        Raises `ShapeError` and `DTypeError` for what is no array, `ClusterError` where it takes more or fewer of them.
+        Raises `ShapeError` and `DTypeError` for data that are no arrays, `ClusterError` for a wrong number of them.
         """
         made = () if self._data is None else self._data(task, number)
         if not isinstance(made, list | tuple):

@@ -1,4 +1,4 @@
-"""What a launcher is asked for: a job, where it runs and how."""
+"""What the launcher is asked for: a job, where it runs and how."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ class JobSpec:
     """A job, where it runs and how.
 
     ``cluster`` makes a `ClusterSpec` for each start. ``asynchronous``: tasks do not wait for each other. ``restarts``
-    is how often what was lost is started again. ``limit`` and ``start_limit`` are the seconds that a step may take, and
-    the start with everything that is compiled. ``every`` are the steps from one checkpoint to the next, of which the
-    newest are kept in ``folder``. ``here`` is the name of this machine in the cluster, where that is not one of the
-    loopback. ``engine`` joins the tasks; without a name it is the first that the backend has. ``recorded``: updates are
-    kept in `Ran.log`, for a replay.
+    is the number of losses that are followed by a new start. ``limit`` is the seconds that a step may take,
+    ``start_limit`` those of the start with its compilation. ``every`` is the number of steps between checkpoints;
+    ``folder`` keeps the newest. ``here`` is this machine's name in the cluster, if not one of the loopback. ``engine``
+    joins the tasks; empty, it is the backend's first. ``recorded``: `Ran.log` keeps the updates, for a replay.
     """
 
     job: Job

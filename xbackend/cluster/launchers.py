@@ -1,4 +1,4 @@
-"""What a launcher (Slurm, MPI, TF_CONFIG) says: a cluster for each start, and how few cores it left to this process."""
+"""The cluster that a launcher (Slurm, MPI, TF_CONFIG) announces, for each start, and the cores that it left."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from xbackend.wording import counted
 
 
 def starts(said: Announced, port: int | None = None) -> Iterator[ClusterSpec]:
-    """A cluster for each start, as a launcher says. Where it names no ports, they are others each time: on one host
-    free ones, on several from ``port`` up."""
+    """A cluster for each start, as a launcher announced it. Where it names no ports, each start has others: free ones
+    on one host, on several hosts those from ``port`` up."""
     spec, count = said.spec, len(said.spec.tasks)
     if said.ports:
         return itertools.repeat(spec)
@@ -25,13 +25,14 @@ def starts(said: Announced, port: int | None = None) -> Iterator[ClusterSpec]:
 
 
 def first_ports(first: int, count: int) -> Iterator[int]:
-    """The first port of each start: what was lost may hold its own still. Where ports end, they begin again."""
+    """The first port of each start. Each differs from the last, as lost processes may still hold theirs; after the
+    highest port the numbers begin again."""
     room = max(1, (1 << 16) - first - count)
     return (first + number * count % room for number in itertools.count())
 
 
 def bound(said: Announced) -> Iterator[str]:
-    """What to type where a launcher bound this process, which starts all tasks of its host, to too few cores."""
+    """What to type where a launcher bound this process to fewer cores than its host's tasks need."""
     hosts = [split(said.spec.address(task))[0] for task in said.spec.tasks]
     here, usable, all_cores = sum(is_here(host, said.host) for host in hosts), cores.count(), os.cpu_count() or 1
     if usable < min(here, all_cores):

@@ -1,6 +1,6 @@
-"""A network namespace for the tasks of a cluster on one machine (Linux): what listens in it nobody outside reaches.
+"""A network namespace for the tasks of a cluster on one machine (Linux): nobody outside can connect to them.
 
-Also a script of the standard library alone, for a process that becomes another one there:
+This file is also a script of the standard library alone:
 
     python -I -S namespace.py join PID COMMAND...     become COMMAND in the namespace of the process PID
     python -I -S namespace.py hold                    make a namespace, say so, and keep it until the input ends
@@ -24,7 +24,7 @@ READY = b"ready\n"
 
 
 def _called(name: str, *arguments: int) -> None:
-    """Call a function of the C library that Python has from 3.12 on only. Raises `OSError`."""
+    """Call a function of the C library; Python has these from 3.12 on only. Raises `OSError`."""
     library = ctypes.CDLL(None, use_errno=True)
     if getattr(library, name)(*arguments):
         number = ctypes.get_errno()
@@ -32,8 +32,8 @@ def _called(name: str, *arguments: int) -> None:
 
 
 def make() -> None:
-    """Put this process into a network namespace of its own, with a loopback; without root's rights into a user
-    namespace too, in which it stays who it is. Raises `OSError` where the system does not permit it."""
+    """Put this process into its own network namespace, with a loopback. Without root's rights it also gets a user
+    namespace, in which it keeps its user. Raises `OSError` where the system forbids it."""
     user, group = os.geteuid(), os.getegid()
     try:
         _called("unshare", NEWNET)
@@ -58,15 +58,15 @@ def join(pid: int) -> None:
 
 
 def joining(pid: int, command: Sequence[str]) -> list[str]:
-    """A command that becomes ``command`` in the namespace of a process; the process stays the same one."""
+    """A command that joins the namespace of the process ``pid`` and then becomes ``command``, with the same id."""
     return [sys.executable, "-I", "-S", os.path.abspath(__file__), "join", str(pid), *command]
 
 
 @contextmanager
 def held() -> Iterator[int]:
-    """A process that keeps a new namespace for as long as the block runs, or this process: its id.
+    """The id of a process that keeps a new namespace until the block, or this process, ends.
 
-    Raises `OSError` where the system does not permit one, with its reason.
+    Raises `OSError` with the system's reason where it forbids one.
     """
     command = [sys.executable, "-I", "-S", os.path.abspath(__file__), "hold"]
     holder = subprocess.Popen(

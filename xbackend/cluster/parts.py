@@ -1,9 +1,9 @@
-"""A task's program cut where it leaves its process: what the task computes, what parameter servers apply, and the
+"""A task's program cut where it leaves its process: the task's own program, the updates of parameter servers, and the
 all-reduces between processes.
 
-A task reads a variable of a server (``/job:ps/task:0``) before its step. Its update is applied to the value that the
-variable has by then, which another task may have changed. So the server computes, in one piece with the update, what
-only updates of its variables need: no update is lost. The task computes everything else, gradients among it.
+A task reads a variable of a server (``/job:ps/task:0``) before its step. Another task may change the variable during
+the step. So the nodes that only the updates of a server's variables need are computed there, in one piece with the
+update: no update is lost. The task computes everything else, gradients included.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from xbackend.program.binding import Placed
 from xbackend.program.ops import GENERATORS, SOURCES
 from xbackend.program.program import Nodes, Program, Value
 
-# What becomes an argument of a part: its name, and the device that it asks for.
+# The nodes that become arguments of a part: each with its name, and the device that it asks for.
 Given = Mapping[int, tuple[str, str | None]]
 
 
 @dataclass(frozen=True)
 class Apply:
-    """What a server computes with each update.
+    """The program of a server for each update.
 
-    ``program`` takes the ``pushed`` outputs of the task's own program, by their places, then the variables that it
-    ``reads``. It gives the new values of those that it ``writes``, then results for the user.
+    Its arguments are the ``pushed`` outputs of the task's own program (by index), then the variables in ``reads``. Its
+    results are the new values of the variables in ``writes``, then results for the user.
     """
 
     server: int
@@ -43,8 +43,8 @@ class Apply:
 class Parts:
     """A task's program in parts.
 
-    ``own`` takes the arguments and then the variables that are ``pulled``, each of a server. ``outputs`` say where each
-    output of the function comes from: a server, or `None` for the own program, and its place there.
+    The arguments of ``own`` are those of the function, then the ``pulled`` variables, each with its server. ``outputs``
+    has for each output of the function its source, a server or `None` for the own program, and its index there.
     """
 
     own: Program
@@ -54,9 +54,9 @@ class Parts:
 
 
 def server_of(device: str | None, source: str = "") -> int | None:
-    """The number of the parameter server that a device is of; `None` for the task's own.
+    """The number of the parameter server of a device; `None` for a device of the task itself.
 
-    Raises `ClusterError`, with the line of its use, for one of another task.
+    Raises `ClusterError`, with the line of its use, for a device of another task.
     """
     if device is None or not is_device(device):
         return None
@@ -72,11 +72,11 @@ def server_of(device: str | None, source: str = "") -> int | None:
 
 
 class _Cut:
-    """Where each node of a traced program is computed: ``at`` a server, or `None` for the task itself."""
+    """Where each node of a traced program is computed. ``at`` has for each its server, or `None` for the task."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        # Arrays made of nothing are made wherever they are used, whatever scope they stand in.
+        # Generated arrays (zeros, arange) are made where they are used, whatever their scope.
         nodes = [value.node for value in program.values]
         self.at = [None if node.op in GENERATORS else server_of(node.device, node.source) for node in nodes]
         own = [e for t, e in program.updates.items() if self.at[t] is None]
@@ -112,24 +112,24 @@ class _Cut:
             raise _several(node)
 
     def where(self, i: int) -> int | None:
-        """The server that computes a node, `None` for the task, which also reads variables of servers."""
+        """The server that computes a node; `None` for the task. The task also reads variables of servers."""
         return None if self.program.values[i].op == "shared" else self.at[i]
 
     def returned(self, server: int | None) -> list[int]:
-        """The outputs of the function that a server computes, or the task."""
+        """The outputs of the function that a server, or the task (`None`), computes."""
         return list(dict.fromkeys(o for o in self.program.outputs if self.where(o) == server))
 
     def pushed(self, server: int) -> list[int]:
-        """What the task brings to a server."""
+        """The values that the task pushes to a server."""
         nodes, at = self.program.values, self.at
         used = [j for i, node in enumerate(nodes) if self.where(i) == server for j in node.inputs]
         found = [j for j in used if at[j] is None and nodes[j].op not in GENERATORS]
-        # An update may be what the task computed, or what a variable of another server is, as it is.
+        # An update may be a value of the task's, or the plain value of a variable on another server.
         becomes = [e for t, e in self.program.updates.items() if at[t] == server]
         return list(dict.fromkeys([*found, *(e for e in becomes if self.where(e) is None and at[e] != server)]))
 
     def apply(self, server: int, pushed: Sequence[int], own_outputs: Sequence[int]) -> Apply:
-        """What is computed on a server."""
+        """The program of a server."""
         program, shared = self.program, self.program.shared
         written = [t for t in program.updates if self.at[t] == server]
         reads = [i for i in shared if self.at[i] == server]
@@ -155,7 +155,7 @@ def _several(node: Value) -> ClusterError:
 
 
 def split(program: Program) -> Parts:
-    """Cut a traced program. Raises `ClusterError` for what cannot be computed where it was asked for."""
+    """Cut a traced program. Raises `ClusterError` for a node that cannot be computed on its device."""
     cut = _Cut(program)
     at, shared = cut.at, program.shared
     servers = sorted({n for n in at if n is not None})
@@ -182,8 +182,8 @@ def part(
     *,
     everywhere: bool = False,
 ) -> Program:
-    """What of a program computes these outputs and updates from ``inputs``, of which those that are ``given`` are
-    arguments of it. ``everywhere``: without the devices that were asked for."""
+    """The part of a program that computes ``outputs`` and ``updates`` from ``inputs``. Nodes in ``given`` become its
+    arguments. ``everywhere``: devices that were asked for are dropped."""
     taken = dict.fromkeys(inputs)
     needed = predecessors(program, [*outputs, *updates, *updates.values()], taken)
     position: dict[int, int] = {}
@@ -217,9 +217,9 @@ def part(
 
 @dataclass(frozen=True)
 class Segment:
-    """What is computed on the task's devices up to an all-reduce between processes, or up to the end.
+    """The nodes computed on the task's devices before an all-reduce between processes, or before the end.
 
-    ``takes`` and ``gives`` are nodes of the placed program, in the order of its inputs and outputs.
+    ``takes`` and ``gives`` are its inputs and outputs, in their order, as nodes of the placed program.
     """
 
     program: Program
@@ -228,7 +228,7 @@ class Segment:
 
 
 class _Levels:
-    """The level of each node of a placed program: how many all-reduces between tasks lie before its value."""
+    """The level of each node of a placed program: the number of all-reduces between tasks before its value."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -250,7 +250,7 @@ class _Levels:
         return between(self.program, gradient.inputs[0], [gradient.wrt])[0]
 
     def _wanted(self, k: int) -> list[int]:
-        """What of level k the rest needs: outputs, what updates need, inputs of later nodes."""
+        """The nodes of level k that are outputs, updates, or inputs of later levels."""
         program, nodes = self.program, self.program.values
         reduced = {nodes[i].inputs[0] for i in self.reductions if self.of[i] == k + 1}
         used = [j for i, node in enumerate(nodes) if self.of[i] > k for j in node.inputs]
@@ -259,7 +259,7 @@ class _Levels:
         return [i for i in own if i in reduced or nodes[i].op not in SOURCES]
 
     def segment(self, k: int, last: bool) -> Segment:
-        """The nodes of a level, and those of earlier ones that its gradients go through, which it computes again."""
+        """The nodes of a level. Nodes of earlier levels that its gradients go through are computed again."""
         program, nodes = self.program, self.program.values
         wanted, updates = (list(program.outputs), program.updates) if last else (self._wanted(k), {})
         gradients = [node for node in nodes if node.op == "grad" and self.of[node.inputs[0]] == k]
@@ -282,8 +282,8 @@ class _Levels:
 
 
 def segments(placed: Placed) -> tuple[list[Segment], list[list[int]]]:
-    """The placed program of a task cut at its all-reduces, and these: before segment k + 1 the nodes of the k-th list
-    are sums over all tasks of what their inputs hold. Raises `ClusterError` for a gradient through an all-reduce."""
+    """The placed program of a task cut at its all-reduces, and these: list k has the all-reduce nodes between segments
+    k and k + 1. Raises `ClusterError` for a gradient through an all-reduce."""
     levels = _Levels(placed.program)
     last = max(levels.of, default=0)
     reduced = [sorted(i for i in levels.reductions if levels.of[i] == k + 1) for k in range(last)]

@@ -1,5 +1,4 @@
-"""The programs of the tasks of a job: the function traced for each, in parts, with variables that are one where tasks
-share them."""
+"""The programs of a job's tasks: the function traced for each and cut in parts. Tasks share the servers' variables."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _LOAD = "xbackend.engines.member:load"
 
 @dataclass(frozen=True)
 class WorkerProgram:
-    """A worker's program: as it was traced, and in parts."""
+    """A worker's program, traced and cut in parts."""
 
     task: Task
     program: Program
@@ -45,9 +44,9 @@ class WorkerProgram:
 
 
 class Programs:
-    """The programs of every worker, by the shapes of what it is given.
+    """The programs of every worker, by the shapes of its arguments.
 
-    Raises `ClusterError` for what the engine cannot do, and for variables that tasks do not agree on.
+    Raises `ClusterError` for a job beyond the engine, and for variables that differ between tasks.
     """
 
     def __init__(self, job: Job, spec: ClusterSpec, engine: type[Engine], *, asynchronous: bool, guard: Guard) -> None:
@@ -61,8 +60,7 @@ class Programs:
         self._stored: dict[int, dict[str, SharedVariable]] = {n: {} for n in range(self.servers)}
 
     def arrays(self, task: Task, number: int) -> list[np.ndarray]:
-        """What a task is given at a step. One call at a time for each: when a task is started again, an earlier one may
-        not have returned."""
+        """The arguments of a task at a step. Each task has a lock: a call from before its restart may still run."""
         with self._asking.setdefault(task.index, threading.Lock()), self.guard(f"the data of {self.job.name}"):
             return self.job.arrays(task, number)
 
@@ -71,7 +69,7 @@ class Programs:
         key = task.index, shapes(arrays)
         if key not in self._traced:
             with self.guard(self.job.name):
-                # Its side effects are the same for each task and shape: they are looked for once.
+                # Its side effects are the same for each task and shape: look for them once.
                 program = (trace if self._traced else trace_twice)(self.job.of(task), *arrays)
             program = replace(program, name=self.job.name, shared=self._known(task, program))
             cut = parts.split(program)
@@ -134,7 +132,7 @@ class Programs:
 
     @property
     def layouts(self) -> list[Layout]:
-        """Of the servers' records, as far as tasks were traced."""
+        """The layouts of the servers' records, for the tasks traced so far."""
         found = []
         for n, stored in self._stored.items():
             variables = tuple(ServerVariable(v.name, v.shape, v.dtype.value) for _, v in sorted(stored.items()))
@@ -142,16 +140,16 @@ class Programs:
         return found
 
     def records(self) -> list[np.ndarray]:
-        """Those of the servers before the first update."""
+        """The servers' records before the first update."""
         return [one.new({name: v.value for name, v in self._stored[one.server].items()}) for one in self.layouts]
 
     def own(self, task: Task) -> list[SharedVariable]:
-        """The variables that a task has of its own."""
+        """A task's own variables, which no server has."""
         return [v for (index, _), v in sorted(self._own.items()) if index == task.index]
 
     @property
     def fingerprint(self) -> str:
-        """Of all programs so far, and of how many tasks there are."""
+        """The fingerprint of all programs so far and of the number of tasks."""
         own = sorted((index, one.program.fingerprint) for (index, _), one in self._traced.items())
         return hashlib.sha256(repr((self.workers, self.servers, own)).encode()).hexdigest()
 
@@ -162,8 +160,8 @@ def shapes(arrays: Sequence[np.ndarray]) -> Shapes:
 
 @dataclass
 class ProgramHandle:
-    """A worker's program in the process that computes it: what ``held`` refers to there, the arrays that it reduces
-    with the other workers, and whether a step of it was ``taken``."""
+    """A worker's program in the process that computes it. ``held`` refers to it there. ``reduced`` describes the arrays
+    of its all-reduces with the other workers. ``taken``: it has taken a step."""
 
     held: Any
     reduced: tuple[tuple[str, ...], ...] = ()
@@ -171,14 +169,14 @@ class ProgramHandle:
 
 
 def loaded(backend: TaskBackend, traced: WorkerProgram, devices: DeviceMap, *, whole: bool = False) -> ProgramHandle:
-    """Bind, cut and build a worker's program on a backend. The program stays ``whole`` for a coordinator, which lets
-    workers compute it. Raises what `Backend.compile` raises, `ClusterError`."""
+    """Bind, cut and build a worker's program on a backend. ``whole``: do not cut it, for a coordinator. Raises
+    `ClusterError`, and what `Backend.compile` raises."""
     own, cut = traced.parts.own, traced.parts
     placed = bind(own, bound(own, devices, backend.devices), backend.devices, backend.default_device)
     program, applies = placed.program, {one.server: one for one in cut.applies}
     for node, variable in program.shared.items():
         backend.ensure_storage(variable, placed.devices[node])
-    # What goes from where to where at a step, as plain data.
+    # The data flow of a step, as plain data.
     wiring: dict[str, Any] = {
         "worker": traced.task.index,
         "inputs": list(program.inputs),
@@ -199,7 +197,7 @@ def loaded(backend: TaskBackend, traced: WorkerProgram, devices: DeviceMap, *, w
 
 
 def _apply(one: Apply | None) -> dict[str, Any]:
-    """What is computed on a server, as plain data."""
+    """The program of a server, as plain data."""
     place = Device("cpu", 0)
     if one is None:
         return {"pushed": [], "reads": [], "writes": [], "program": None, "place": place}
@@ -208,5 +206,5 @@ def _apply(one: Apply | None) -> dict[str, Any]:
 
 
 def _text(program: Program) -> str | None:
-    """A program as data; `None` where it does nothing: a task may only read what its servers' updates return."""
+    """A program as JSON; `None` where it is empty: a task may return only results of its servers' updates."""
     return to_json(program, values=False) if program.outputs or program.updates else None

@@ -1,4 +1,4 @@
-"""What became of a job on a cluster."""
+"""The results of a job on a cluster."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ SECONDS_KEPT = 1 << 14
 
 @dataclass
 class TaskLoss:
-    """A task that was lost: at which of its steps, and why."""
+    """The loss of a task: at which of its steps, and why."""
 
     task: str
     step: int
     why: str
     again: str  # what was started again: the task, or all
-    seen: float  # when that was, by the monotonic clock
-    seconds: float = 0.0  # from there until work went on
+    seen: float  # when it was lost, by the monotonic clock
+    seconds: float = 0.0  # from then until work went on
 
     def over(self) -> None:
         """Work goes on."""
@@ -34,15 +34,14 @@ class TaskLoss:
 
 @dataclass
 class Ran:
-    """What became of a job.
+    """The results of a job.
 
-    ``outputs`` are what the function of each worker returned at the last `STEPS_KEPT` steps that it took (large ones of
-    the last step only). ``variables`` have the name of their place and theirs, ``/job:ps/task:0/w``. ``log`` has what
-    servers wrote down of updates, where that is asked for; ``begun`` are their records where this run began, ``before``
-    the versions of these, ``updates`` those that they applied since. ``seconds`` are of each worker's last
-    `SECONDS_KEPT` steps, but for its first one. ``moved`` are bytes, in the ``taken`` steps of all workers, with those
-    that were repeated after a loss. ``start`` are the seconds until all tasks had met, ``build`` those from there until
-    each worker had taken its first step, with all that was compiled for it.
+    ``outputs``: for each worker the function's results at its last `STEPS_KEPT` steps (large ones of the last step
+    only). ``variables`` are named by task and name, ``/job:ps/task:0/w``. ``log`` has the servers' entries of updates,
+    if asked for. ``begun`` has the servers' records at the start of this run, ``before`` their versions, ``updates``
+    the number of updates since. ``seconds``: of each worker's last `SECONDS_KEPT` steps, without its first. ``moved``:
+    bytes in the ``taken`` steps of all workers, repeated steps included. ``start``: seconds until all tasks had met.
+    ``build``: seconds from then until each worker had taken its first step, with compilation.
     """
 
     backend: str
@@ -66,12 +65,12 @@ class Ran:
 
     @property
     def applied(self) -> list[Applied]:
-        """The updates of this run that were written down, in the order of each server."""
+        """The logged updates of this run, in each server's order."""
         return [one for server, version in enumerate(self.before) for one in self.log.after(server, version)]
 
 
 def words(ran: Ran) -> list[str]:
-    """What is said at the end."""
+    """The lines at the end of a job."""
     servers = f", {counted(ran.servers, 'parameter server')}" if ran.servers else ""
     each = f"{counted(ran.workers, 'worker')}{servers}: {counted(ran.steps, 'step')} each"
     lines = [f"{ran.backend}, {each}, joined by {ran.engine}"]

@@ -1,7 +1,7 @@
-"""An asynchronous job repeated by one process.
+"""An asynchronous job replayed by one process.
 
-Each update is computed from the versions that it read when it ran, and applied in the order that was written down. So
-what comes out is the same to the bit.
+Each update is computed from the versions that it read in the run, and applied in the logged order. So the results are
+equal to the bit.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from xbackend.engines.spec import WORKER, ClusterSpec, Task
 from xbackend.errors import ClusterError
 from xbackend.wording import counted
 
-_AT_ONCE = 1024  # updates whose reads the process is told at once
+_AT_ONCE = 1024  # updates whose reads are sent to the process in one message
 
 
 def replay(asked: JobSpec, ran: Ran) -> dict[str, np.ndarray]:
-    """The servers' variables after all updates of a run that was recorded, by the names of `Ran.variables`. It begins
-    where the run began, at a checkpoint or before the first update.
+    """The servers' variables after all updates of a logged run, by the names of `Ran.variables`. The replay begins at
+    the beginning of the run: a checkpoint, or before the first update.
 
-    Raises `ClusterError` where the record has gaps, and what backends raise.
+    Raises `ClusterError` where the log has gaps, and what backends raise.
     """
     engine, spec = of(asked.backend, asked.engine), asked.cluster()
     programs = Programs(asked.job, spec, engine, asynchronous=True, guard=asked.guard)
@@ -64,11 +64,11 @@ def _queues(ran: Ran) -> list[Iterator[Applied]]:
 
 
 def ordered(queues: Sequence[Iterator[Applied]], before: Sequence[int]) -> Iterator[Applied]:
-    """Updates in an order in which they can be repeated: each after all that it read.
+    """Updates in an order in which they can be repeated: each after the versions that it read.
 
     Args:
-        queues: of each server its updates, by their versions.
-        before: the version of each server before the first.
+        queues: for each server its updates, by version.
+        before: the version of each server before its first update.
 
     Raises:
         ClusterError: one is missing.
@@ -86,7 +86,7 @@ def ordered(queues: Sequence[Iterator[Applied]], before: Sequence[int]) -> Itera
 
 
 def words(ran: Ran, again: dict[str, np.ndarray]) -> str:
-    """Whether it came to the same."""
+    """Whether the replay gave the same numbers."""
     other = [name for name, array in again.items() if array.tobytes() != ran.variables[name].tobytes()]
     done = f"replayed in one process: {counted(ran.updates, 'update')} in their order"
     if other:

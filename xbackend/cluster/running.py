@@ -1,5 +1,4 @@
-"""A job on a cluster, from its start to its end: tasks are started, take their steps, are watched, and started again
-where one is lost."""
+"""A job on a cluster from start to end. After a loss all tasks are started again from the newest checkpoint."""
 
 from __future__ import annotations
 
@@ -22,10 +21,10 @@ from xbackend.workers.remote import ready_environment
 
 
 def run(asked: JobSpec) -> Ran:
-    """Run a job to its end. The environment of its backend is made first where it is missing.
+    """Run a job to its end. The environment of its backend is made first if it is missing.
 
-    Raises `ClusterError` naming the task that was lost where it was not to be started again, what the job's own
-    functions raise as the guard says, and what backends raise for its program.
+    Raises `ClusterError` naming the lost task once no restart is left, what the guard makes of errors in the job's own
+    functions, and what backends raise for its program.
     """
     engine = of(asked.backend, asked.engine)
     ready_environment(asked.backend, on_progress=asked.on_line)
@@ -56,7 +55,7 @@ def run(asked: JobSpec) -> Ran:
 
 
 def _lost(asked: JobSpec, ran: Ran, lost: Lost, step: int) -> None:
-    """A task was lost, and all are started again from a step. Raises `ClusterError` where that was often enough."""
+    """Record the loss of a task: all start again at ``step``. Raises `ClusterError` if no restart is left."""
     ran.faults.append(TaskLoss(str(lost.task), lost.step, short(lost.why), "all", lost.seen))
     if len(ran.faults) > asked.restarts:
         raise ClusterError(
@@ -68,7 +67,7 @@ def _lost(asked: JobSpec, ran: Ran, lost: Lost, step: int) -> None:
 
 
 def _newest(asked: JobSpec, fingerprint: str) -> Checkpoint:
-    """Where a job begins: at the newest checkpoint of its folder, else at its beginning."""
+    """The newest checkpoint in the job's folder, else one of step 0."""
     if asked.folder is not None:
         found, wrong = checkpoints.newest(asked.folder, fingerprint)
         for line in wrong:

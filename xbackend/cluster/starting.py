@@ -1,4 +1,4 @@
-"""How the processes of a cluster are started on this machine, watched and ended."""
+"""How the processes of a cluster are started, here and on other hosts."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class Starting:
     engine: type[Engine]
     spec: ClusterSpec
     layouts: Sequence[Layout]
-    meeting: Meeting | None = None  # what the processes meet by, where the engine has that
+    meeting: Meeting | None = None  # through which the processes find each other, for engines that need it
     folder: Path | None = None  # of sockets that lead to processes on other hosts
-    namespace: int | None = None  # a process in the network namespace of the tasks
+    namespace: int | None = None  # id of a process in the network namespace of the tasks
 
     def backend(self, task: Task, guarded: Callable[[Popen[bytes]], Popen[bytes]], known: Known) -> TaskBackend:
-        """Start a task and wait until it has met the others. ``guarded`` is given the guard of its process, ``known``
-        the backend once the process is there. Raises what `TaskBackend` raises."""
+        """Start a task and wait until it has met the others. ``guarded`` is called with the guard of its process,
+        ``known`` with the backend once the process runs. Raises what `TaskBackend` raises."""
         asked, meeting = self.asked, self.meeting
         options = {"limit": asked.limit, "start_limit": asked.start_limit, "asynchronous": asked.asynchronous}
         told = joined(ENGINES[self.engine.name], self.spec, task, self.layouts, **options)
@@ -62,12 +62,12 @@ class Starting:
         return TaskBackend(asked.backend, task, told, known, environment=environment, start=start, leaves=leaves, **how)
 
     def place(self, task: Task) -> str:
-        """The host of a task. It is empty for this machine, which has several names."""
+        """The host of a task; empty for this machine, which has several names."""
         host, _ = split(self.spec.address(task))
         return "" if is_here(host, self.asked.here) else host
 
     def _turn(self, task: Task) -> int:
-        """Where a task stands among those of its host that take cores: workers first, then parameter servers."""
+        """The position of a task in its host's order of taking cores: workers first, then parameter servers."""
         own = [one for one in self.spec.tasks if self.place(one) == self.place(task)]
         return sorted(own, key=lambda one: (one.job != WORKER, one.index)).index(task)
 
@@ -92,7 +92,7 @@ class Starting:
 
 
 def is_here(host: str, here: str = "") -> bool:
-    """Whether a host is this machine: by a name of its loopback, or by its own, with its domain or without."""
+    """Whether a host is this machine: a name of the loopback, or ``here`` with or without its domain."""
     own, other = here.lower(), host.lower()
     short = own.partition(".")[0] == other.partition(".")[0] and not ("." in own and "." in other)
     return host in ("localhost", "::1") or host.startswith("127.") or own == other or short
@@ -104,14 +104,14 @@ def all_here(spec: ClusterSpec, here: str) -> bool:
 
 
 def at_home(spec: ClusterSpec, here: str) -> ClusterSpec:
-    """The cluster, on one address of the loopback where all of it is on this machine: other names and addresses of it
-    lead out of the namespace of its tasks, or to what others reach. Raises `ClusterError`."""
+    """The cluster, moved to the loopback's address if all of it is on this machine: other addresses would lead out of
+    the tasks' namespace, or be open to other hosts. Raises `ClusterError`."""
     return spec.placed("127.0.0.1") if all_here(spec, here) else spec
 
 
 @contextmanager
 def started(asked: JobSpec, engine: type[Engine], spec: ClusterSpec, layouts: Sequence[Layout]) -> Iterator[Starting]:
-    """What starts the tasks; it is there until they are ended."""
+    """What starts the tasks. It must outlive them."""
     with contextlib.ExitStack() as stack:
         own = Starting(asked, engine, spec, layouts)
         away = [host for host in spec.hosts() if not is_here(host, asked.here)]
@@ -136,14 +136,13 @@ def started(asked: JobSpec, engine: type[Engine], spec: ClusterSpec, layouts: Se
 
 
 def ended(backend: TaskBackend) -> bool:
-    """Whether the process of a task is gone, or is one that nobody has asked for its end yet; or what leads to it on
-    another host."""
+    """Whether the process of a task, or the ssh that leads to it, has ended. A zombie has ended too."""
     pid = backend.worker.pids.get("worker")
     return not backend.worker.runs or (pid is not None and _state(pid) in ("", "Z", "X"))
 
 
 def is_stopped_early(guard: Popen[bytes]) -> bool:
-    """Whether a process of which nothing is known but its guard is stopped."""
+    """Whether a process is stopped of which only the guard is known yet."""
     try:
         children = Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text().split()
     except OSError:
@@ -158,7 +157,7 @@ def is_stopped(backend: TaskBackend) -> bool:
 
 
 def _state(pid: int) -> str:
-    """A letter of what a process does (Linux, proc_pid_stat(5)); empty where it is gone."""
+    """The letter of a process's state (Linux, proc_pid_stat(5)); empty if the process is gone."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:

@@ -1,4 +1,4 @@
-"""Which clusters run on this machine: each launcher keeps a folder, which is locked for as long as it runs."""
+"""The clusters that run on this machine: each launcher keeps a folder locked while it runs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ Told = Callable[[Mapping[str, Any]], None]
 
 
 def folder() -> Path:
-    """Where the folders are."""
+    """The folder of the launchers' folders."""
     return home() / "clusters"
 
 
 @contextmanager
 def told(job: str, backend: str) -> Iterator[Told]:
-    """What writes down, in the block, which processes the tasks have and what they do: ``{"tasks": [[task, process id,
-    words], ...]}``."""
+    """A function that writes down the tasks' processes in the block: ``{"tasks": [[task, id, doing], ...]}``."""
     own = folder() / f"{os.getpid()}-{secrets.token_hex(4)}"
     make_own(own)
     started = datetime.datetime.now().astimezone().isoformat(timespec="seconds")
@@ -51,16 +50,16 @@ def told(job: str, backend: str) -> Iterator[Told]:
 
 
 def rows() -> list[list[str]]:
-    """A row for each task of each cluster that runs, the launcher first; folders that a killed one left are removed."""
+    """A row for each task of each running cluster, its launcher first. Folders of killed launchers are removed."""
     found: list[list[str]] = []
     for own in sorted(folder().glob("*-*")):
         if not held(own):
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - own.stat().st_mtime < _YOUNG:
-                    continue  # it is locked in a moment
+                    continue  # its launcher is about to lock it
             shutil.rmtree(own, ignore_errors=True)
             continue
-        with contextlib.suppress(FileNotFoundError, ValueError):  # it ends at this moment
+        with contextlib.suppress(FileNotFoundError, ValueError):  # the launcher may be ending
             content = json.loads((own / _FILE).read_text())
             about = [content["started"], content["job"], content["backend"]]
             found.append([*about, "launcher", str(content["process"]), ""])

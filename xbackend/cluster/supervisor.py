@@ -1,5 +1,5 @@
-"""The processes of a job, from one start of all its tasks to the next: started, asked, watched, and ended. Which task
-was lost is found here."""
+"""The processes of a job from one start of all its tasks to the next: start, call, watch and end them, and find the
+task that was lost."""
 
 from __future__ import annotations
 
@@ -32,14 +32,15 @@ T = TypeVar("T")
 E = TypeVar("E", bound=BaseException)
 LOOK = 0.25  # seconds from one look at the processes to the next
 STOPPED = 1.5  # seconds after which a process that is stopped is lost
-GRACE = 2.0  # seconds in which the task that ended is told from those that only miss it, and an idle one answers
-# Of several that fail, the first of these is the cause: the others miss it. What else there is comes before. JAX ends
-# a process that misses another one by SIGABRT, and that may be seen before the end of the one that it misses.
+GRACE = 2.0  # seconds to tell the task that ended from those that only miss it, and for an idle one to answer
+# The order in which errors count as the cause; kinds not listed come first. If several tasks fail, the first in this
+# order is the cause, and the others miss that task. JAX ends a process that misses another one by SIGABRT, which may be
+# seen before the end of the missed one.
 _CAUSES = (WorkerDied, WorkerAborted, WorkerTimeout, BackendError, WorkerError, ClusterError)
 
 
 class Lost(Exception):
-    """A task is gone, or waited in vain for another one; what raised it is its cause."""
+    """A task is gone, or waited in vain for another one. ``why`` is the cause."""
 
     def __init__(self, task: Task, step: int, why: XBackendError) -> None:
         super().__init__(str(why))
@@ -48,8 +49,8 @@ class Lost(Exception):
 
 
 class Supervisor:
-    """The tasks' processes. ``step`` says at which of its steps a task is, ``comes_back`` whether one that is lost is
-    started again by who asks it, while the others go on; ``met`` is whether all tasks met, at this start or before."""
+    """The tasks' processes. ``step`` gives the present step of a task. ``comes_back`` says whether the calling thread
+    starts a lost task again while the others go on. ``met``: all tasks have met, at this start or before."""
 
     def __init__(
         self, asked: JobSpec, how: Starting, step: Callable[[Task], int], comes_back: Callable[[Task], bool], met: bool
@@ -57,10 +58,10 @@ class Supervisor:
         self.asked, self.how, self.step, self.comes_back, self.met = asked, how, step, comes_back, met
         self.over = False  # all processes were ended
         self.backends: dict[Task, TaskBackend] = {}
-        self._guards: dict[Task, Popen[bytes]] = {}  # of processes that have not said yet that they are there
+        self._guards: dict[Task, Popen[bytes]] = {}  # of processes that have not reported yet
         self._reading: dict[Task, tuple[int, float]] = {}
         self._stopped: dict[Task, float] = {}
-        self._killed = set[TaskBackend]()  # that were stopped
+        self._killed = set[TaskBackend]()  # were stopped (SIGSTOP), and killed here
         self._looked = time.monotonic()
         self._lock = threading.Lock()
         self._calls: list[Future[Any]] = []
@@ -70,8 +71,7 @@ class Supervisor:
     def start(self, task: Task) -> None:
         """Start a task's process and wait until it has met the others.
 
-        Raises `Lost`, and what `Starting.backend` raises; where tasks met before, what keeps one from its place is a
-        loss, too.
+        Raises `Lost`, and what `Starting.backend` raises. If all tasks have met before, its `ClusterError` is a loss.
         """
         try:
             self.how.backend(task, partial(self._guarded, task), partial(self._known, task))
@@ -91,34 +91,33 @@ class Supervisor:
         return guard
 
     def _known(self, task: Task, backend: TaskBackend) -> None:
-        """A task has a process: from now on it is watched, and ended with the others."""
+        """A task has a process. From now on it is watched, and ended with the others."""
         with self._lock:
             self._guards.pop(task, None)
             self.needed(task)
             self.backends[task] = backend
 
     def again(self, task: Task) -> None:
-        """Start one task again, once its host lets one in. Raises what `start` raises, and `ClusterError`."""
+        """Start one task again, once its host is reachable. Raises what `start` raises, and `ClusterError`."""
         self.backends[task].worker.end()
         await_hosts(list(filter(None, [self.how.place(task)])), self.asked.start_limit)
         self.start(task)
 
     def ask(self, task: Task, function: str, *arguments: Any, limit: float | None = None) -> Any:
-        """What a function of `xbackend.engines.member` answers in a task's process.
+        """Call a function of `xbackend.engines.member` in a task's process.
 
-        Raises `Lost` where the task is gone, does not answer within ``limit`` seconds or waited for another one, and
-        what the function raises.
+        Raises `Lost` where the task is gone, does not answer within ``limit`` seconds or waited in vain for another
+        one, and what the function raises.
         """
         name = f"xbackend.engines.member:{function}"
         try:
             return self.backends[task].call(name, *arguments, limit=limit or self.asked.start_limit)
-        except (WorkerDied, WorkerTimeout, ClusterError) as error:  # of this task, whoever asks it
+        except (WorkerDied, WorkerTimeout, ClusterError) as error:
             raise self.lost(task, error) from error
 
     @contextmanager
     def reading(self, task: Task, number: int) -> Iterator[None]:
-        """The job's own functions are called in the block, for a step of a task. Raises `ClusterError` where nobody
-        needs it."""
+        """The block calls the job's own functions for a step of a task. Raises `ClusterError` if all were ended."""
         self.needed(task)
         self._reading[task] = number, time.monotonic()
         try:
@@ -137,28 +136,28 @@ class Supervisor:
         return starting.ended(self.backends[task])
 
     def end(self) -> None:
-        """End all processes, with what they started, and what is called here, but for a user's function."""
+        """End all processes and their children. Wait `GRACE` seconds for the calls: a user's function may never end."""
         with self._lock:
             left, self.backends, self.over = list(self.backends.values()), {}, True
-            for guard in self._guards.values():  # it ends the process that is not there yet
+            for guard in self._guards.values():  # ends a process that has not reported yet
                 guard.terminate()
         wait([begun(backend.worker.end) for backend in left])
         wait(self._calls, timeout=GRACE)
 
     def lost(self, task: Task, why: XBackendError) -> Lost:
-        """The loss of a task, and where it happened."""
+        """The loss of a task at its present step."""
         if isinstance(why, WorkerDied) and (host := self.how.place(task)):
             why = WorkerDied(f"its process ended, or the connection to {host} was lost: {why}")
         return Lost(task, self.step(task), why)
 
     def loss(self, task: Task, seen: Lost | None = None) -> Lost:
-        """The loss of a task that comes back, as it was ``seen``; or it was stopped, and was killed here."""
+        """The loss of a task that comes back. ``seen`` is the loss as its caller saw it."""
         if self.backends[task] in self._killed:
             return self.lost(task, _stopped())
         return seen or self.lost(task, self._death(task) or _gone())
 
     def _death(self, task: Task) -> WorkerDied | None:
-        """What a process died of that has ended; `None` where who asks it is told."""
+        """How a task's process died; `None` if only its caller is told."""
         try:
             self.backends[task].worker.check()
         except WorkerDied as error:
@@ -168,9 +167,9 @@ class Supervisor:
     # --- all at once -----------------------------------------------------------------------------------------------
 
     def each(self, do: Callable[[Task], T], tasks: Sequence[Task]) -> list[T]:
-        """Do it for all tasks at once, and watch all processes meanwhile.
+        """Call ``do`` for all tasks at once, and watch all processes meanwhile.
 
-        Raises `Lost` for the one that was lost, where one was, and what else ``do`` raises.
+        Raises `Lost` for a lost task, and what else ``do`` raises.
         """
         futures = {begun(do, task): task for task in tasks}
         self._calls = [call for call in self._calls if not call.done()] + list(futures)
@@ -184,17 +183,17 @@ class Supervisor:
         return [future.result() for future in futures]
 
     def _look(self) -> None:
-        """See to processes that ended or are stopped whoever is asked, and to data that does not come."""
+        """Look for processes that ended or are stopped, even those not called now, and for data that does not come."""
         now = self._looked = time.monotonic()
         for task, backend in list(self.backends.items()):
-            if task in self._guards:  # it is started again: what there is of it is the one before
+            if task in self._guards:  # it is being started again; this backend is its predecessor
                 continue
             back = self.comes_back(task)
             if self._stays(task, starting.is_stopped(backend)):
                 if not back:
                     raise self.lost(task, _stopped())
                 self._killed.add(backend)
-                backend.worker.kill()  # the thread that waits for it starts it again
+                backend.worker.kill()  # its waiting thread starts it again
             if not back and starting.ended(backend) and (death := self._death(task)) is not None:
                 dead = [(death, task)]
                 if isinstance(death, WorkerAborted):
@@ -212,7 +211,7 @@ class Supervisor:
                 )
 
     def _stays(self, task: Task, stopped: bool) -> bool:
-        """Whether the process of a task stays ``stopped`` for longer than it may."""
+        """Whether the process of a task has been stopped for longer than `STOPPED` seconds."""
         if not stopped:
             self._stopped.pop(task, None)
         return stopped and self._looked - self._stopped.setdefault(task, self._looked) > STOPPED
@@ -220,7 +219,7 @@ class Supervisor:
     # --- who was lost ----------------------------------------------------------------------------------------------
 
     def _cause(self, futures: dict[Future[Any], Task]) -> BaseException:
-        """What to raise: of the errors that there are, that of the task which ended or hangs; the others miss it."""
+        """The error to raise: that of the task which ended or hangs. The other tasks only miss it."""
         if not any(_kind(error) is WorkerDied for error, _ in _failed(futures)):
             wait(futures, timeout=GRACE)
         errors = _failed(futures)
@@ -234,13 +233,14 @@ class Supervisor:
         if isinstance(lost.why, WorkerDied):
             return self._cut_off() or lost
         if isinstance(lost.why, WorkerTimeout):
-            return self._silent(known) or lost  # who asks a server that is stopped may wait in vain, too
+            return self._silent(known) or lost  # a worker that calls a stopped server times out too
         if not isinstance(lost.why, ClusterError):
             return lost
-        return (self._missed(futures, known) or lost) if self.met else lost.why  # else it never began
+        return (self._missed(futures, known) or lost) if self.met else lost.why  # else the job never began
 
     def _ended(self, known: set[Task], patience: float) -> list[tuple[WorkerDied, Task]]:
-        """The other tasks whose processes are gone. Who had a connection with one may see that first."""
+        """The other tasks whose processes are gone, awaited for ``patience`` seconds: a task with a connection to one
+        may see its end before this launcher."""
         end = time.monotonic() + patience
         while True:
             others = [task for task in self.backends if task not in known and not self.comes_back(task)]
@@ -250,7 +250,7 @@ class Supervisor:
             time.sleep(0.02)
 
     def _cut_off(self) -> Lost | None:
-        """A task on a host that cannot be reached, if there is one: engines end processes that miss another one."""
+        """The loss of a task on an unreachable host, if any. Engines end the processes that miss such a task."""
         hosts = {host: task for task in self.backends if (host := self.how.place(task))}
         asked = {begun(away, host): host for host in hosts}
         wait(asked)
@@ -261,8 +261,8 @@ class Supervisor:
         return None
 
     def _missed(self, futures: dict[Future[Any], Task], known: set[Task]) -> Lost | None:
-        """The task that was waited for in vain: a server that says nothing, or who comes out last, or not at all, of
-        what all do."""
+        """The task that the others awaited in vain: a silent server, or the last task in its call, or one that never
+        returns from it."""
         waited = next(str(error) for error, _ in _failed(futures))
         if (silent := self._silent(known)) is not None:
             return silent
@@ -274,7 +274,7 @@ class Supervisor:
         return self.lost(futures[left.pop()], WorkerTimeout(f"it did not come: {waited}"))
 
     def _silent(self, known: set[Task]) -> Lost | None:
-        """A server that does not answer, or that is kept by who asked it before."""
+        """The loss of a server that does not answer, or that an earlier call still occupies."""
         servers = [task for task in self.backends if task.job == SERVER and task not in known]
         asked = {task: begun(partial(self.ask, task, "listens", limit=GRACE)) for task in servers}
         wait(asked.values(), timeout=2.0 * GRACE)
@@ -295,7 +295,7 @@ def _gone() -> WorkerDied:
 
 
 def within(seconds: float, what: str, do: Callable[[], T]) -> T:
-    """What a call of the user's functions gives. Raises `ClusterError` where it does not return in so many seconds."""
+    """The result of a call of the user's functions. Raises `ClusterError` if it takes longer than ``seconds``."""
     call = begun(do)
     if wait([call], timeout=seconds).not_done:
         raise ClusterError(f"{what} did not return within {seconds:g} s: give it more time with --start-limit SECONDS")
@@ -303,7 +303,7 @@ def within(seconds: float, what: str, do: Callable[[], T]) -> T:
 
 
 def begun(do: Callable[..., T], *arguments: Any) -> Future[T]:
-    """A call in a thread of its own, which keeps nothing from its end: a user's function may never return."""
+    """A call in its own daemon thread, so that a user's function that never returns keeps no process alive."""
     future: Future[T] = Future()
 
     def go() -> None:
@@ -317,13 +317,13 @@ def begun(do: Callable[..., T], *arguments: Any) -> Future[T]:
 
 
 def _failed(futures: dict[Future[Any], Task]) -> list[tuple[BaseException, Task]]:
-    """What went wrong so far, and in which task: in that which was asked, where another one asked it."""
+    """The errors so far, each with its task. For a `Lost` that is the lost task, not its caller."""
     errors = [(future.exception(), task) for future, task in futures.items() if future.done()]
     return [(error, error.task if isinstance(error, Lost) else task) for error, task in errors if error is not None]
 
 
 def _first_cause(errors: Sequence[tuple[E, Task]]) -> tuple[E, Task]:
-    """The error that the others come from: see `_CAUSES`."""
+    """The error that caused the others: see `_CAUSES`."""
 
     def place(one: tuple[E, Task]) -> int:
         kinds = _kind(one[0]).__mro__  # the nearest of its bases that is listed
@@ -333,7 +333,7 @@ def _first_cause(errors: Sequence[tuple[E, Task]]) -> tuple[E, Task]:
 
 
 def _kind(error: BaseException) -> type[BaseException]:
-    """What an error is by its cause. A `ClusterError` of the launcher itself is none that a task was lost by."""
+    """The kind of an error's cause. A `ClusterError` of the launcher itself is no loss of a task."""
     if isinstance(error, Lost):
         return type(error.why)
     return BaseException if isinstance(error, ClusterError) else type(error)

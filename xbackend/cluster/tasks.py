@@ -1,4 +1,4 @@
-"""A task's process as the launcher has it: a worker whose framework an engine joins with those of the other tasks."""
+"""The launcher's side of a task's process: a worker whose framework an engine joins with the other tasks'."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Known = Callable[["TaskBackend"], None]
 
 
 class TaskBackend(RemoteBackend):
-    """The backend of one task. ``joined`` is what its engine is told: see `Engine`. ``known`` is called when it has a
-    process, which may wait for others from then on.
+    """The backend of one task. ``joined`` has the arguments of its engine: see `Engine`. ``known`` is called once its
+    process runs, before it waits for others.
 
     Raises what `RemoteBackend` raises, and `ClusterError` where it does not meet the others in time.
     """
@@ -32,7 +32,7 @@ class TaskBackend(RemoteBackend):
 
 
 def joined(engine: str, spec: ClusterSpec, task: Task, layouts: Sequence[Layout], **options: Any) -> dict[str, Any]:
-    """What an engine, a ``module:class``, is told of its task, as plain data."""
+    """The arguments of an engine (``module:class``) for a task, as plain data."""
     return {
         "engine": engine,
         "jobs": {name: list(addresses) for name, addresses in spec.jobs.items()},

@@ -1,4 +1,4 @@
-"""What servers wrote down of their updates, on disk: a job of any length takes no more of the launcher's memory."""
+"""The log of the servers' updates, on disk: the launcher's memory does not grow with the length of a job."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class UpdateLog:
     """The updates of all servers, by server and version. May be used from several threads."""
 
     def __init__(self) -> None:
-        # A database without a name is a file that nobody else sees, and that goes with this process.
+        # SQLite keeps a database without a name in a private file, and deletes it when the process ends.
         self._base, self._lock = sqlite3.connect("", check_same_thread=False), threading.Lock()
         self._base.execute(_TABLE)
 
     def note(self, entries: Iterable[Applied]) -> None:
-        """Write down some updates, each once."""
+        """Log updates, each once."""
         rows = [(*one[:4], json.dumps(one.read)) for one in entries]
         with self._lock, self._base:
             self._base.executemany("INSERT OR REPLACE INTO updates VALUES (?, ?, ?, ?, ?)", rows)
