@@ -1,4 +1,4 @@
-"""What joins several processes, as each has it: TensorFlow's servers, `jax.distributed`, MPI.
+"""Engines join several processes: TensorFlow's servers, `jax.distributed`, MPI.
 
-Imports nothing here: a worker imports this package too.
+This file imports nothing: a worker imports the package too.
 """

@@ -1,4 +1,4 @@
-"""One process in place of a cluster: an engine that repeats the updates that were written down, in their order."""
+"""One process in place of a cluster: an engine that repeats logged updates in their order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xbackend.engines.spec import WORKER, Task
 
 
 class Alone(Engine):
-    """The records of all servers in this process. What a step reads are the versions that it read when it ran."""
+    """The records of all servers in this process. A step reads the same versions as in the run."""
 
     name, summary = "alone", "one process"
 
@@ -24,7 +24,7 @@ class Alone(Engine):
         self.readers = Counter[tuple[int, int]]()
 
     def expect(self, reads: Sequence[Sequence[int]]) -> None:
-        """Some updates will read these versions of all servers. It is called for all before `open`."""
+        """Announce updates by the versions of all servers that they read. `open` comes after the last of them."""
         self.readers.update((server, version) for read in reads for server, version in enumerate(read))
 
     def open(self, records: Sequence[np.ndarray]) -> None:
@@ -33,20 +33,20 @@ class Alone(Engine):
             self._hold(one)
 
     def _hold(self, one: Layout) -> None:
-        """Keep the present version of a server, if somebody reads it later."""
+        """Keep the present version of a server if a later update reads it."""
         version = one.server, one.version(self.records[one.server])
         if self.readers[version]:
             self.held[version] = self.records[one.server].copy()
 
     def set(self, worker: int, count: int, read: Sequence[int]) -> None:
-        """Which task the next step is of, and which versions it reads."""
+        """Set the task of the next step, and the versions that it reads."""
         self.task, self.wanted = Task(WORKER, worker, count), read
 
     def pull(self, layout: Layout) -> np.ndarray:
         return self.held[layout.server, self.wanted[layout.server]]
 
     def repeat(self, layout: Layout, update: HostUpdate, brought: Brought) -> None:
-        """Apply the update of one server, once more."""
+        """Apply the update of one server again."""
         record = self.records[layout.server]
         update(layout, record, brought.arrays[layout.server])
         layout.add(record, self.task.index, brought.step, brought.read)

@@ -1,8 +1,7 @@
-"""What joins the processes of a cluster: the contract of an engine.
+"""The contract of an engine, which joins the processes of a cluster.
 
-An engine is a framework's own way, or MPI's: no protocol of ours. Its class says what the launcher has to know; no
-framework is imported for that. An instance is the end of one task, in the process of the task. It is made before the
-framework of the task starts.
+An engine uses a framework's own protocol, or MPI's: none of ours. Its class tells the launcher what it needs without
+importing a framework. An instance lives in the process of one task. It is made before the task's framework starts.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from xbackend.program.serialization import from_json
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Settings, Value
 
-FRESH = 0.05  # seconds for which a record that an update left is as good as one that is read
-_SPIN = 5e-4  # seconds that a wait takes a core for itself
-_SHARE = 0.03  # of what it waited so far it sleeps before it looks again
+FRESH = 0.05  # seconds for which the record left by an update need not be read again
+_SPIN = 5e-4  # seconds for which a wait polls without sleeping
+_SHARE = 0.03  # then it sleeps for this share of the time waited so far
 LONGEST = 1e-4  # seconds that it sleeps at most
 
 
 @dataclass(frozen=True, slots=True)
 class Brought:
-    """What a task brings to the servers: the number of its step, the versions of all servers that it read, and the
+    """A task's contribution to the servers: the number of its step, the version that it read of each server, and the
     arrays for each server."""
 
     step: int
@@ -42,12 +41,12 @@ class Brought:
 
 
 class Engine(abc.ABC):
-    """What joins a task with the others.
+    """Joins a task with the others.
 
     Args:
-        joined: what `tasks.joined` says. Its options are ``limit``, the seconds that anything may take,
-            ``start_limit``, and ``asynchronous``, whether tasks do not wait for each other.
-        settings: those that the backend of the task is about to start with.
+        joined: made by `tasks.joined`. Its options are ``limit``, the seconds that each wait may take, ``start_limit``,
+            and ``asynchronous``: tasks do not wait for each other.
+        settings: those of the task's backend, which starts afterwards.
 
     Raises:
         ClusterError: the others cannot be reached within the limit.
@@ -56,13 +55,13 @@ class Engine(abc.ABC):
     name: ClassVar[str]  # in the registry
     summary: ClassVar[str]
     no_servers: ClassVar[str] = ""  # why it has no parameter servers, if it has none
-    coordinated: ClassVar[bool] = False  # a task of its own, /job:chief/task:0, has the programs of all workers
+    coordinated: ClassVar[bool] = False  # an extra task, /job:chief/task:0, has the programs of all workers
     rejoins: ClassVar[bool] = False  # a lost worker comes back while the others go on
-    exposed: ClassVar[str] = ""  # what anybody on the network can do with it, if it listens everywhere
+    exposed: ClassVar[str] = ""  # what anybody on the network can do with it, if it listens on every interface
     alone: ClassVar[str] = "xbackend.engines.alone:Alone"  # the engine that repeats its updates in one process
-    meeting: ClassVar[type[Meeting] | None] = None  # how its processes meet through the launcher, if they do
+    meeting: ClassVar[type[Meeting] | None] = None  # through which its processes find each other, if they need it
 
-    # What the launcher asks before there are tasks.
+    # Called by the launcher before there are tasks.
 
     @classmethod
     def check(cls, spec: ClusterSpec, *, asynchronous: bool) -> None:
@@ -73,15 +72,15 @@ class Engine(abc.ABC):
 
     @classmethod
     def completed(cls, spec: ClusterSpec) -> ClusterSpec:
-        """The cluster with the tasks that the engine needs beside those of the job. Raises `ClusterError`."""
+        """The cluster with any tasks that the engine adds to the job's. Raises `ClusterError`."""
         return spec
 
     @classmethod
     def environment(cls, hosts: int) -> dict[str, str]:
-        """Environment variables of a task, of a cluster on so many hosts."""
+        """Environment variables of a task in a cluster on so many hosts."""
         return {}
 
-    # The end of a task.
+    # In the process of a task.
 
     def __init__(self, joined: Mapping[str, Any], settings: Settings) -> None:
         self.settings = settings
@@ -91,21 +90,21 @@ class Engine(abc.ABC):
         self.options: Mapping[str, Any] = joined["options"]
         self.limit = float(self.options["limit"])
         self.asynchronous = bool(self.options["asynchronous"])
-        # Bytes that came from and went to parameter servers.
+        # Bytes read from and sent to parameter servers.
         self.moved = {"pulled": 0, "pushed": 0}
         self._left: dict[int, tuple[float, np.ndarray]] = {}
         self.join()
 
     @abc.abstractmethod
     def join(self) -> None:
-        """Meet the other tasks. The framework of the task is not there yet."""
+        """Meet the other tasks. The task's framework has not started yet."""
 
     def started(self, backend: Backend) -> None:
-        """The framework of the task is there."""
+        """Called once the task's framework has started."""
 
     def until(self, done: Callable[[], bool], what: str | Callable[[], str], longest: float = LONGEST) -> None:
-        """Wait until something is done, without taking the core from who is waited for; between two looks at most
-        ``longest`` seconds pass. Raises `ClusterError`, which says ``what`` was waited for, after the limit."""
+        """Wait until ``done`` returns true, and leave the core to others meanwhile. At most ``longest`` seconds pass
+        between two calls. Raises `ClusterError` after the limit: ``what`` names the awaited event."""
         begin = time.perf_counter()
         while not done():
             waited = time.perf_counter() - begin
@@ -118,7 +117,7 @@ class Engine(abc.ABC):
                 time.sleep(min(waited * _SHARE, longest))
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
-        """The sums of values over all workers, each on the device of the value; equal to the bit on all workers."""
+        """The sums of values over all workers, each on its value's device; equal to the bit on all workers."""
         arrays = backend.get_all(values)
         sums, dtypes = list(arrays), dict.fromkeys(array.dtype for array in arrays)
         groups = [[k for k, array in enumerate(arrays) if array.dtype == dtype] for dtype in dtypes]
@@ -131,25 +130,25 @@ class Engine(abc.ABC):
         return backend.put_all(sums, [backend.device_of(value) for value in values])
 
     def summed(self, messages: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """The sums over all workers of arrays of one axis, one for each dtype."""
+        """The sums of messages over all workers. A message is an array of one axis; there is one for each dtype."""
         raise ClusterError(f"an all-reduce is of tasks in step, and {type(self).__name__} has none")
 
     def meet(self, backend: Backend) -> None:
-        """Wait until all workers are here."""
+        """A barrier of all workers."""
         self.all_reduce(backend, [backend.put(np.zeros(1, np.float32), backend.default_device)])
 
     def scheduled(self, backend: Backend, wiring: Mapping[str, Any]) -> Any:
-        """A worker's program as a coordinator has it, with the method ``run`` of `member.BuiltProgram`, which is called
-        in a thread for each worker. `None` where the worker's own process computes it."""
+        """A worker's program for a coordinator, with the method ``run`` of `member.BuiltProgram`, which is called in a
+        thread for each worker. `None` where the worker's own process computes it."""
 
     # Parameter servers, where the engine has them.
 
     def open(self, records: Sequence[np.ndarray]) -> None:
-        """Begin with the ``records`` of this task: of a server its own, of a coordinator all, of others none. Every
-        task calls it."""
+        """Begin with the ``records`` of this task: a server has its own, a coordinator all, another task none. Every
+        task calls this."""
 
     def updates(self, backend: Backend, applies: Sequence[Mapping[str, Any]]) -> Any:
-        """The updates of all servers, built for `push`. ``applies`` are those of `parts`, as the launcher sent them."""
+        """The updates of all servers, built for `push`. ``applies`` are the `parts.Apply` that the launcher sent."""
         return [HostUpdate.of(backend, apply) for apply in applies]
 
     def pull(self, layout: Layout) -> np.ndarray:
@@ -161,7 +160,7 @@ class Engine(abc.ABC):
         raise NotImplementedError
 
     def reach(self, layout: Layout, version: int, what: str) -> None:
-        """Wait until a server's record is of a version. Raises `ClusterError`, which says ``what`` was waited for."""
+        """Wait until a server's record has reached a version. Raises `ClusterError`, in which ``what`` was awaited."""
         now = 0
 
         def due() -> bool:
@@ -172,29 +171,29 @@ class Engine(abc.ABC):
         self.until(due, lambda: f"for {what} of /job:{SERVER}/task:{layout.server}: it has {now} of {version}")
 
     def push(self, updates: Any, brought: Brought) -> list[tuple[Applied, list[np.ndarray]]]:
-        """Apply the updates of this task's step. All are computed before the first is applied. An update that is in
-        already is not applied again. Returns for each its entry in the record, and results for the user."""
+        """Apply the updates of this task's step. All are computed before the first is applied. An applied update is not
+        applied again. Returns for each its entry in the record, and results for the user."""
         raise NotImplementedError
 
     def record(self, server: int) -> np.ndarray:
-        """A copy of a server's record, asked of the task that began it."""
+        """A copy of a server's record, taken in the task that began it."""
         return self.pull(self.layouts[server])
 
     def keep(self, layout: Layout, record: np.ndarray) -> None:
-        """Remember a record as an update left it: the next step of an asynchronous task may begin with it."""
+        """Keep the record left by an update: the next step of an asynchronous task may begin with it."""
         self._left[layout.server] = time.monotonic(), record
 
     def left(self, layout: Layout) -> np.ndarray | None:
-        """The record as this task's last update left it, once, and if that was just now."""
+        """The record left by this task's last update, if younger than `FRESH` seconds. Each is returned once."""
         since, record = self._left.pop(layout.server, (0.0, None))
         return record if time.monotonic() - since < FRESH else None
 
 
 @dataclass(frozen=True)
 class HostUpdate:
-    """An update of a server that the process of a task computes. ``run`` takes the pushed arrays and the variables that
-    it ``reads``. It gives the new values of those that it ``writes``, then results for the user. `None` writes nothing.
-    """
+    """An update of a server, computed in the process of a task. The arguments of ``run`` are the pushed arrays, then
+    the variables in ``reads``. It returns the new values of those in ``writes``, then results for the user. `None`: the
+    update writes nothing."""
 
     run: Callable[[Sequence[np.ndarray]], Sequence[np.ndarray]] | None
     reads: Sequence[str]
@@ -202,7 +201,7 @@ class HostUpdate:
 
     @classmethod
     def of(cls, backend: Backend, apply: Mapping[str, Any]) -> HostUpdate:
-        """Computed by the backend of the task."""
+        """An update that the task's backend computes."""
         if apply["program"] is None:
             return cls(None, (), ())
         execute, place = backend.build(from_json(apply["program"])).execute, apply["place"]

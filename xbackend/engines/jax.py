@@ -1,4 +1,4 @@
-"""`jax.distributed`: the processes of JAX, and of frameworks that compile with it, joined with gloo."""
+"""`jax.distributed`: processes of JAX, or of a framework that compiles with it, joined with gloo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xbackend.errors import ClusterError
 if TYPE_CHECKING:
     from xbackend.backends.contract import Backend, Value
 
-HEARTBEAT = 5  # seconds after which JAX gives a process up that says nothing
+HEARTBEAT = 5  # seconds after which JAX gives up a silent process
 
 
 class JAXDistributed(Engine):
@@ -38,7 +38,7 @@ class JAXDistributed(Engine):
         if self.task.index == 0:
             _free(host, port, self.task)
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
-        # Gloo binds what the name of the host resolves to; JAX has no option of its own for the address.
+        # Gloo binds the address that the host's name resolves to. JAX has no option for another.
         own, make = split(self.spec.address(self.task))[0], _jax.make_gloo_tcp_collectives
         _jax.make_gloo_tcp_collectives = lambda distributed_client: make(
             distributed_client=distributed_client, hostname=own
@@ -57,7 +57,7 @@ class JAXDistributed(Engine):
     def started(self, backend: Backend) -> None:
         jax = self.jax
         first: dict[int, Any] = {}
-        for device in jax.devices():  # of all processes; one of each, so that each is one rank of gloo
+        for device in jax.devices():  # of all processes; take one of each: a process is one rank of gloo
             first.setdefault(device.process_index, device)
         self.own = jax.local_devices()[0]
         mesh = jax.sharding.Mesh(np.array([first[k] for k in sorted(first)]), ("tasks",))
@@ -65,13 +65,13 @@ class JAXDistributed(Engine):
         self.sharding = jax.sharding.NamedSharding(mesh, spec)
         summed = jax.shard_map(self._summed, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
         self._sum: Callable[..., Any] = jax.jit(summed)
-        # JAX waits for a worker that does not come without a limit, already when it is called.
+        # JAX waits for a missing worker without a limit, and already in the call.
         self._apart = ThreadPoolExecutor(1, "xbackend-jax")
 
     def all_reduce(self, backend: Backend, values: Sequence[Value]) -> list[Value]:
         jax = self.jax
         places = [next(iter(value.devices())) for value in values]
-        # To JAX they are copies of one array, as what is reduced has the shape of each.
+        # Each value keeps its shape: to JAX the workers' values are copies of one replicated array.
         whole = tuple(
             jax.make_array_from_single_device_arrays(
                 value.shape, self.sharding, [value if place == self.own else jax.device_put(value, self.own)]
@@ -95,7 +95,7 @@ class JAXDistributed(Engine):
         return self.jax.block_until_ready([total.addressable_data(0) for total in self._sum(whole)])  # type: ignore[no-any-return]
 
     def _summed(self, values: Sequence[Any]) -> tuple[Any, ...]:
-        """The sums of all arrays, those of one dtype in one message."""
+        """The sums of all arrays. Arrays of one dtype travel in one message."""
         jnp, sums = self.jax.numpy, list(values)
         for dtype in dict.fromkeys(value.dtype for value in values):
             own = [k for k, value in enumerate(values) if value.dtype == dtype]

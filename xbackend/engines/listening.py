@@ -1,4 +1,4 @@
-"""What this process listens on."""
+"""The addresses that this process listens on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def listening() -> list[str]:
-    """The addresses that this process listens on (Linux): TCP, by /proc."""
+    """The TCP addresses that this process listens on, read from /proc (Linux)."""
     inodes = set()
     with contextlib.suppress(OSError):
         for link in Path("/proc/self/fd").iterdir():

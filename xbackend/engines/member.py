@@ -1,7 +1,7 @@
-"""A task of a cluster in its own process: the steps that it takes there, and what its engine is asked.
+"""A task of a cluster in its own process: its steps, and the calls of its engine.
 
-The launcher calls these functions through the worker (`RemoteBackend.call`), with the hosted backend, whose ``engine``
-joins it with the other tasks.
+The launcher calls these functions through the worker (`RemoteBackend.call`). Their first argument is the hosted
+backend, whose ``engine`` joins it with the other tasks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from xbackend.workers.serving import Held
 if TYPE_CHECKING:
     from xbackend.engines.alone import Alone
 
-# The programs of a task, the number of its first step, and for each step which of the programs and the arrays.
+# The programs of a task, the number of its first step, and for each step the index of its program and its arrays.
 Chunk = tuple[Sequence[Any], int, Sequence[tuple[int, Sequence[np.ndarray]]]]
 
 
 class BuiltProgram:
-    """The program of a worker, built: its segments with the all-reduces between them, and the updates of servers."""
+    """The built program of a worker: segments, the all-reduces between them, and the servers' updates."""
 
     def __init__(self, backend: Backend, wiring: Mapping[str, Any]) -> None:
         self.backend = backend
@@ -51,14 +51,14 @@ class BuiltProgram:
         self.workers = self.layouts[0].workers if self.layouts else 1
 
     def run(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[Applied]]:
-        """Take the step of that number: what the function returned, and the entries of its updates.
+        """Take step ``number``. Returns the function's results and the entries of its updates.
 
-        Raises `ComputationError` for numbers that have no result; then no server is updated.
+        Raises `ComputationError` where the numbers have no result; then no server is updated.
         """
         try:
             own, brought = self.computed(number, arrays)
             if not self.engine.asynchronous and self.layouts:
-                # Nobody changes what another one has not read; an all-reduce says it, too.
+                # A barrier: no variable changes before all workers have read it. An all-reduce is one, too.
                 if self.workers > 1 and not self.reduced:
                     self.engine.meet(self.backend)
                 turn = number * self.workers + self.engine.task.index
@@ -75,8 +75,8 @@ class BuiltProgram:
         return outputs, [entry for entry, _ in done]
 
     def computed(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], Brought]:
-        """What the task's own program gives at the step of that number, and what the servers are brought of it."""
-        before = number * self.workers  # updates of each server, where tasks are in step
+        """The results of the task's own program at step ``number``, and its contribution to the servers."""
+        before = number * self.workers  # updates of each server so far, if tasks are in step
         records = [self._pulled(one, before) for one in self.layouts]
         read = [one.version(record) for one, record in zip(self.layouts, records, strict=True)]
         held = [one.arrays(record) for one, record in zip(self.layouts, records, strict=True)]
@@ -94,7 +94,7 @@ class BuiltProgram:
         return own, Brought(number, read, [[own[k] for k in pushed] for pushed in self.pushed])
 
     def _pulled(self, one: Layout, version: int) -> np.ndarray:
-        """A server's record, of that version at least; of any where tasks do not wait for each other."""
+        """A server's record, of at least ``version``; asynchronous tasks take any."""
         record = self.engine.left(one) if self.engine.asynchronous else None
         if record is None:
             record = self.engine.pull(one)
@@ -105,15 +105,15 @@ class BuiltProgram:
 
 
 def load(backend: Backend, wiring: Mapping[str, Any]) -> Held:
-    """Build the program of a worker, which stays here. ``wiring`` is what `programs.loaded` makes."""
+    """Build the program of a worker and keep it here. ``wiring`` is made by `programs.loaded`."""
     return Held(backend.engine.scheduled(backend, wiring) or BuiltProgram(backend, wiring))
 
 
 def advance(backend: Backend, chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
-    """Take steps, of each chunk one after the other, of several chunks at once.
+    """Take the steps of each chunk one after the other; several chunks run at once.
 
-    Returns of each chunk the results of its steps, the entries of their updates, and the seconds of each step. The
-    bytes that were moved for all chunks stand with the first one.
+    Returns for each chunk the results of its steps, the entries of their updates, and the seconds of each step. The
+    first has the bytes moved for all chunks.
     """
     moved: dict[str, int] = backend.engine.moved
     before = dict(moved)
@@ -122,7 +122,7 @@ def advance(backend: Backend, chunks: Sequence[Chunk]) -> list[dict[str, Any]]:
     else:
         with ThreadPoolExecutor(len(chunks), "xbackend-steps") as threads:
             calls = [threads.submit(_steps, *chunk) for chunk in chunks]
-        # What a program cannot compute takes the steps of others with it: it is the cause.
+        # A program's own error also fails the steps of others with a ClusterError: raise the cause.
         if errors := [error for call in calls if (error := call.exception()) is not None]:
             raise next((error for error in errors if not isinstance(error, ClusterError)), errors[0])
         answers = [call.result() for call in calls]
@@ -142,7 +142,7 @@ def _steps(programs: Sequence[Any], first: int, batches: Sequence[tuple[int, Seq
 
 
 def repeat(backend: Backend, program: BuiltProgram, applied: Sequence[Any], arrays: Sequence[np.ndarray]) -> None:
-    """Repeat an update that was written down, in a process that is alone."""
+    """Repeat a logged update in a single process."""
     engine, update = cast("Alone", backend.engine), Applied(*applied)
     engine.set(update.worker, program.workers, update.read)
     _, brought = program.computed(update.step, arrays)
@@ -150,10 +150,10 @@ def repeat(backend: Backend, program: BuiltProgram, applied: Sequence[Any], arra
 
 
 def call(backend: Backend, method: str, *arguments: Any) -> Any:
-    """What a method of the engine answers."""
+    """Call a method of the engine."""
     return getattr(backend.engine, method)(*arguments)
 
 
 def listens(backend: Backend) -> tuple[int, list[str]]:
-    """The number of this process, and the addresses that it listens on."""
+    """The id of this process, and the addresses that it listens on."""
     return os.getpid(), listening()

@@ -1,8 +1,8 @@
-"""MPI: sums over all workers, and parameter servers as windows of memory that workers read and write by themselves.
+"""MPI: sums over all workers, and parameter servers as windows of memory that workers read and write.
 
-A server computes nothing: its record lies in a window, and the worker that brings an update holds the lock of the
-record, a word of the window that is taken by compare-and-swap, while it reads the record, computes and writes it back.
-MPI's own exclusive lock needs the server's part each time; this one does not.
+A server computes nothing: its record lies in a window. A worker with an update locks the record, reads it, computes,
+writes it back and unlocks it. The lock is a word of the window, taken by compare-and-swap: unlike MPI's own exclusive
+lock it needs no action of the server.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ _LOCK = 16  # bytes before the record: the lock
 
 
 def _unlink_memory() -> None:
-    """Take away the names of the memory that the processes share, once all have met and have it: MPICH does that when
-    they finalize, and a process that is killed, or ends without its frameworks' hooks, does not."""
+    """Unlink the processes' shared memory once all have mapped it. MPICH would do so when they finalize, but a process
+    that is killed, or ends without its frameworks' hooks, never finalizes."""
     with suppress(OSError):  # no /proc
         for line in Path("/proc/self/maps").read_text().splitlines():
             path = line.partition("/")[2]
             if path.startswith("dev/shm/mpich_"):
-                with suppress(FileNotFoundError):  # another process was first, or it has no name any more
+                with suppress(FileNotFoundError):  # another process has unlinked it
                     os.unlink(f"/{path}")
 
 
@@ -49,7 +49,7 @@ class MPI(Engine):
 
     @classmethod
     def environment(cls, hosts: int) -> dict[str, str]:
-        # On one host nothing is listened on, and what waits does not take the core of who computes.
+        # On one host nothing listens, and a waiting process leaves the core to others.
         return {"UCX_TLS": "self,posix,tcp" if hosts > 1 else "self,posix"}
 
     def join(self) -> None:
@@ -64,7 +64,7 @@ class MPI(Engine):
         own = int(self.task.job == WORKER)
         self.workers = self.world.Split(own, self.task.index)
         _unlink_memory()
-        # Of a lock: who holds it, that nobody does, and what was there.
+        # Words of a lock: this process holds it, nobody does, and the one found.
         self._words = np.array([self.world.rank + 1]), np.array([0]), np.empty(1, np.int64)
 
     def _wait(self, request: Any, what: str) -> None:
@@ -88,7 +88,7 @@ class MPI(Engine):
         record = records[0] if records else None
         own = 0 if record is None else _LOCK + record.nbytes
         self.window: Any = self.mpi.Win.Allocate(own, 1, self.mpi.INFO_NULL, self.world)
-        self.window.tomemory()[:] = bytes(own)  # MPI promises no zeros, and the lock is one
+        self.window.tomemory()[:] = bytes(own)  # MPI promises no zeros, and the free lock is one
         self.window.Lock_all()
         if record is not None:
             with self._alone(self.task.index):
@@ -98,14 +98,14 @@ class MPI(Engine):
         self._wait(self.world.Ibarrier(), "for the other tasks to begin")
 
     def _progress(self) -> None:
-        """Over a network MPI does nothing for a window while its process is busy elsewhere."""
+        """Let MPI make progress: over a network it serves a window only within calls of its process."""
         while True:
             self.world.Iprobe()
             time.sleep(2 * LONGEST)
 
     @contextmanager
     def _alone(self, server: int) -> Iterator[None]:
-        """Nobody else reads or writes the record of a server in the block."""
+        """The block holds the lock of a server's record."""
         mpi, window = self.mpi, self.window
         own, free, found = self._words
 
@@ -146,7 +146,7 @@ class MPI(Engine):
                 locks.enter_context(self._alone(layout.server))  # all tasks lock the servers in this order
                 record = self._read(layout.server, np.empty(layout.nbytes, np.uint8))
                 again = layout.steps(record)[own] > brought.step
-                # One that is in already only says again what it returns.
+                # An applied update is only computed again, for its results.
                 returned = update(layout, record.copy() if again else record, arrays)
                 if not again:
                     layout.add(record, own, brought.step, brought.read)

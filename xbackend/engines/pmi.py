@@ -1,7 +1,7 @@
 """The launcher's side of PMI, by which MPI's processes find each other: version 1 of MPICH's process management
 interface, lines of text over a socket pair that each process inherits (mpich: src/pmi, doc/wiki/design/PMI-1.1).
 
-`mpiexec` would do the same; it also listens on every interface, and what it starts does not have pipes of ours.
+`mpiexec` does the same, but it listens on every interface, and its processes would not have our pipes.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _ANSWERS = {
 
 
 class Meeting:
-    """What so many processes meet by. ``hosts`` has the number of the host of each: those of one host share memory."""
+    """The meeting of a cluster's processes. ``hosts`` has each one's host number: those of one host share memory."""
 
     def __init__(self, hosts: Sequence[int]) -> None:
         self.size, self._hosts = len(hosts), sorted(set(hosts))
-        # A name that no job had: MPICH names its shared memory after it.
+        # A name that no job had before: MPICH names its shared memory after it.
         self._name = f"xbackend_{os.getpid()}_{secrets.token_hex(6)}"
         self._held = {"PMI_process_mapping": mapping(hosts)}
         self._waiting: list[socket.socket] = []
@@ -45,18 +45,18 @@ class Meeting:
         self._threads[-1].start()
 
     def environment(self, rank: int) -> dict[str, str]:
-        """The variables of the process of that rank, which inherits `descriptor`."""
+        """The environment variables of the process of a rank, which inherits `descriptor`."""
         return {"PMI_FD": str(self.descriptor(rank)), "PMI_RANK": str(rank), "PMI_SIZE": str(self.size)}
 
     def descriptor(self, rank: int) -> int:
         return self._theirs[rank].fileno()
 
     def given(self, rank: int) -> None:
-        """The process of that rank has its end."""
+        """The process of a rank has inherited its socket: close it here."""
         self._theirs[rank].close()
 
     def listen(self, path: str) -> None:
-        """Wait at a socket's path for a process that comes from another host."""
+        """Accept one connection at a socket's path, of a process on another host."""
         listener = socket.socket(socket.AF_UNIX)
         self._ours.append(listener)
         listener.bind(path)
@@ -65,7 +65,7 @@ class Meeting:
         self._begin(self._accept, listener)
 
     def _accept(self, listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # it is closed
+        with contextlib.suppress(OSError):  # the listener is closed
             one, _ = listener.accept()
             self._ours.append(one)
             if not self._closed:
@@ -73,16 +73,15 @@ class Meeting:
 
     @property
     def memory(self) -> list[Path]:
-        """The memory that the processes of a host share, as MPICH names it (src/mpid/ch4/shm/posix: posix_init.c, of
-        the hash of the job's name in src/util/mpir_pmi.c). It has a name until they have met: those that are killed
-        before leave it."""
+        """The files of each host's shared memory, as MPICH names them (src/mpid/ch4/shm/posix: posix_init.c, by the
+        hash of the job's name in src/util/mpir_pmi.c). Processes that are killed before they have met leave them."""
         number = fnv(self._name)
         return [Path(f"/dev/shm/mpich_{kind}_{number:x}_{host}") for kind in ("shm", "vci") for host in self._hosts]
 
     def close(self) -> None:
-        """End it; processes that still meet get no answer."""
+        """End the meeting. Processes that have not met get no answer."""
         self._closed = True
-        for one in list(self._ours):  # who reads it sees its end; it is closed when nobody does
+        for one in list(self._ours):  # its reader ends; it is closed after the reader
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
         for thread in self._threads:
@@ -120,7 +119,7 @@ class Meeting:
             "put": f"cmd=put_result {put}",
             "get": f"cmd=get_result {f'rc=0 msg=success value={self._held[key]}' if key in self._held else missing}",
         }
-        if command in answers:  # after abort the process ends, which its guard tells
+        if command in answers:  # not abort: its process ends, and its guard reports that
             one.sendall(f"{answers[command]}\n".encode())
 
 
@@ -133,7 +132,7 @@ def fnv(text: str) -> int:
 
 
 def mapping(hosts: Sequence[int]) -> str:
-    """MPICH's words for which ranks share a host: (vector,(first host, hosts, ranks of each),...)."""
+    """MPICH's mapping of ranks to hosts: (vector,(first host, hosts, ranks of each),...)."""
     parts: list[list[int]] = []
     for host in hosts:
         if parts and parts[-1][0] == host:

@@ -1,9 +1,9 @@
-"""What a parameter server holds, as one record of bytes: its variables, and the entries of the last updates.
+"""The record of a parameter server, as bytes: its variables, and the entries of the last updates.
 
-A record is read and replaced as a whole. So a reader sees one version, and an update is there with its entry or not at
-all. It starts with whole numbers (int64): the version, which counts updates, and a row for each worker. A row has the
-number of the worker's steps that are in, and of the last `KEPT` of these an entry: the version that the step made, and
-the versions of all servers that it was computed from.
+A record is read and replaced as a whole. So a reader sees one version, and never an update without its entry. It starts
+with whole numbers (int64): the version, which counts updates, and a row for each worker. A row has the number of the
+worker's applied steps, and an entry for each of the last `KEPT` of them: the version that the step made, and the
+versions of all servers that it read.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-KEPT = 64  # steps of a worker whose place is kept
+KEPT = 64  # steps of a worker whose entries are kept
 _ALIGNED = 16  # bytes
 
 
 @dataclass(frozen=True, slots=True)
 class ServerVariable:
-    """A variable of a server: its name, shape, and dtype by NumPy's name."""
+    """A variable of a server. ``dtype`` is NumPy's name."""
 
     name: str
     shape: tuple[int, ...]
@@ -34,7 +34,7 @@ class ServerVariable:
 
 
 class Applied(NamedTuple):
-    """An update of a server: the step (from 0) of a worker, the version that it made, those it was computed from."""
+    """The entry of an update: its server, worker and step (from 0), the version made, the versions read."""
 
     server: int
     worker: int
@@ -45,7 +45,7 @@ class Applied(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything lies in the record of one of so many servers, for so many workers."""
+    """The layout of one server's record, in a cluster of ``servers`` and ``workers``."""
 
     server: int
     servers: int
@@ -54,18 +54,18 @@ class Layout:
 
     @classmethod
     def of(cls, plain: Sequence[Any]) -> Layout:
-        """A layout that `dataclasses.astuple` made plain data of, for another process."""
+        """The layout from the plain data that `dataclasses.astuple` made of it."""
         server, servers, workers, variables = plain
         return cls(server, servers, workers, tuple(ServerVariable(*one) for one in variables))
 
     @cached_property
     def entry(self) -> int:
-        """Numbers of one kept step: the version made, the versions read."""
+        """Whole numbers of an entry: the version made, the versions read."""
         return 1 + self.servers
 
     @cached_property
     def row(self) -> int:
-        """Numbers of a worker: its steps, and those of the kept ones."""
+        """Whole numbers of a worker's row: its steps, and its entries."""
         return 1 + KEPT * self.entry
 
     @cached_property
@@ -74,11 +74,11 @@ class Layout:
         return 1 + self.workers * self.row
 
     def steps_at(self, worker: int) -> int:
-        """Where the number of a worker's steps stands among the numbers."""
+        """The index of a worker's number of steps."""
         return 1 + worker * self.row
 
     def entry_at(self, worker: int, step: int) -> int:
-        """Where what is kept of a worker's step begins among the numbers."""
+        """The first index of the entry of a worker's step."""
         return self.steps_at(worker) + 1 + step % KEPT * self.entry
 
     @cached_property
@@ -96,7 +96,7 @@ class Layout:
         ends = (self.begins[one.name] + one.nbytes for one in self.variables)
         return -(-max([self.numbers * 8, *ends]) // _ALIGNED) * _ALIGNED
 
-    # Of a record, an array of uint8:
+    # A record is an array of uint8.
 
     def counts(self, record: np.ndarray) -> np.ndarray:
         """Its whole numbers, a view."""
@@ -106,7 +106,7 @@ class Layout:
         return int(self.counts(record)[0])
 
     def steps(self, record: np.ndarray) -> list[int]:
-        """How many steps of each worker are in."""
+        """The number of applied steps of each worker."""
         counts = self.counts(record)
         return [int(counts[self.steps_at(worker)]) for worker in range(self.workers)]
 
@@ -118,7 +118,7 @@ class Layout:
         }
 
     def add(self, record: np.ndarray, worker: int, step: int, read: Sequence[int]) -> int:
-        """Write down one more update; the version that it makes."""
+        """Add the entry of an update. Returns the version that it makes."""
         counts = self.counts(record)
         counts[0] += 1
         counts[self.steps_at(worker)] = step + 1
@@ -127,13 +127,13 @@ class Layout:
         return int(counts[0])
 
     def applied(self, record: np.ndarray, worker: int, step: int) -> Applied:
-        """What is kept of a worker's step, one of the last `KEPT`."""
+        """The entry of a worker's step, one of its last `KEPT`."""
         begin = self.entry_at(worker, step)
         version, *read = self.counts(record)[begin : begin + self.entry].tolist()
         return Applied(self.server, worker, step, version, tuple(read))
 
     def since(self, record: np.ndarray, worker: int, step: int) -> list[Applied]:
-        """What is kept of a worker's steps from that one on."""
+        """The kept entries of a worker's steps from ``step`` on."""
         steps = self.steps(record)[worker]
         return [self.applied(record, worker, k) for k in range(max(step, steps - KEPT), steps)]
 

@@ -1,4 +1,4 @@
-"""The list of engines: what joins the processes of each backend."""
+"""The list of engines, which join the processes of backends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from xbackend.wording import join
 if TYPE_CHECKING:
     from xbackend.engines.contract import Engine
 
-# The class of each, which says what the engine can do.
+# The class of each engine.
 ENGINES = {
     "tensorflow": "xbackend.engines.tensorflow.servers:TensorFlowServers",
     "multi-worker-mirrored": "xbackend.engines.tensorflow.mirrored:MultiWorkerMirrored",
@@ -24,9 +24,9 @@ ENGINES = {
 
 
 def checked(backends: Sequence[str], names: Sequence[str]) -> list[tuple[str, type[Engine]]]:
-    """Each backend with each engine of these names that it has, or with its first where none is named.
+    """Each backend with each named engine, or with its first engine if none is named.
 
-    Raises `UnknownBackend`, and `ClusterError` for an engine that there is not, or that a backend of them lacks.
+    Raises `UnknownBackend`, and `ClusterError` for an unknown engine, or one that a backend lacks.
     """
     if unknown := [name for name in names if name not in ENGINES]:
         raise ClusterError(f"there is no engine {unknown[0]!r:.40}: there are {join(ENGINES)}")
@@ -34,8 +34,7 @@ def checked(backends: Sequence[str], names: Sequence[str]) -> list[tuple[str, ty
 
 
 def of(backend: str, name: str = "") -> type[Engine]:
-    """The engine of a backend: of that name, or its first. Raises `UnknownBackend`, and `ClusterError` for one that it
-    does not have."""
+    """The named engine of a backend, or its first. Raises `UnknownBackend`, and `ClusterError` for one it lacks."""
     there = registry.get(backend).engines
     if name and name not in there:
         others = [entry.name for entry in registry.REGISTRY.values() if name in entry.engines]

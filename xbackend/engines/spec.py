@@ -1,9 +1,8 @@
-"""What a cluster is: jobs, their tasks, and the address of each; and which of them this process is.
+"""A cluster: jobs, their tasks, the address of each task, and which task this process is.
 
-Read from TOML, or from what launchers put into the environment of a process: ``TF_CONFIG`` (TensorFlow,
+Read from TOML, or from a launcher's environment variables: ``TF_CONFIG`` (TensorFlow,
 https://www.tensorflow.org/guide/distributed_training#setting_up_the_tf_config_environment_variable), Slurm's
-(https://slurm.schedmd.com/srun.html), and those of MPI's launchers (Hydra's ``PMI_RANK``, Open MPI's
-``OMPI_COMM_WORLD_RANK``).
+(https://slurm.schedmd.com/srun.html), Hydra's ``PMI_RANK``, or Open MPI's ``OMPI_COMM_WORLD_RANK``.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ CHIEF = "chief"  # the job of a coordinator, which computes nothing itself
 _JOB = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*")
 _MOST = 100_000  # tasks of a job
-FIRST_PORT = 29_400  # of a cluster whose launcher names hosts and no ports
+FIRST_PORT = 29_400  # if the launcher names no ports
 
-# The variables of each launcher: this task's number, and how many there are.
+# For each launcher, the variables of this task's number and of the number of tasks.
 _RANKS = (("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"), ("PMI_RANK", "PMI_SIZE"))
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One process of a cluster: its job, its number in it, and how many the job has."""
+    """One process of a cluster: its job, its number in the job, and the job's number of tasks."""
 
     job: str
     index: int
@@ -48,7 +47,7 @@ class Task:
         return f"/job:{self.job}/task:{self.index}"
 
     def share(self, rows: int) -> range:
-        """This task's rows of so many: where they do not divide, the first tasks have one more."""
+        """This task's share of ``rows``. A remainder goes to the first tasks, one row each."""
         least, more = divmod(rows, self.count)
         begin = self.index * least + min(self.index, more)
         return range(begin, begin + least + (self.index < more))
@@ -58,7 +57,7 @@ class Task:
 class ClusterSpec:
     """The jobs of a cluster by name, each with the addresses (``host:port``) of its tasks.
 
-    Raises `ClusterError` for no task, for names, hosts and ports that are none, and for an address that two tasks have.
+    Raises `ClusterError` for a job without tasks, an invalid name, host or port, and an address of two tasks.
     """
 
     jobs: Mapping[str, tuple[str, ...]]
@@ -84,8 +83,8 @@ class ClusterSpec:
             raise ClusterError("a cluster has jobs: write {'worker': ['127.0.0.1:29400', ...]}")
 
     def check_jobs(self, coordinated: bool = False) -> None:
-        """Raises `ClusterError` where there are no workers, or jobs that are neither these nor parameter servers, nor
-        one coordinator where there may be one."""
+        """Raises `ClusterError` if there are no workers, or a job other than workers and parameter servers. One
+        coordinator is allowed if the cluster is ``coordinated``."""
         if WORKER not in self.jobs or not {*self.jobs} - {CHIEF} <= {WORKER, SERVER}:
             raise ClusterError(
                 f"this cluster has the jobs {join(self.jobs)}: tasks that compute are of the job {WORKER}, parameter "
@@ -99,12 +98,12 @@ class ClusterSpec:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task, job after job, parameter servers first: the order of MPI's ranks."""
+        """Every task, by job, parameter servers first: the order of MPI's ranks."""
         jobs = sorted(self.jobs.items(), key=lambda one: one[0] != SERVER)
         return tuple(Task(name, i, len(own)) for name, own in jobs for i in range(len(own)))
 
     def address(self, task: Task) -> str:
-        """Where a task is. Raises `ClusterError` for one that is not of this cluster."""
+        """The address of a task. Raises `ClusterError` for a task of another cluster."""
         if task not in self.tasks:
             raise ClusterError(f"{task} of {task.count} is not of this cluster, which has {join(map(str, self.tasks))}")
         return self.jobs[task.job][task.index]
@@ -122,13 +121,13 @@ class ClusterSpec:
         return Task(job, index, len(own))
 
     def tf_config(self, task: Task) -> str:
-        """What TensorFlow reads in ``TF_CONFIG`` of a task's environment."""
+        """The value of ``TF_CONFIG`` for a task."""
         self.address(task)
         cluster = {name: list(addresses) for name, addresses in self.jobs.items()}
         return json.dumps({"cluster": cluster, "task": {"type": task.job, "index": task.index}})
 
     def placed(self, host: str = "", by: int = 0) -> ClusterSpec:
-        """The same tasks, all on ``host`` where one is given, with ports so much higher. Raises `ClusterError`."""
+        """The same tasks, all on ``host`` if given, with ports higher ``by`` so much. Raises `ClusterError`."""
 
         def address(text: str) -> str:
             own, _, port = text.rpartition(":")
@@ -138,7 +137,7 @@ class ClusterSpec:
 
     @classmethod
     def local(cls, ports: Sequence[int], servers: int = 0, host: str = "127.0.0.1") -> ClusterSpec:
-        """A cluster on one host: the first ``servers`` of the ports are parameter servers', the rest workers'."""
+        """A cluster on one host. The first ``servers`` ports are the parameter servers', the rest the workers'."""
         addresses = [f"{host}:{port}" for port in ports]
         jobs = {SERVER: tuple(addresses[:servers]), WORKER: tuple(addresses[servers:])}
         return cls({name: own for name, own in jobs.items() if own})
@@ -146,8 +145,8 @@ class ClusterSpec:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What a launcher says to a process: the cluster, which of its tasks the process is, and whether ports are the
-    launcher's, or the first that xbackend takes where the launcher names none."""
+    """A launcher's announcement to a process: the cluster, the task of the process, and ``ports``: the launcher named
+    them; else they begin at `FIRST_PORT`."""
 
     spec: ClusterSpec
     task: Task
@@ -155,12 +154,12 @@ class Announced:
 
     @property
     def host(self) -> str:
-        """The host of this process, by its name in the cluster."""
+        """The host of this process, as the cluster names it."""
         return split(self.spec.address(self.task))[0]
 
 
 def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
-    """A cluster on this machine, with ports that are free now. Raises `ClusterError`."""
+    """A cluster on this machine, at free ports. Raises `ClusterError`."""
     with ExitStack() as stack:
         ports = []
         for _ in range(workers + servers):
@@ -174,7 +173,7 @@ def local(workers: int, servers: int, host: str = "127.0.0.1") -> ClusterSpec:
 
 
 def split(address: Any) -> tuple[str, int]:
-    """The host and the port of an address; an IPv6 host stands in brackets. Raises `ClusterError`."""
+    """The host and port of an address. An IPv6 host needs brackets. Raises `ClusterError`."""
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     bare = host[1:-1] if host.startswith("[") and host.endswith("]") else host
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 1 << 16) or not _is_host(bare, host != bare):
@@ -202,14 +201,14 @@ def read(path: Path) -> ClusterSpec:
 
 
 def found(environment: Mapping[str, str] = os.environ) -> Announced | None:
-    """The cluster that a launcher says this process is of, and which task it is; `None` where no launcher says so.
+    """The cluster and task that a launcher announces to this process; `None` without a launcher.
 
-    Raises `ClusterError` for variables that contradict each other or say nothing.
+    Raises `ClusterError` for variables that contradict each other or cannot be read.
     """
     if (said := _of_tensorflow(environment)) is not None:
         return said
     slurm, mpi = _of_slurm(environment), _of_mpi(environment)
-    # What mpiexec starts in an allocation has Slurm's variables too, of the process that mpiexec is.
+    # Within a Slurm allocation mpiexec's processes inherit Slurm's variables, which describe mpiexec itself.
     return mpi if slurm is None or (mpi is not None and mpi.task != slurm.task) else slurm
 
 
@@ -242,7 +241,7 @@ def _of_slurm(environment: Mapping[str, str]) -> Announced | None:
 
 
 def _of_mpi(environment: Mapping[str, str]) -> Announced | None:
-    """MPI's variables say how many tasks there are, and not where: all of them run on the first one's host."""
+    """MPI's variables give the number of tasks, but no hosts: all run on the first one's host."""
     for rank, size in _RANKS:
         if rank in environment and size in environment:
             count, index = _number(environment, size), _number(environment, rank)
@@ -261,8 +260,8 @@ def _number(environment: Mapping[str, str], name: str) -> int:
 
 
 def expanded(nodes: str) -> list[str]:
-    """Slurm's short form of a list of hosts: ``n[01-03,7],login`` is n01, n02, n03, n7, login; of several brackets the
-    last one runs first: ``r[1-2]n[1-2]`` is r1n1, r1n2, r2n1, r2n2.
+    """Expand Slurm's list of hosts: ``n[01-03,7],login`` is n01, n02, n03, n7, login. Of several brackets the last
+    varies fastest: ``r[1-2]n[1-2]`` is r1n1, r1n2, r2n1, r2n2.
 
     Raises `ClusterError`.
     """
@@ -284,7 +283,7 @@ def _hosts_of(part: str) -> list[str]:
 
 
 def _numbers_of(text: str, part: str) -> list[str]:
-    """What stands in brackets: ``01-03,7`` is 01, 02, 03, 7."""
+    """Expand the numbers in brackets: ``01-03,7`` is 01, 02, 03, 7."""
     numbers: list[str] = []
     for one in text.split(","):
         ends = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", one)
@@ -296,7 +295,7 @@ def _numbers_of(text: str, part: str) -> list[str]:
 
 
 def _tasks_of_nodes(text: str, nodes: Sequence[str]) -> list[int]:
-    """Slurm's short form of numbers: ``2(x3),1`` is 2, 2, 2, 1. One number is that of every node."""
+    """Expand Slurm's tasks per node: ``2(x3),1`` is 2, 2, 2, 1. A single number holds for every node."""
     each: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"(\d{1,6})(?:\(x(\d{1,6})\))?", part.strip())

@@ -1,1 +1,1 @@
-"""TensorFlow's ways to join processes: its servers and plain sessions, and two of its strategies."""
+"""TensorFlow's engines: its servers with plain sessions, and two of its strategies."""

@@ -1,13 +1,13 @@
 """TensorFlow's `ParameterServerStrategy` with its `ClusterCoordinator`
 (https://www.tensorflow.org/tutorials/distribute/parameter_server_training).
 
-Workers and parameter servers are TensorFlow's servers, and compute what they are asked for. The coordinator, a task of
-its own, has the program of every worker's task as a function: with the variables it reads of the servers, what the task
-computes, and the updates of the servers. It schedules one step of each task at a time; the coordinator gives it to a
-worker that is free, again to another one where that is lost, and waits for lost workers to come back.
+Workers and parameter servers are TensorFlow servers that compute on request. The coordinator, an extra task, has each
+worker's program as a function that reads the servers' variables, computes, and updates the servers. It schedules one
+step of each worker at a time. TensorFlow gives the step to any free worker, gives it to another one if that is lost,
+and waits for lost workers to come back.
 
-That promises each step at least once. The record of a server makes it once: an update is there with whose step it is,
-or not at all, and one that is in already is not applied again (`updates.applied`).
+So each step runs at least once. A server's record makes it exactly once: an update and its entry appear together, and
+an applied update is not applied again (`updates.applied`).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from xbackend.backends.tensorflow.adapter import TensorFlow
     from xbackend.program.program import Node, Program
 
-_AGAIN = 0.05  # seconds until a step is brought again
-_LOOK = 1.0  # seconds from one look at workers that a step may wait for to the next
+_AGAIN = 0.05  # seconds until a step is scheduled again
+_LOOK = 1.0  # seconds between looks for lost workers while a step waits
 
 
 class Coordinator(Engine):
-    """The coordinator, or a server that it asks."""
+    """The coordinator, or one of its servers."""
 
     name, summary = "coordinator", "ParameterServerStrategy with its ClusterCoordinator"
     coordinated = rejoins = True
@@ -63,8 +63,8 @@ class Coordinator(Engine):
 
     @classmethod
     def completed(cls, spec: ClusterSpec) -> ClusterSpec:
-        """The cluster with a coordinator, if it has none: on the host of the first task, at a port that is free on this
-        machine, or the next one there."""
+        """The cluster with a coordinator: its own, or one on the first task's host, at a free port of the loopback, or
+        after that host's last port."""
         if CHIEF in spec.jobs:
             return spec
         first = spec.address(spec.tasks[0])
@@ -79,7 +79,7 @@ class Coordinator(Engine):
 
     def join(self) -> None:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
-        os.environ["GRPC_FAIL_FAST"] = "use_caller"  # as its guide has it: who is lost is seen at once
+        os.environ["GRPC_FAIL_FAST"] = "use_caller"  # TensorFlow's guide: a loss is seen at once
         import tensorflow as tf
 
         self.tf = tf
@@ -97,7 +97,7 @@ class Coordinator(Engine):
         except errors.OpError as error:
             raise failed(self.task, "join the other tasks", error) from error
         self.coordinator = tf.distribute.coordinator.ClusterCoordinator(self.strategy)
-        # What a step comes to whose server is gone; else it is the step that cannot be computed.
+        # Errors of a step that lost a worker or server; any other is the step's own.
         self.gone = (errors.UnavailableError, errors.AbortedError, errors.CancelledError, errors.DeadlineExceededError)
         self._lock = threading.Lock()
         self._waiting = ThreadPoolExecutor(len(self.spec.jobs[WORKER]), "xbackend-closures")
@@ -105,7 +105,7 @@ class Coordinator(Engine):
     def _config(self) -> Any:
         config = self.tf.compat.v1.ConfigProto()
         config.device_count["CPU"] = self.settings.virtual_devices
-        # A thread for each worker that may ask, as its guide has it.
+        # TensorFlow's guide: a thread for each worker that may call.
         least = len(self.spec.jobs[WORKER]) + 1
         config.inter_op_parallelism_threads = max(self.settings.threads or os.cpu_count() or 1, least)
         if self.settings.threads:
@@ -117,7 +117,7 @@ class Coordinator(Engine):
     def open(self, records: Sequence[np.ndarray]) -> None:
         if self.task.job != CHIEF:
             return
-        with self.strategy.scope():  # it places variables on the servers by turns, from the first one on
+        with self.strategy.scope():  # places variables on the servers by turns, beginning with the first
             self.records = [
                 self.tf.Variable(self.tf.constant(record), trainable=False, name=f"xbackend_record_{k}")
                 for k, record in enumerate(records)
@@ -149,8 +149,7 @@ class Coordinator(Engine):
         return ScheduledProgram(self, cast("TensorFlow", backend), wiring)
 
     def fetched(self, closure: Any, limit: float, whose: str) -> np.ndarray:
-        """The result of a closure. Raises `ClusterError` where it takes longer than the limit while no worker is away
-        that it may wait for."""
+        """The result of a closure. Raises `ClusterError` after the limit; time with a lost worker does not count."""
         waiting, begin = self._waiting.submit(closure.fetch), time.monotonic()
         while not wait([waiting], timeout=min(_LOOK, limit)).done:
             if self.lost(WORKER):
@@ -161,14 +160,14 @@ class Coordinator(Engine):
         return np.asarray(data)
 
     def lost(self, job: str) -> bool:
-        """Whether a task of a job is not there."""
+        """Whether a task of a job is unreachable."""
         return any(why_not_there(self.spec, task) for task in self.spec.tasks if task.job == job)
 
 
 class ScheduledProgram:
-    """A worker's program as the coordinator has it: a function of a step's number, of arrays, and of the worker's own
-    variables, which asynchronous workers only read. It returns bytes, which are fetched at once: the results of the
-    worker's own program, and then of each update what is written down and what it returns."""
+    """A worker's program for the coordinator. Its arguments are a step's number, arrays, and the worker's own
+    variables, which asynchronous workers only read. It returns one array of bytes, fetched in one transfer: the results
+    of the worker's own program, then for each update its entry and its results for the user."""
 
     def __init__(self, engine: Coordinator, backend: TensorFlow, wiring: Mapping[str, Any]) -> None:
         self.engine, self.backend, self.wiring, self.tf, self.done = engine, backend, wiring, engine.tf, 0
@@ -193,7 +192,7 @@ class ScheduledProgram:
     def _function(self, specs: list[Any]) -> Any:
         tf, lowering, nodes = self.tf, self.lowering, self.program.values
         own = [tf.TensorSpec(nodes[i].shape, nodes[i].dtype.value, name=lowering.name(i)) for i in self.program.shared]
-        # As adapters have graphs: a `tf.function` would end in an Identity for each result on the first device.
+        # As in the adapter: a `tf.function` would end in an Identity for each result on the first device.
         return tf.compat.v1.wrap_function(self._body, [tf.TensorSpec([], tf.int64), *specs[: self.given], *own])
 
     def _body(self, step: Any, *given: Any) -> list[Any]:
@@ -217,7 +216,7 @@ class ScheduledProgram:
         return [tf.concat([as_bytes(tf, one) for one in results], 0)]
 
     def run(self, number: int, arrays: Sequence[np.ndarray]) -> tuple[list[np.ndarray], list[Applied]]:
-        """Let a worker take the step of that number, and wait until it is in."""
+        """Let a worker take step ``number``, and wait until it is applied."""
         worker, count = self.wiring["worker"], len(self.program.outputs)
         results = self._read(self._computed(number, f"step {number} of /job:{WORKER}/task:{worker}", arrays))
         self.done += 1
@@ -232,7 +231,7 @@ class ScheduledProgram:
         return [own[k] if server is None else returned[server][k] for server, k in self.wiring["outputs"]], written
 
     def _read(self, data: np.ndarray) -> list[np.ndarray]:
-        """The results of their bytes."""
+        """The results, read from their bytes."""
         found, begin = [], 0
         for dtype, shape in self.results:
             end = begin + dtype.itemsize * math.prod(shape)
@@ -241,15 +240,15 @@ class ScheduledProgram:
         return found
 
     def _computed(self, number: int, whose: str, arrays: Sequence[np.ndarray]) -> np.ndarray:
-        """What a step came to, in bytes; brought again as long as it is only a worker that was lost on the way, or
-        another task's step that took this one with it: the servers know one that is in."""
+        """The results of a step, as bytes. If a worker is lost, or another task's step cancels this one, it is
+        scheduled again: the servers do not apply an update twice."""
         engine, tf, begin = self.engine, self.tf, time.monotonic()
         with tf.device("/device:CPU:0"):
             given = tf.constant(number, tf.int64), *map(tf.constant, [*arrays, *self.values])
         while True:
             try:
                 closure = engine.coordinator.schedule(self.function, args=given)
-                # A worker's first call of a function makes it ready there.
+                # A worker compiles a function at its first call.
                 new = self.done < len(engine.spec.jobs[WORKER])
                 return engine.fetched(closure, engine.options["start_limit"] if new else engine.limit, whose)
             except engine.gone as error:
@@ -261,11 +260,10 @@ class ScheduledProgram:
 
 
 class WorkerLowering(Lowering):
-    """A task's own program on its way into a function that any worker may run: what has no device is computed by who
-    runs it. Variables of the task's ``own``, which asynchronous tasks only read, are arguments.
+    """Lowers a task's own program to a function for any worker. A node without a device runs on the worker that has the
+    step. The task's ``own`` variables, which asynchronous tasks only read, are arguments.
 
-    Names are those that a backend gives: TensorFlow's optimiser goes by them, and a replay has to be the same to the
-    bit.
+    Names are the backend's: TensorFlow's optimiser depends on them, and a replay must be equal to the bit.
     """
 
     def __init__(self, tf: Any, program: Program) -> None:
@@ -273,14 +271,14 @@ class WorkerLowering(Lowering):
         self.own: Mapping[int, Any] = {}
 
     def name(self, i: int) -> str:
-        """What an argument is called."""
+        """The name of an argument."""
         return numbered(f"{self.prefix}a", i)
 
     def results(self, node: Node, inputs: Sequence[Any]) -> Sequence[Any]:
         if node.op not in ("shared", "all_reduce"):
             return super().results(node, inputs)
         (i,) = node.outputs
-        with self.place(i):  # an all-reduce is of this task alone: with others it would keep them in step
+        with self.place(i):  # an all-reduce of this task alone: across tasks it would keep them in step
             tensor = self.tf.identity(self.own[i] if node.op == "shared" else inputs[0])
         self.values[i] = [tensor.name]
         return [tensor]

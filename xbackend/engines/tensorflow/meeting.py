@@ -1,6 +1,6 @@
-"""How TensorFlow's processes meet: their servers, and whether those of others are there.
+"""How TensorFlow's processes meet: each starts a server and waits for those of the others.
 
-A first call of TensorFlow's waits without a limit for a server that never comes.
+TensorFlow's own first call would wait for a missing server without a limit.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ EXPOSED = "TensorFlow's servers listen on every interface, and run what anybody 
 
 
 def cluster(tf: Any, spec: ClusterSpec) -> Any:
-    """The cluster as TensorFlow has it."""
+    """The cluster as a `tf.train.ClusterSpec`."""
     return tf.train.ClusterSpec({name: list(addresses) for name, addresses in spec.jobs.items()})
 
 
 def served(engine: Engine, tf: Any, config: Any) -> Any:
-    """A server of TensorFlow for the task of an engine. Raises `ClusterError` where its address is not free."""
+    """A TensorFlow server for an engine's task. Raises `ClusterError` if its address is not free."""
     spec, task = engine.spec, engine.task
     try:
         return tf.distribute.Server(cluster(tf, spec), task.job, task.index, protocol="grpc", config=config)
@@ -32,12 +32,12 @@ def served(engine: Engine, tf: Any, config: Any) -> Any:
 
 
 def failed(task: Task, what: str, error: Any) -> ClusterError:
-    """An error of TensorFlow's, as that of a task that could not do something."""
+    """The error of a task that TensorFlow kept from doing ``what``."""
     return ClusterError(f"{task} could not {what}: {type(error).__name__}: {error.message[:500]}")
 
 
 def why_not_there(spec: ClusterSpec, task: Task) -> str:
-    """Why nobody listens where a task should; empty where somebody does."""
+    """Why a connection to a task's address fails; empty if it succeeds."""
     try:
         socket.create_connection(split(spec.address(task)), timeout=1.0).close()
     except OSError as error:
@@ -46,7 +46,7 @@ def why_not_there(spec: ClusterSpec, task: Task) -> str:
 
 
 def await_task(engine: Engine, task: Task) -> None:
-    """Wait until a task's server is there. Raises `ClusterError` after the limit."""
+    """Wait until a task's server listens. Raises `ClusterError` after the limit."""
     why = ""
 
     def there() -> bool:

@@ -1,9 +1,9 @@
-"""TensorFlow's `MultiWorkerMirroredStrategy`: workers in step, whose sums are the strategy's
+"""TensorFlow's `MultiWorkerMirroredStrategy`: workers in step, with the strategy's all-reduce
 (https://www.tensorflow.org/tutorials/distribute/multi_worker_with_ctl).
 
-The strategy is made before the framework of the task is in use, of the cluster as TensorFlow reads it in ``TF_CONFIG``.
-What is summed is reduced in its replica context, by its ring, as it reduces gradients. Variables are the task's own: a
-mirrored variable of the strategy is one that each worker has a copy of, and so they are here.
+The strategy reads the cluster from ``TF_CONFIG`` and is made before the task uses the framework. Sums are reduced in
+its replica context, by its ring, as it reduces gradients. A mirrored variable of the strategy is a copy in each worker;
+here each task's own variables are these copies.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class MultiWorkerMirrored(Engine):
         configure(tf, self.settings, "of this task")
         ring = tf.distribute.experimental.CommunicationImplementation.RING
         how = tf.distribute.experimental.CommunicationOptions(implementation=ring, timeout_seconds=self.limit)
-        # TensorFlow waits for a worker that does not come without a limit.
+        # TensorFlow waits for a missing worker without a limit.
         meeting = ThreadPoolExecutor(1, "xbackend-strategy")
         made = meeting.submit(tf.distribute.MultiWorkerMirroredStrategy, communication_options=how)
         try:
@@ -63,7 +63,7 @@ class MultiWorkerMirrored(Engine):
         tf = self.tf
 
         def replica(*own: Any) -> Any:
-            placed = [tf.identity(one) for one in own]  # an argument is on no device, and one is asked for
+            placed = [tf.identity(one) for one in own]  # all_reduce needs a device, and an argument has none
             return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, placed)
 
         return self.strategy.run(replica, args=values)

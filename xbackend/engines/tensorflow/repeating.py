@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Repeating(Alone):
-    """Updates repeated in this process, by graphs of plain sessions as on a server."""
+    """Repeats updates in this process, by the same graphs in plain sessions as on a server."""
 
     def updates(self, backend: Backend, applies: Sequence[Mapping[str, Any]]) -> list[HostUpdate]:
         return [_on_host(layout, apply) for layout, apply in zip(self.layouts, applies, strict=True)]

@@ -1,7 +1,7 @@
-"""TensorFlow's own servers, and plain sessions: between-graph replication as TensorFlow 1 has it.
+"""TensorFlow servers and plain sessions: TensorFlow 1's between-graph replication.
 
-Every task has a server (`tf.compat.v1.train.Server`). The record of a parameter server is a variable there; a worker's
-session reads it, and runs the graph of its update there, under a mutex. All-reduces are TensorFlow's collective ops.
+Every task has a server (`tf.compat.v1.train.Server`). A parameter server's record is a variable there. A worker's
+session reads it, and runs the graph of an update there, under a mutex. All-reduces are TensorFlow's collective ops.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _RECORD = "xbackend_record"
 
 
 class TensorFlowServers(Engine):
-    """A server in this process, and sessions with those of the others."""
+    """A server in this process, and a session with the other servers."""
 
     name, summary = "tensorflow", "TensorFlow's servers and plain sessions"
     rejoins = True
@@ -49,7 +49,7 @@ class TensorFlowServers(Engine):
         self._sums: dict[Any, Callable[..., Any]] = {}
         self._instances = 0
         self._reading: dict[int, tuple[Callable[[], np.ndarray], Callable[[], Any]]] = {}
-        # Without a limit of its own a first call waits for a server that never comes.
+        # TensorFlow's first call would wait for a missing server without a limit.
         for other in self.spec.tasks:
             if other.job == SERVER or not self.asynchronous:
                 await_task(self, other)
@@ -61,7 +61,7 @@ class TensorFlowServers(Engine):
         config = self.tf.compat.v1.ConfigProto()
         config.allow_soft_placement = False
         own = str(self.task)
-        # A task that nobody needs is not waited for.
+        # The session does not wait for a task that it does not need.
         needed = [f"/job:{SERVER}", own if self.asynchronous else f"/job:{WORKER}"]
         config.device_filters.extend([own] if self.task.job == SERVER else needed)
         if self.settings.threads:
@@ -77,7 +77,7 @@ class TensorFlowServers(Engine):
 
     @contextmanager
     def _graph(self) -> Iterator[Any]:
-        """The graph of the session, to be added to."""
+        """Nodes made in the block are added to the session's graph."""
         with self.session.graph.as_default():
             yield self.tf
 
@@ -85,7 +85,7 @@ class TensorFlowServers(Engine):
         try:
             return call(*arguments)
         except self.tf.errors.OpError as error:
-            if isinstance(ours := self.backend.failed(error), ComputationError):  # no task is lost by that
+            if isinstance(ours := self.backend.failed(error), ComputationError):  # is no loss of a task
                 raise ours from error
             raise failed(self.task, what, error) from error
 
@@ -137,7 +137,7 @@ class TensorFlowServers(Engine):
         )
 
     def _readers(self, layout: Layout) -> tuple[Callable[[], np.ndarray], Callable[[], Any]]:
-        """What reads a server's record, and what reads its version only."""
+        """A call that reads a server's record, and one that reads only its version."""
         if layout.server not in self._reading:
             with self._graph() as tf, tf.device(place(layout.server)):
                 value = tf.raw_ops.ReadVariableOp(resource=self._handle(layout), dtype=tf.uint8)
@@ -165,14 +165,14 @@ class TensorFlowServers(Engine):
         with self._graph() as tf:
             for layout, apply in zip(self.layouts, applies, strict=True):
                 update = Update.of(layout, self.task.index, apply)
-                # What is fed there goes with the question, and what is fetched with its answer.
+                # Placeholders on the server: arrays travel with the request, and results with the response.
                 with tf.device(place(layout.server)):
                     given = [tf.compat.v1.placeholder(dtype, shape) for dtype, shape in update.given]
                     updates.append((update, self._handle(layout), given))
             with tf.device(place(self.layouts[0].server)):
                 step = tf.compat.v1.placeholder(tf.int64, [])
                 read = tf.compat.v1.placeholder(tf.int64, [len(self.layouts)])
-            # Tasks that do not wait for each other go on from what they left, and need not read it again.
+            # An asynchronous task goes on from the record that its update left, without reading it again.
             out = applied(tf, updates, step, read, whole=self.asynchronous)
             return self.session.make_callable(out, [step, read, *chain(*(given for _, _, given in updates))])
 

@@ -1,6 +1,6 @@
-"""The record of a parameter server in TensorFlow's graphs: taken apart, and replaced by an update that is applied once.
+"""The record of a parameter server in TensorFlow's graphs: unpacked, and replaced by an update that is applied once.
 
-Whatever brings an update, a session or a coordinator's closure, it is this graph that runs on the server.
+Sessions and a coordinator's closures run the same graph on the server.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def place(server: int) -> str:
 
 @dataclass
 class Unhosted:
-    """What lowering asks of a backend, for a graph that no backend runs."""
+    """The backend that lowering needs, for a graph that no backend runs."""
 
     tf: Any
     names: Mapping[Device, str]
@@ -38,16 +38,16 @@ class Unhosted:
         return dtype
 
     def storage(self, variable: SharedVariable) -> None:
-        """It has none."""
+        """There is no storage."""
 
     def put(self, array: np.ndarray, device: Device) -> Any:
-        """A value that a function takes along."""
+        """A constant of the graph."""
         with self.tf.device("/device:CPU:0"):
             return self.tf.constant(array)
 
 
 class UpdateLowering(Lowering):
-    """A program on its way into a graph that no backend runs, with devices of these names."""
+    """Lowers a program to a graph that no backend runs, with devices of these names."""
 
     def __init__(self, tf: Any, program: Any, names: Mapping[Device, str]) -> None:
         super().__init__(Unhosted(tf, names), program)
@@ -59,8 +59,8 @@ class UpdateLowering(Lowering):
 
 @dataclass(frozen=True)
 class Update:
-    """An update of a server by a worker. ``program`` takes the pushed arrays and the variables that it ``reads``. It
-    gives the new values of those that it ``writes``, then results for the user. `None` writes nothing."""
+    """An update of a server by a worker. The arguments of ``program`` are the pushed arrays, then the variables in
+    ``reads``; its results the new values of those in ``writes``, then results for the user. `None` writes nothing."""
 
     layout: Layout
     worker: int
@@ -71,30 +71,30 @@ class Update:
 
     @classmethod
     def of(cls, layout: Layout, worker: int, apply: Mapping[str, Any]) -> Update:
-        """As it came from the launcher."""
+        """The update from the launcher's plain data."""
         program = from_json(apply["program"]) if apply["program"] else None
         return cls(layout, worker, program, len(apply["pushed"]), apply["reads"], apply["writes"])
 
     @property
     def given(self) -> list[tuple[str, tuple[int, ...]]]:
-        """The dtypes and shapes of what is pushed."""
+        """The dtypes and shapes of the pushed arrays."""
         nodes = [self.program.values[i] for i in self.program.inputs] if self.program else []
         return [(node.dtype.value, node.shape) for node in nodes[: self.pushed]]
 
     @property
     def returned(self) -> int:
-        """How many results the program has that it does not write."""
+        """The number of results for the user."""
         return len(self.program.outputs) - len(self.writes) if self.program else 0
 
     def lowered(self, tf: Any, device: str, given: Sequence[Any]) -> list[Any]:
-        """The program in the graph under construction."""
+        """Add the program to the graph under construction. Returns its results."""
         if self.program is None:
             return []
         return UpdateLowering(tf, self.program, {Device("cpu", 0): device}).whole(given)[0]
 
     def computed(self, tf: Any, now: Any, step: Any, read: Any, given: Sequence[Any]) -> tuple[Any, list[Any]]:
-        """The new record in the place of that of ``now``. It is the same one where the step is in already. Also the
-        entry of the step (int64: the version made, those read), and the results for the user."""
+        """The record that replaces ``now``; equal to ``now`` if the step was applied before. Also the step's entry
+        (int64: the version made, the versions read), and the results for the user."""
         layout = self.layout
         counts, held = unpacked(tf, layout, now)
         results = self.lowered(tf, place(layout.server), [*given, *(held[name] for name in self.reads)])
@@ -119,17 +119,17 @@ def applied(
     after: Sequence[Any] = (),
     whole: bool = False,
 ) -> list[list[Any]]:
-    """The graph of a step's updates, each with the handle of its server's record and the arrays that are pushed there.
+    """The graph of a step's updates. Each comes with the handle of its server's record and its pushed arrays.
 
     It waits for ``after``, locks all servers, reads their records, computes all new ones, and then writes them. Returns
-    for each update the entry of the step, the ``whole`` record if asked for, and results for the user. ``step`` and
-    ``read`` are int64.
+    for each update the entry of the step, the record if ``whole``, and results for the user. ``step`` and ``read`` are
+    int64.
     """
     there, locks, made = list[list[Any]](), list[list[Any]](), list[tuple[Any, list[Any]]]()
     for update, _, pushed in updates:
         with tf.device(place(update.layout.server)):
             there.append([tf.identity(one) for one in (step, read, *pushed)])
-    # All that comes from elsewhere is there before a mutex is taken, and all tasks take them in the same order.
+    # Remote values arrive before a mutex is taken. All tasks take the mutexes in the same order.
     before = [*after, *(one for own in there for one in own)]
     for (update, handle, _), (number, versions, *pushed) in zip(updates, there, strict=True):
         with tf.device(place(update.layout.server)):
@@ -151,8 +151,8 @@ def applied(
 
 
 def _locked(tf: Any, name: str, after: Sequence[Any]) -> Any:
-    """The lock of a mutex. There are two, one in the other: where one that waits for a mutex is cancelled, TensorFlow
-    unlocks it, whoever holds it (tensorflow/core/kernels/mutex_ops.cc)."""
+    """Lock a mutex. There are two, one within the other: if an op that waits for a mutex is cancelled, TensorFlow
+    unlocks the mutex, even if another op holds it (tensorflow/core/kernels/mutex_ops.cc)."""
     with tf.control_dependencies(list(after)):
         return tf.raw_ops.MutexLock(mutex=tf.raw_ops.MutexV2(shared_name=name, container=""))
 
@@ -166,7 +166,7 @@ def _released(tf: Any, after: Any, locks: Sequence[Any], results: Sequence[Any])
 
 
 def numbers(tf: Any, data: Any) -> Any:
-    """Whole numbers of bytes."""
+    """Bytes as whole numbers (int64)."""
     return tf.bitcast(tf.reshape(data, [-1, 8]), tf.int64)
 
 
@@ -185,7 +185,7 @@ def unpacked(tf: Any, layout: Layout, record: Any) -> tuple[Any, dict[str, Any]]
 
 
 def as_bytes(tf: Any, value: Any) -> Any:
-    """The bytes of a value, as NumPy has them."""
+    """The bytes of a value, in NumPy's order."""
     if value.dtype == tf.bool:
         value = tf.cast(value, tf.uint8)
     elif value.dtype.size > 1:
@@ -194,7 +194,7 @@ def as_bytes(tf: Any, value: Any) -> Any:
 
 
 def packed(tf: Any, layout: Layout, counts: Any, held: Mapping[str, Any]) -> Any:
-    """A record of these numbers and variables."""
+    """A record with these whole numbers and variables."""
     parts, place = [as_bytes(tf, counts)], layout.numbers * 8
     for one in layout.variables:
         begin = layout.begins[one.name]
