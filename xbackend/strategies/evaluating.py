@@ -1,4 +1,4 @@
-"""Whether a loss is traced to be evaluated: what is random in training (dropout) is left out then."""
+"""Whether a loss is traced for evaluation, which leaves out the randomness of training (dropout)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _EVALUATES: ContextVar[bool] = ContextVar("evaluates", default=False)
 
 
 def evaluates() -> bool:
-    """Whether the loss that is traced now is one that is evaluated."""
+    """Whether the present trace is of an evaluation."""
     return _EVALUATES.get()
 
 
 @contextmanager
 def evaluating() -> Iterator[None]:
-    """In the block losses are traced to be evaluated."""
+    """Losses in the block are traced for evaluation."""
     before = _EVALUATES.set(True)
     try:
         yield

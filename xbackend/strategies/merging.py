@@ -1,4 +1,4 @@
-"""The results of replicas, made one: concatenated, averaged, summed."""
+"""The results of replicas are merged: concatenated, averaged or summed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xbackend.program import structure
 
 
 def check_merge(merge: Any) -> None:
-    """Raises `ArgumentError` for what names no merge, alone or in a structure."""
+    """Raises `ArgumentError` for an unknown merge, alone or in a structure."""
     kinds, _ = structure.flatten(merge, lambda kind: kind)
     for kind in kinds:
         if not isinstance(kind, str) or kind not in MERGES:
@@ -26,10 +26,10 @@ def check_merge(merge: Any) -> None:
 
 
 def merge_results(tracer: Tracer, results: Sequence[Any], sizes: Sequence[int], merge: Any, axis: int) -> Any:
-    """One result of the form that each replica's has. ``sizes`` are the rows of each replica.
+    """One result, in the structure of each replica's. ``sizes`` are the rows of each replica.
 
-    Raises `TraceError` for replicas whose results have different forms, `ArgumentError` where ``merge`` has another,
-    `ShapeError` and `DTypeError` where results cannot be merged.
+    Raises `TraceError` if the replicas' structures differ, `ArgumentError` if ``merge`` has another structure,
+    `ShapeError` and `DTypeError` if results cannot be merged.
     """
     flat = [structure.flatten(result, lambda value: _leaf(tracer, value)) for result in results]
     form = flat[0][1]
@@ -49,7 +49,7 @@ def _leaf(tracer: Tracer, value: Any) -> Array:
 
 
 def _kinds(merge: Any, form: Any) -> list[str]:
-    """How each array of a form is merged; one word stands for all that is below it."""
+    """How each array of a structure is merged. One word stands for all arrays below it."""
     if isinstance(merge, str):
         return [merge] * structure.count_leaves(form)
     parts = next(iter(form.values())) if isinstance(form, dict) else None
@@ -90,7 +90,7 @@ def _summed(parts: list[Array], sizes: Sequence[int], axis: int) -> Array:
 
 
 def _alike(parts: list[Array], verb: str, kinds: str, allowed: bool) -> None:
-    """Nothing is broadcast: replicas of different shapes would give a sum that means nothing."""
+    """Refuse different shapes: the sum of broadcast replicas would mean nothing."""
     if not allowed:
         raise DTypeError(f"the replicas' results are {parts[0].dtype} and cannot be {verb}; only {kinds} ones can")
     if len({part.shape for part in parts}) > 1:

@@ -27,11 +27,11 @@ from xbackend.strategies.strategy import (
 
 @dataclass(frozen=True)
 class Mirrored(Strategy):
-    """A copy of every variable on each of ``devices``. The gradients are all-reduced to their mean, weighted by rows,
-    and every copy is updated by the same numbers in the same order: after each step all are equal to the bit.
+    """A copy of every variable on each of ``devices``. The gradients are all-reduced to their mean, weighted by rows.
+    Every copy is updated by the same numbers in the same order: after each step all are equal to the bit.
 
-    Data times model parallel: an entry of ``devices`` is a mapping of the names in the loss to the devices of this
-    replica, and ``places`` says by name which of them each variable is on (the first, if it does not say).
+    Data times model parallel: an entry of ``devices`` maps the names in the loss to the devices of this replica, and
+    ``places`` maps each variable to one of these names (the first by default).
     """
 
     devices: Sequence[Any]

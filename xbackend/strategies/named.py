@@ -1,4 +1,4 @@
-"""The strategies of training by the names that commands and workloads take."""
+"""The strategies of training by the names that commands and workloads use."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from xbackend.strategies.strategy import Strategy
 from xbackend.strategies.towers import Towers
 
 NAMES = ("one", "towers", "mirrored", "model")
-REPLICATED = ("towers", "mirrored")  # those of one replica for each device
+REPLICATED = ("towers", "mirrored")  # one replica for each device
 
 
 def named(name: str, devices: Sequence[str], places: Mapping[str, str]) -> Strategy:
-    """The strategy of this name: on the first of ``devices``, with a replica on each, or, for ``model``, with each
-    variable where ``places`` says. Towers average on the first device.
+    """The strategy of this name. ``one`` uses the first of ``devices``, ``towers`` and ``mirrored`` have a replica on
+    each, and ``model`` has each variable at its place in ``places``. Towers average on the first device.
 
     Raises `ArgumentError` for another name, and for ``model`` without places.
     """

@@ -1,4 +1,4 @@
-"""Training on one device, and on several that the loss itself names: no replicas."""
+"""Training without replicas: on one device, or on several that the loss names."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ class OneDevice(_Single):
 
 @dataclass(frozen=True)
 class ModelParallel(_Single):
-    """Each variable on the device that it is given by name in ``places``; ops run where the scopes of the loss say, and
-    its gradient and its update where the variable is.
+    """Each variable is on its device in ``places``, with its gradient and update. Ops run in the scopes of the loss.
 
     Raises `ArgumentError` for a weight that ``places`` does not name.
     """

@@ -1,4 +1,4 @@
-"""In-graph replication: a function on several devices at once, each with its share of the rows."""
+"""In-graph replication: a function on several devices at once, each with a share of the rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from xbackend.program import structure
 from xbackend.program.program import Value
 from xbackend.strategies.merging import check_merge, merge_results
 
-# One replica: the device of its ops outside of every scope, and what the names inside of it stand for.
+# One replica: the device of its ops outside of every scope, and the meaning of the device names in it.
 _Replica = tuple[str, Mapping[str, str]]
 
 
@@ -54,7 +54,7 @@ class _Strategy:
             return merge_results(tracer, results, sizes, self.merge, self.axis)
 
     def parts(self, tracer: Tracer, given: Mapping[str, Any]) -> tuple[list[int], list[dict[str, Any]]]:
-        """The rows of each replica, and for each the split arguments."""
+        """For each replica, its number of rows and its share of the split arguments."""
         parts: list[dict[str, Any]] = [{} for _ in self.replicas]
         total, first = -1, ""
         for name, axis in self.split.items():
@@ -80,7 +80,7 @@ class _Strategy:
         return [stop - start for start, stop in self.bounds(total, first)], parts
 
     def bounds(self, rows: int, name: str) -> list[tuple[int, int]]:
-        """First row and the one after the last of each replica: where they do not divide, the first get one more."""
+        """Each replica's first row and the row after its last. A remainder goes to the first replicas."""
         count = len(self.replicas)
         if rows < count:
             raise ShapeError(
@@ -92,7 +92,7 @@ class _Strategy:
         return list(itertools.pairwise(starts))
 
     def whole(self, node: Value) -> ArraySpec:
-        """All rows of an argument of which the node takes one replica's."""
+        """All rows of an argument; the node has those of one replica."""
         shape, axis = list(node.shape), self.split.get(node.params["name"])
         if axis is not None and -len(shape) <= axis < len(shape):
             shape[axis] *= len(self.replicas)
@@ -135,35 +135,35 @@ def replicate(
     axis: int = 0,
     on: str | Device = "cpu:0",
 ) -> Any:
-    """The function spread over devices (data parallel): each computes on its share of the rows, the results are merged.
+    """The function spread over devices (data parallel): each computes on its share of the rows; results are merged.
 
-    Given a function it returns a function with the same arguments, to be traced or compiled, or called in another one;
-    given a `Program`, a `Program`. Arguments in ``split`` are split on the device ``on``, and each replica gets its own
-    rows; where they do not divide, the first replicas get one more. All other arguments and the shared variables are
-    used by all replicas and transferred once to each device. The shapes of a `Program` are fixed: it is what each
-    replica runs, and the replicated one takes as many times its rows as there are replicas.
+    Given a function, it returns a function with the same arguments, to be traced or compiled, or called in another one.
+    Given a `Program`, it returns a `Program`. Arguments in ``split`` are split on the device ``on``, and each replica
+    gets its own rows; a remainder goes to the first replicas, one row each. All replicas use the other arguments and
+    the shared variables, which are transferred once to each device. A `Program` has fixed shapes, those of one replica:
+    the replicated one has as many times its rows as there are replicas.
 
     Args:
-        devices: one entry for each replica: a device (``gpu:1``) or logical device (``dev1``), or, for a function that
-            uses several devices itself (model parallel), a mapping of the names in it to those of this replica,
-            ``{"dev0": "dev2", "dev1": "dev3"}``; names that it leaves out mean the same in all replicas. Ops outside
-            of every scope in the function run on the device, or on the first one of the mapping.
-        split: the name of the argument to split, or several, or a mapping of names to axes of their own.
+        devices: one entry for each replica: a device (``gpu:1``) or logical device (``dev1``). For a function that
+            uses several devices itself (model parallel): a mapping of the names in it to those of this replica,
+            ``{"dev0": "dev2", "dev1": "dev3"}``; a missing name means the same in all replicas. Ops outside of every
+            scope in the function run on the device, or on the first one of the mapping.
+        split: the name of the argument to split, or several, or a mapping of names to their axes.
         merge: ``concat`` (along ``axis``, in the order of the replicas), ``sum``, or ``mean``, weighted by rows: with
-            n_i of n rows in replica i the mean of its results r_i is sum(r_i * n_i / n), so that a mean over rows, and
-            its gradient, is that of one device on all rows, to rounding. One word for all results, or words in the form
-            of the function's results: ``("mean", "concat")``.
+            n_i of n rows in replica i the mean of its results r_i is sum(r_i * n_i / n). So a mean over rows, and its
+            gradient, equals that of one device on all rows, to rounding. One word for all results, or words in the
+            structure of the function's results: ``("mean", "concat")``.
         axis: the axis along which arguments are split and results concatenated.
         on: the device, or logical device, that splits and merges.
 
     A gradient of a merged mean, ``xb.grad(replicated(x), w)``, and the merged mean of gradients taken in the function
-    are the same to rounding. Updates belong outside of the function, and so happen once.
+    are the same to rounding. Updates belong outside of the function: there each happens once.
 
     Raises:
-        ArgumentError, DeviceSpellingError: at once, for what is not as above.
-        ShapeError: while tracing, for more replicas than rows, an axis that is not there, or results whose shapes
-            cannot be merged. DTypeError: for a mean or sum of results that have none. SharedVariableError: for an
-            update in the function. TraceError: for replicas that return different forms.
+        ArgumentError, DeviceSpellingError: at once, for an invalid argument.
+        ShapeError: while tracing, for more replicas than rows, a missing axis, or results whose shapes cannot be
+            merged. DTypeError: for a mean or sum of results that have none. SharedVariableError: for an update in the
+            function. TraceError: for replicas with results of different structures.
     """
     check_merge(merge)
     if integer(axis) is None:

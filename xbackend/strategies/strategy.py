@@ -1,9 +1,9 @@
-"""What the strategies of training share: the variables of a model, where they live, and a step that updates them.
+"""The base of training's strategies: a model's variables, their devices, and a step that updates them.
 
-``loss(weights, *batch)`` is a function of arrays: of the weights by name, and of arrays that have their rows along axis
-0. It returns a floating-point scalar, the mean over the rows; or that and a dictionary of further scalars (accuracy,
-say), means over the rows too. A strategy makes the variables (`Strategy.variables`), and of the loss a function of a
-batch that updates them (`Strategy.step`), to be compiled as any other.
+``loss(weights, *batch)`` takes the weights by name, and arrays with their rows along axis 0. It returns a
+floating-point scalar, the mean over the rows; or that and a dictionary of further scalars (accuracy, say), also means
+over the rows. A strategy makes the variables (`Strategy.variables`), and turns the loss into a function of a batch that
+updates them (`Strategy.step`), compiled as any other.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from xbackend.program.shared import SharedVariable
 from xbackend.strategies.evaluating import evaluating
 
 Loss = Callable[..., Any]
-# The loss, further scalars, and for each copy what becomes of its variables, by their names in a checkpoint.
+# The loss, further scalars, and for each copy the new values of its variables, by their names in a checkpoint.
 Stepped = tuple[Array, dict[str, Array], list[dict[str, Array]]]
-TOWER = re.compile(r"tower_\d+/")  # what stands before the names of what one replica found
+TOWER = re.compile(r"tower_\d+/")  # the prefix of one replica's scalars
 
 
 class Updates(Protocol):
-    """What a strategy asks of an optimiser (`xbackend.training.optimizers`)."""
+    """What a strategy needs of an optimiser (`xbackend.training.optimizers`)."""
 
     @property
     def slots(self) -> tuple[str, ...]: ...
@@ -52,9 +52,9 @@ class Updates(Protocol):
 
 @dataclass(frozen=True)
 class Copy:
-    """One copy of the variables of a model: its weights, what the optimiser keeps of each, the number of steps made.
+    """One copy of the variables of a model: its weights, the optimiser's slots, the number of steps made.
 
-    They are shared variables, or traced arrays where a step is a function of them (`Strategy.pure_step`).
+    They are shared variables, or traced arrays for `Strategy.pure_step`.
     """
 
     weights: Mapping[str, Any]
@@ -63,7 +63,7 @@ class Copy:
 
     @classmethod
     def of(cls, named: Mapping[str, Any]) -> Copy:
-        """That of the variables by the names that they have in a checkpoint, as `named` gives them."""
+        """The copy of variables by their names in a checkpoint, as `named` gives them."""
         slots: dict[str, dict[str, Any]] = {}
         for key, variable in named.items():
             slot, _, name = key.partition("/")
@@ -81,14 +81,14 @@ class Copy:
 
 @dataclass(frozen=True)
 class Replica:
-    """Where one replica computes: the device of what is outside of its scopes, and what the names inside stand for."""
+    """Where one replica computes: the device outside of its scopes, and the meaning of the device names in them."""
 
     place: str | None = None
     names: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, entry: str | Device | Mapping[str, str]) -> Replica:
-        """A device, or a mapping of the names in the loss to devices, of which the first is that of all else."""
+        """From a device, or a mapping of the names in the loss to devices; all else is on the first one."""
         if not isinstance(entry, Mapping):
             return cls(canonical(entry))
         names = {canonical(name): canonical(other) for name, other in entry.items()}
@@ -97,11 +97,11 @@ class Replica:
         return cls(next(iter(names.values())), names)
 
     def meant(self, name: str | None) -> str | None:
-        """The device that a name in the loss stands for; that of the replica without one."""
+        """The device that a name in the loss stands for; `None` stands for the replica's."""
         return self.place if name is None else self.names.get(canonical(name), canonical(name))
 
     def scopes(self) -> ExitStack:
-        """The scopes of what it computes."""
+        """The device scopes of its ops."""
         stack = ExitStack()
         if self.place is not None:
             stack.enter_context(device(self.place))
@@ -110,7 +110,7 @@ class Replica:
 
 
 def replicas_of(devices: Any) -> tuple[Replica, ...]:
-    """One for each entry. Raises `ArgumentError` for none, or for what is no sequence of devices."""
+    """A replica for each entry. Raises `ArgumentError` if there is none, or no sequence."""
     if isinstance(devices, str | Device | Mapping) or not isinstance(devices, Sequence) or not devices:
         raise ArgumentError(f"devices={devices!r:.80}: it has one entry for each replica; write ('dev0', 'dev1')")
     return tuple(map(Replica.of, devices))
@@ -124,7 +124,7 @@ class Strategy(abc.ABC):
 
     @property
     def splits_on(self) -> str | None:
-        """The device on which a batch is split, and on which what replicas found is averaged."""
+        """The device on which a batch is split and the replicas' results are averaged."""
         return self.replicas[0].place
 
     def variables(self, weights: Mapping[str, Any], optimizer: Updates) -> list[Copy]:
@@ -135,7 +135,7 @@ class Strategy(abc.ABC):
         return [self._copy(values, number) for number, values in enumerate(self.start(weights, optimizer))]
 
     def start(self, weights: Mapping[str, Any], optimizer: Updates) -> list[dict[str, np.ndarray]]:
-        """What the variables of each copy hold at first, by the names that they have in a checkpoint.
+        """The initial values of each copy's variables, by their names in a checkpoint.
 
         Raises `ArgumentError` for no weights.
         """
@@ -151,11 +151,11 @@ class Strategy(abc.ABC):
     def step(
         self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, *, fed: bool = False
     ) -> Callable[..., tuple[Array, dict[str, Array]]]:
-        """The function of a batch that makes one step. It returns the loss and the further scalars of all rows.
+        """A function of a batch that makes one step. It returns the loss and the further scalars of all rows.
 
-        With ``fed`` its arguments are a batch for each replica, one after the other; without, a batch is split, and
-        where its rows do not divide, the first replicas get one more. In both cases a replica counts as many times as
-        it has rows. What each replica found stands under ``tower_0/`` and so on where there are several.
+        With ``fed`` its arguments are a batch for each replica, one after the other. Otherwise one batch is split; a
+        remainder goes to the first replicas, one row each. In both cases replicas are weighted by their rows. The
+        scalars of several replicas are also returned under ``tower_0/`` and so on.
         """
 
         def step(*batch: Any) -> tuple[Array, dict[str, Array]]:
@@ -170,8 +170,8 @@ class Strategy(abc.ABC):
     def pure_step(
         self, loss: Loss, start: Sequence[Mapping[str, Any]], optimizer: Updates, *, fed: bool = False
     ) -> Callable[..., tuple[Array, dict[str, Array], tuple[Array, ...]]]:
-        """A step as a function of arrays alone: of a batch, and then of what ``start`` (as `start` gives it) has, copy
-        after copy. It returns what a step returns, and what becomes of these in the same order."""
+        """A step as a function of arrays alone: of a batch, and then of the variables, copy after copy, in the order of
+        ``start`` (made by `start`). It returns a step's results, and the variables' new values in the same order."""
         names = [list(one) for one in start]
         count = sum(map(len, names))
 
@@ -185,8 +185,8 @@ class Strategy(abc.ABC):
         return step
 
     def evaluation(self, loss: Loss, copies: Sequence[Copy]) -> Callable[..., tuple[Array, dict[str, Array]]]:
-        """The function of a batch that gives what a step gives, without what is random in training, and updates
-        nothing: by the first replica alone."""
+        """A function of a batch with the results of a step, without updates and without the randomness of training. The
+        first replica alone computes it."""
 
         def evaluate(*batch: Any) -> tuple[Array, dict[str, Array]]:
             tracer = current("an evaluation")
@@ -197,7 +197,7 @@ class Strategy(abc.ABC):
 
     @abc.abstractmethod
     def place(self, name: str, number: int) -> str | None:
-        """The device of the variable of this name in a copy; `None` is the backend's default device."""
+        """The device of a variable in copy ``number``; `None` is the backend's default device."""
 
     @abc.abstractmethod
     def _step(self, loss: Loss, copies: Sequence[Copy], optimizer: Updates, parts: Sequence[Part]) -> Stepped: ...
@@ -241,7 +241,7 @@ class Strategy(abc.ABC):
 
 @dataclass(frozen=True)
 class Part:
-    """What a replica computes with: arrays, and how many rows they have."""
+    """A replica's share of a batch: arrays, and their number of rows."""
 
     rows: int
     arrays: tuple[Array, ...]
@@ -256,7 +256,7 @@ def _rows(arrays: Sequence[Array]) -> int:
 
 
 def _found(result: Any) -> tuple[Array, dict[str, Array]]:
-    """The loss and the further scalars that a loss gave."""
+    """The results of a loss: its value and the further scalars."""
     tracer = current("a step of training")
     if result is None or (isinstance(result, tuple | list) and len(result) != 2):
         form = "None" if result is None else f"{len(result)} values"
@@ -278,7 +278,7 @@ def _found(result: Any) -> tuple[Array, dict[str, Array]]:
 
 
 def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[str, Array], dict[str, Array]]:
-    """What one replica found, its loss under ``loss``, and the gradients by weight, where its weights are."""
+    """The scalars of one replica, with its loss as ``loss``, and its gradients by weight, each on its device."""
     value, further = _found(loss(weights, *part.arrays))
     try:
         found = grad(value, list(weights.values()))
@@ -293,7 +293,7 @@ def gradients(loss: Loss, weights: Mapping[str, Any], part: Part) -> tuple[dict[
 
 
 def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
-    """The mean over all rows of what are means over the rows of each part: sum(n_i v_i) / sum(n_i)."""
+    """The mean over all rows from the means v_i over the n_i rows of each part: sum(n_i v_i) / sum(n_i)."""
     if len(values) == 1:
         return values[0]
     rows = sum(part.rows for part in parts)
@@ -301,7 +301,7 @@ def mean(values: Sequence[Array], parts: Sequence[Part]) -> Array:
 
 
 def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple[Array, dict[str, Array]]:
-    """The loss of all rows, the further scalars, and what each replica found of both, under its scope."""
+    """The loss of all rows and the further scalars; among them, with its prefix, those of each replica."""
     names = list(found[0])
     if any(list(one) != names for one in found):
         raise TraceError("the replicas return different scalars; return the same from each")
@@ -315,7 +315,7 @@ def merged(found: Sequence[Mapping[str, Array]], parts: Sequence[Part]) -> tuple
 def moved(
     copy: Copy, optimizer: Updates, found: Mapping[str, Array], place: Callable[[str], str | None]
 ) -> dict[str, Array]:
-    """What the optimiser makes of every variable of a copy, each where it lives."""
+    """The optimiser's new value of every variable of a copy, each computed on the variable's device."""
     tracer = current("a step of training")
     limit = optimizer.limited(list(found.values()))
     weights, slots = dict[str, Array](), {slot: dict[str, Array]() for slot in copy.slots}

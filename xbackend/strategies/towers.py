@@ -1,4 +1,4 @@
-"""Training by towers: a gradient on each device, averaged in one place, and one update there."""
+"""Training by towers: a gradient on each device, their average and one update on one device."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from xbackend.strategies.strategy import (
 
 @dataclass(frozen=True)
 class Towers(Strategy):
-    """A replica on each of ``devices``; the variables live on the device ``on``, where the gradients are averaged,
+    """A replica on each of ``devices``. The variables are on the device ``on``, where the gradients are averaged,
     weighted by rows, and one update is made. ('Tower' is TensorFlow 1's word for a replica.)
 
     An entry of ``devices`` is a device, or, for a loss that names devices itself (model parallel), a mapping of the
